@@ -8,7 +8,9 @@ from rich.console import Console
 from benchmarks import (
     append_large,
     append_small,
+    bandwidth,
     bucket_log,
+    buckets,
     cold_read,
     collecting,
     compaction,
@@ -19,7 +21,10 @@ from benchmarks import (
     planning,
     producing,
     scanning,
+    spark_latency,
     spark_reading,
+    spark_tables,
+    spark_writing,
     stream_object_compaction,
 )
 from benchmarks.cluster import failover, large_image, metadata_log, moves, node_processes
@@ -43,9 +48,16 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "o": (bucket_log.TITLE, bucket_log.run),
     "p": (large_image.TITLE, large_image.run),
     "q": (spark_reading.TITLE, spark_reading.run),
+    "r": (spark_tables.TITLE, spark_tables.run),
+    "s": (spark_writing.TITLE, spark_writing.run),
+    "t": (spark_latency.TITLE, spark_latency.run),
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
     "w": (producing.TITLE, producing.run),
+    "aa": (buckets.UPLOADS_TITLE, buckets.run_uploads),
+    "ab": (buckets.GAP_TITLE, buckets.run_gap),
+    "ac": (buckets.DRAIN_TITLE, buckets.run_drain),
+    "ad": (bandwidth.TITLE, bandwidth.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 

@@ -1,107 +1,104 @@
 """(q) A topic read by Spark through ``format("siltstone")``, from the objects, against Spark's own connector for Kafka
-reading the same topic from our broker: count, all columns to nowhere, one column to nowhere, Parquet.
+reading the same topic from our broker, and the same records from Apache Kafka: count, all columns to nowhere, one
+column to nowhere, Parquet.
 
-Rows a CPU second are those of all processes: Spark's JVM, its Python workers, this driver, and the broker."""
+Rows a CPU second are those of all processes: Spark's JVM, its Python workers, this driver, and the broker that takes
+part."""
 
-import os
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+import msgspec
+
 import siltstone
+from benchmarks.brokers.contenders import KAFKA_DEFAULT
 from benchmarks.brokers.process_cost import cost_of
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_least, at_most
-from benchmarks.support.topics import TOPIC, FilledTopic, filled_topic
-from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
+from benchmarks.support.sparks import Contest, in_turn, nowhere, spark_with_connector
+from benchmarks.support.topics import TOPIC, FilledTopic, filled_topic, produce
+from oracles.java_artifacts import JavaArtifactsUnavailable
 
 RECORDS = 10_000_000
-ROUNDS = 3
 TITLE = "(q) a topic on Spark, local[2], warm, against its connector for Kafka"
 
 Action = Callable[[Any], object]
-Measured = tuple[float, float]
-"""Rows a second, and rows a CPU second of all processes."""
+
+
+class ApacheTopic(msgspec.Struct, frozen=True):
+    address: str
+    pid: int
 
 
 def run(records: int = RECORDS) -> list[Row]:
     try:
-        jars = ",".join(map(str, fetch_jars(SPARK_KAFKA_CONNECTOR)))
+        with spark_with_connector() as spark, folder() as place:
+            (place / "ours").mkdir()
+            with filled_topic(place / "ours", records) as topic, apache_topic(place, records) as apache:
+                return _rows(spark, topic, apache, place)
     except JavaArtifactsUnavailable as reason:
         return [Row("left out", str(reason))]
-    spark = siltstone.spark.session("local[2]", {"spark.jars": jars, "spark.driver.memory": "4g"})
-    try:
-        with folder() as place, filled_topic(place, records) as topic:
-            return _rows(spark, topic, place)
-    finally:
-        spark.stop()
 
 
-def _rows(spark: Any, topic: FilledTopic, place: Path) -> list[Row]:
+@contextmanager
+def apache_topic(place: Path, records: int) -> Iterator[ApacheTopic | None]:
+    """The same records in Apache Kafka; None where it cannot be had."""
+    if KAFKA_DEFAULT.why_not() is not None:
+        yield None
+        return
+    (place / "apache").mkdir()
+    with KAFKA_DEFAULT.prepared(place / "apache").started() as broker:
+        produce(broker.address, records)
+        yield ApacheTopic(broker.address, broker.pid)
+
+
+def _rows(spark: Any, topic: FilledTopic, apache: ApacheTopic | None, place: Path) -> list[Row]:
     def ours(columns: str | None = None) -> Any:
         return siltstone.spark.read(TOPIC, store=topic.store, spark=spark, columns=columns)
 
-    def theirs(columns: str | None = None) -> Any:
-        frame = (
-            spark.read.format("kafka")
-            .option("kafka.bootstrap.servers", topic.address)
-            .option("subscribe", TOPIC)
-        )
-        return frame.load() if columns is None else frame.load().select(columns)
+    def theirs(address: str, columns: str | None = None) -> Any:
+        named = {"kafka.bootstrap.servers": address, "subscribe": TOPIC}
+        frame = spark.read.format("kafka").options(**named).load()
+        return frame if columns is None else frame.select(columns)
 
     def parquet(frame: Any) -> None:
         frame.write.mode("overwrite").parquet(str(place / "parquet"))
 
     actions: list[tuple[str, str | None, Action, float | None]] = [
-        ("count", None, lambda frame: frame.count(), 4), ("all columns to nowhere", None, _nowhere, 2.3),
-        ("the values to nowhere", "value", _nowhere, 4), ("to Parquet", None, parquet, None),
+        ("count", None, lambda frame: frame.count(), 4), ("all columns to nowhere", None, nowhere, 2.3),
+        ("the values to nowhere", "value", nowhere, 4), ("to Parquet", None, parquet, None),
     ]  # fmt: skip
-    assert ours().count() == theirs().count() == topic.records
+    assert ours().count() == theirs(topic.address).count() == topic.records
+    assert apache is None or theirs(apache.address).count() == topic.records
     rows = []
     for name, columns, action, aim in actions:
-        our, their = _in_turn(topic, lambda c=columns: ours(c), lambda c=columns: theirs(c), action)
-        ratio = our[1] / their[1]
-        against = f"{our[1] / 1e6:.2f} M rows a CPU second, theirs {their[1] / 1e6:.2f} M"
-        walls = f"; wall {our[0] / 1e6:.2f} and {their[0] / 1e6:.2f} M rows/s"
-        rows.append(
-            Row(name, f"{ratio:.1f}×", against + walls)
-            if aim is None
-            else at_least(name, ratio, aim, " ×", against + walls)
-        )
+        ways = [
+            Contest(lambda _, a=action, c=columns: a(ours(c)), idle_pids=_pids(apache)),
+            Contest(lambda _, a=action, c=columns: a(theirs(topic.address, c)), idle_pids=_pids(apache)),
+        ]
+        if apache is not None:
+            ways.append(
+                Contest(lambda _, a=action, c=columns: a(theirs(apache.address, c)), idle_pids=[topic.pid])
+            )
+        our, *others = in_turn(ways, topic.records)
+        for their, of in zip(others, ("from our broker", "from Apache Kafka"), strict=False):
+            ratio = our.per_cpu_second / their.per_cpu_second
+            against = our.beside(their, "theirs")
+            shown = f"{name}, against the connector {of}"
+            rows.append(
+                Row(shown, f"{ratio:.1f}×", against)
+                if aim is None
+                else at_least(shown, ratio, aim, " ×", against)
+            )
     before = cost_of(topic.pid).cpu_seconds
-    _nowhere(ours())
+    nowhere(ours())
     rows.append(
         at_most("CPU of the broker during a read", cost_of(topic.pid).cpu_seconds - before, 0.2, " s")
     )
     return rows
 
 
-def _nowhere(frame: Any) -> None:
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def _in_turn(
-    topic: FilledTopic, ours: Callable[[], Any], theirs: Callable[[], Any], action: Action
-) -> tuple[Measured, Measured]:
-    """Medians; one round of each is not counted."""
-    found: tuple[list[Measured], list[Measured]] = ([], [])
-    for number in range(ROUNDS + 1):
-        for of_one, made in zip(found, (ours, theirs), strict=True):
-            measured = _measured(topic, made, action)
-            if number:
-                of_one.append(measured)
-    our, their = ((median(each[0] for each in one), median(each[1] for each in one)) for one in found)
-    return our, their
-
-
-def _measured(topic: FilledTopic, made: Callable[[], Any], action: Action) -> Measured:
-    begun, cpu = time.perf_counter(), _cpu_seconds(topic)
-    action(made())
-    return topic.records / (time.perf_counter() - begun), topic.records / (_cpu_seconds(topic) - cpu)
-
-
-def _cpu_seconds(topic: FilledTopic) -> float:
-    """This process has Spark's JVM and its workers below it, and the broker."""
-    return cost_of(os.getpid()).cpu_seconds
+def _pids(apache: ApacheTopic | None) -> list[int]:
+    return [] if apache is None else [apache.pid]

@@ -1,7 +1,7 @@
 """A topic of records of 116 bytes in lz4, produced by confluent-kafka into a broker that is a process of its own, and
 uploaded: the broker is stopped well and started again, so that nothing is in a cache of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,19 +28,20 @@ class FilledTopic(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def filled_topic(place: Path, records: int) -> Iterator[FilledTopic]:
+def filled_topic(
+    place: Path, records: int, configs: Mapping[str, str] | None = None
+) -> Iterator[FilledTopic]:
     """Records with 12 bytes of key and 80 of value."""
     prepared = Siltstone().prepared(place)
     address = f"{HOST}:{prepared.port}"
     with prepared.started():
-        produce(address, records)
+        produce(address, records, configs)
     with prepared.started() as broker:
         yield FilledTopic(address, broker.pid, place / "store", records)
 
 
-def produce(address: str, records: int) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(60)
+def produce(address: str, records: int, configs: Mapping[str, str] | None = None) -> None:
+    create(address, TOPIC, configs)
     producer = Producer(
         {
             "bootstrap.servers": address, "compression.type": "lz4", "linger.ms": 50, "batch.size": 131_072,
@@ -59,3 +60,8 @@ def produce(address: str, records: int) -> None:
             except BufferError:
                 producer.poll(1)
     assert producer.flush(_FLUSH_SECONDS) == 0
+
+
+def create(address: str, topic: str, configs: Mapping[str, str] | None = None) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(topic, PARTITIONS, config=dict(configs or {}))])[topic].result(60)

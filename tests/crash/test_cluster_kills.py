@@ -11,18 +11,16 @@ them are played by ``KILLS=all pytest tests/crash/test_cluster_kills.py``, in th
 import os
 import random
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import date
 
 import pytest
 
-from oracles.go_programs import GoUnavailable, franz_go_writer
 from support.broker.broker_history import faults_in
 from support.broker.broker_process import checked_store
 from support.broker.kill_matrix import ACTIVITIES, CELLS, HURTS, VICTIMS, Cell, Trial
 from support.broker.server_cluster import ServerCluster
 from support.engine.s3_server import S3Server
-from support.kafka.numbered_writer import CLIENTS, FRANZ_GO
+from support.kafka.numbered_writer import clients_of_a_night
 from support.metadata.postgres_server import PostgresServer
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
@@ -62,14 +60,6 @@ def cluster(
         checked_store(opened.folder)
 
 
-def nightly_clients() -> list[str]:
-    """All, and franz-go where there is a Go that can build it."""
-    with suppress(GoUnavailable):
-        franz_go_writer()
-        return [*CLIENTS, FRANZ_GO]
-    return [*CLIENTS]
-
-
 @pytest.mark.parametrize(
     "cell",
     [
@@ -81,7 +71,7 @@ def test_a_cell_loses_and_doubles_nothing(
     cluster: ServerCluster, cell: Cell, record_tried: RecordTried
 ) -> None:
     chance = random.Random(f"{seed_of_this_run('KILLS_SEED')} {cell.id}")
-    clients = BY_DAY_CLIENTS if cell in BY_DAY else nightly_clients()
+    clients = BY_DAY_CLIENTS if cell in BY_DAY else clients_of_a_night()
     client = os.environ.get("KILLS_CLIENT") or chance.choice(clients)
     trial = Trial(cluster, cell, chance, client)
     log = trial.live_through()

@@ -26,7 +26,7 @@ from support.maintenance.table_driver import export
 from support.processes.tried import RecordTried
 
 TESTS = Path(__file__).parents[1]
-FORMATS = ("parquet", "iceberg")
+FORMATS = ("parquet", "iceberg", "delta")
 SETTINGS = {"engine.upload.cache_block_age_ms_max": "50ms"}
 KILLS = 25
 

@@ -21,17 +21,19 @@ from support.faults.small_disk import why_not_mounted
 from support.faults.summary import TRIED
 from support.processes.tried import RecordTried
 
-DRAWN = 7
-"""And one of the swapped ones."""
+DRAWN = 6
+"""And one with copies, and one of the swapped ones."""
 
 ROWS = [
     BucketRow(strategy, fault, bucket)
-    for strategy in ("failover", "round-robin", "dynamic-sharding")
+    for strategy in ("failover", "round-robin", "dynamic-sharding", "replication")
     for fault in ("killed", "hung", "denied", "full")
     for bucket in BUCKETS
     if (fault, bucket) != ("killed", FOLDER_BUCKET)
 ]
-DRAW = frozenset(row.id for row in Random(SEED).sample(ROWS, DRAWN))
+WITH_COPIES = [row for row in ROWS if row.strategy == "replication"]
+ALONE = [row for row in ROWS if row not in WITH_COPIES]
+DRAW = frozenset(row.id for row in (*Random(SEED).sample(ALONE, DRAWN), *Random(SEED).sample(WITH_COPIES, 1)))
 
 pytestmark = [
     pytest.mark.faults,

@@ -4,6 +4,7 @@ of the page of scenarios."""
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from siltstone.broker.groups.groups import partition_of_group
+from support.broker.broker_history import Actor, History, faults_in, read_log
 from support.broker.broker_process import SILTSTONE, BrokerProcess, checked_store
 from support.broker.cluster_clients import SECONDS_MAX, Sending, made_topic, read_all, until
 from support.broker.cluster_processes import ClusterProcesses
+from support.broker.kill_matrix import writing_with
+from support.kafka.numbered_writer import clients_of_a_night
 from support.metadata.postgres_server import PostgresServer
 from support.processes.tried import RecordTried
 
@@ -138,6 +142,53 @@ def test_n12_a_rolling_restart_costs_each_partition_less_than_a_second_and_a_hal
             assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
         record_tried("restarts", 3)
         assert max(sending.pauses_ms.values()) < 1_500
+
+
+@pytest.mark.nightly
+@pytest.mark.clients
+@pytest.mark.timeout(900)
+def test_n12_a_rolling_restart_is_an_error_to_no_client(tmp_path: Path, record_tried: RecordTried) -> None:
+    """Each writes in a process of its own, idempotently; none gets an error, and nothing is lost, doubled or out of
+    order."""
+    history, clients = History(), clients_of_a_night()
+    with ClusterProcesses(tmp_path / "store", 3) as cluster:
+        made_topic(cluster.bootstrap, "t", 6)
+        actors = [
+            Actor(history, writing_with(client, cluster.bootstrap, "t", f"w{number}"))
+            for number, client in enumerate(clients)
+        ]
+
+        def counts() -> Counter[str]:
+            with history.lock:
+                return Counter(value.split()[0] for value in history.acknowledged.values())
+
+        def all_go_on() -> None:
+            before = counts()
+            until(
+                lambda: (
+                    history.failures
+                    or all(
+                        counts()[f"w{number}"] > before[f"w{number}"] + 30 for number in range(len(clients))
+                    )
+                ),
+                f"answers to each of {clients} after {before}",
+            )
+
+        try:
+            all_go_on()
+            for node_id in range(3):
+                assert cluster.nodes[node_id].stop(SECONDS_MAX) == 0
+                until(lambda n=node_id: n not in cluster.leaders("t"), "other leaders")
+                cluster.start(node_id)
+                all_go_on()
+        finally:
+            for actor in actors:
+                actor.finish()
+            for actor in actors:
+                actor.join()
+        assert faults_in(history, read_log(cluster.bootstrap, "t", 6)) == []
+        record_tried("restarts", 3)
+        record_tried("clients", len(clients))
 
 
 @pytest.mark.nightly

@@ -253,7 +253,7 @@ def test_sr26_what_is_not_there_is_refused_in_one_line(broker: siltstone.Broker)
     with pytest.raises(TopicNotThere, match="no topic 'absent'"):
         siltstone.scan("absent", store=folder)
     for wrong, named in (
-        ({"tail": "all"}, "tail='all': choose from auto, fetch, committed"),
+        ({"tail": "all"}, "tail='all': choose from auto, fetch, flush, committed"),
         ({"start": "yesterday"}, "start='yesterday' is no place"),
         ({"end": -3}, "end=-3 is no place"),
         ({"start": datetime(2026, 1, 1)}, "no time zone"),

@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from siltstone.server.components import open_store
+from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import SILTSTONE, BrokerProcess, checked_store
 from support.broker.cluster_clients import SECONDS_MAX, Sending, made_topic, read_all, until
 
@@ -27,6 +29,15 @@ def process_ids(nodes: BrokerProcess) -> dict[int, int]:
 
 def node_processes(nodes: BrokerProcess) -> dict[int, psutil.Process]:
     return {node_id: psutil.Process(number) for node_id, number in process_ids(nodes).items()}
+
+
+def leaders_in(folder: Path) -> list[int]:
+    with open_store(load_settings(folder)) as store:
+        return [
+            partition.leader
+            for topic in store.metadata.image.topics.values()
+            for partition in topic.partitions
+        ]
 
 
 def has_ended(process: psutil.Process) -> bool:
@@ -62,7 +73,9 @@ def test_three_nodes_are_one_cluster_and_one_that_is_killed_is_started_again(tmp
         for partition, acked in sending.acked.items():
             assert read_all(bootstrap, "t", partition, len(acked)) == acked
         after = node_processes(nodes)
+        led = leaders_in(tmp_path / "store")
         assert nodes.stop() == 0, nodes.log
+        assert leaders_in(tmp_path / "store") == led, "nobody takes what another one leads when all end"
         assert all(map(has_ended, after.values()))
         assert nodes.log.count("press again to exit now") == 1
         assert "Traceback" not in nodes.log

@@ -302,6 +302,106 @@ def test_b16_a_bucket_is_drained_under_a_producer_and_removed(place: Place) -> N
     checked_store(place.store)
 
 
+def copies_of(place: Place) -> dict[int, tuple[int, ...]]:
+    """Object id → the buckets in which it is."""
+    with place.image() as image:
+        return {
+            object_id: each.bucket_ids
+            for object_id, each in image.objects.items()
+            if each.state is ObjectState.COMMITTED
+        }
+
+
+def file_of(bucket: Path, object_id: int) -> Path:
+    (path,) = bucket.rglob(f"objects/{object_id:020}")
+    return path
+
+
+def flip(path: Path, position: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[position] ^= 0xFF
+    path.write_bytes(raw)
+
+
+def test_b11_copies_are_read_repaired_and_outlive_a_bucket(place: Place) -> None:
+    """Replication with two copies: one is deleted by hand, one flipped, and then the first bucket is gone for good."""
+    first = place.store / "bucket"
+    copy = ("maintain", "run", "--kind", "copies", "--force", "--runner", "in-process")
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap) as producing:
+            until(lambda: place.committed()[0] > 2, "objects in the first bucket alone")
+            place.command("buckets", "add", place.second)
+            assert "replication" in place.command("buckets", "strategy", "replication")
+            until(lambda: (0, 1) in copies_of(place).values(), "an object in both")
+        assert broker.stop() == 0 and "Traceback" not in broker.log
+    assert "too few copies" in place.command("check")
+    place.command(*copy)
+    places = copies_of(place)
+    assert set(places.values()) == {(0, 1)}
+    gone, flipped, *_ = sorted(places)
+    kept = file_of(first, flipped).read_bytes()
+    file_of(first, gone).unlink()
+    flip(file_of(first, flipped), 80)
+    with BrokerProcess(place.store, SOON) as broker:
+        producing.check_all_is_there("{}:{}".format(*broker.address))
+        assert broker.stop() == 0 and f"object {gone} could not be read from bucket 0" in broker.log
+    done = run("check", "--store", place.store)
+    assert done.status == 1 and "warning missing copy 0" in done.words and "damaged copy 0" in done.words
+    run("check", "--repair", "--yes", "--store", place.store)
+    place.command(*copy)
+    assert file_of(first, gone).read_bytes() == file_of(place.second, gone).read_bytes()
+    assert file_of(first, flipped).read_bytes() == kept
+    checked_store(place.store)
+    shutil.rmtree(first)
+    refused = run("buckets", "lost", 0, "--accept-loss", "--store", place.store)
+    assert refused.status == 1 and "add another one first" in refused.err
+    place.command("buckets", "add", place.second.with_name("third"))
+    assert "Nothing was only in bucket 0" in place.command("buckets", "lost", 0)
+    assert "is given up: 0 ranges lost" in place.command("buckets", "lost", 0, "--accept-loss")
+    assert set(copies_of(place).values()) == {(1,)}
+    checked_store(place.store)
+    place.command(*copy)
+    assert set(copies_of(place).values()) == {(1, 2)}
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        producing.check_all_is_there(bootstrap)
+        assert broker.stop() == 0 and "Traceback" not in broker.log
+
+
+@pytest.mark.nightly
+def test_what_only_a_lost_bucket_had_is_passed_over_by_consumers(
+    place: Place, record_tried: RecordTried
+) -> None:
+    """By day without a broker: tests/unit/maintenance/copies/test_lost_bucket.py."""
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        with Producing(bootstrap) as producing:
+            place.command("buckets", "add", place.second)
+            place.command("buckets", "strategy", "round-robin")
+            until(lambda: min(place.committed()[0], place.committed()[1]) > 3, "objects in both buckets")
+        assert broker.stop() == 0
+    shutil.rmtree(place.second)
+    shown = run("buckets", "lost", 1, "--json", "--store", place.store).json
+    lost = {
+        (int(each["partition"].removeprefix("t-")), offset)
+        for each in shown["lost"]
+        if each["is_data"]
+        for offset in range(each["start_offset"], each["end_offset"])
+    }
+    assert lost and place.committed()[1], "nothing is changed yet"
+    place.command("buckets", "lost", 1, "--accept-loss")
+    checked_store(place.store)
+    with BrokerProcess(place.store, SOON) as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        for partition, numbers in producing.acknowledged.items():
+            left = {at: each for at, each in enumerate(numbers) if (partition, at) not in lost}
+            assert read_all(bootstrap, "t", partition, len(left)) == left
+        assert broker.stop() == 0 and "Traceback" not in broker.log
+    checked_store(place.store)
+    record_tried("buckets given up with what only they had", 1)
+
+
 def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "my-store") as broker:
         assert broker.stop() == 0

@@ -1,20 +1,18 @@
 """Batches of a sink into topics of real brokers, without Spark: each record once, wherever the driver dies."""
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 import siltstone
 from siltstone.kafka_client.producing import progress
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.scanning.failures import TopicNotThere
 from siltstone.maintenance.sinking import relay, staging
 from siltstone.maintenance.sinking.batch import SinkDriver, abandon
@@ -25,135 +23,31 @@ from siltstone.maintenance.sinking.failures import (
     SinkRefused,
     TopicGoneForSink,
 )
-from siltstone.maintenance.sinking.plan import SinkPlan, decode_plan, encode_plan, plan_sink
 from siltstone.maintenance.sinking.staged_sweep import sweep_staged
 from siltstone.maintenance.sinking.staging import (
-    TaskReport,
-    decode_report,
-    encode_report,
     stage_rows,
 )
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.refusals import SinkBatchUnfinished, SinkTakenOver
 from siltstone.metadata.sinks import (
     STAGING_KEPT_MS,
-    STAGING_PREFIX,
     SinkState,
     batch_folder,
-    sink_of,
     sinks_of,
 )
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
+from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
-COLUMNS = [("key", "binary"), ("value", "binary")]
 STEPS = ("staged", "intent", "relaying", "relayed", "done")
-
-
-class Killed(BaseException):
-    """The driver's process ends here."""
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broker]:
     with siltstone.Broker(tmp_path_factory.mktemp("sinking") / "store") as running:
         yield running
-
-
-def create(address: str, name: str, partitions: int = 1, **config: str) -> str:
-    admin = AdminClient({"bootstrap.servers": address, **QUIET})
-    admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(60)
-    return name
-
-
-def consumed(address: str, topic: str, partitions: int = 1) -> list[Any]:
-    """All messages of the topic, partition after partition."""
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "sinking", "enable.auto.commit": False, **QUIET}
-    )
-    ends, starts = {}, []
-    for number in range(partitions):
-        start, end = consumer.get_watermark_offsets(TopicPartition(topic, number), 60)
-        if start < end:
-            ends[number] = end
-            starts.append(TopicPartition(topic, number, start))
-    consumer.assign(starts)
-    found = []
-    while ends:
-        message = consumer.poll(60)
-        assert message is not None and message.error() is None
-        found.append(message)
-        if message.offset() + 1 == ends[message.partition()]:
-            del ends[message.partition()]
-    found.sort(key=lambda message: (message.partition(), message.offset()))
-    consumer.close()
-    return found
-
-
-def values(address: str, topic: str, partitions: int = 1) -> list[bytes]:
-    return sorted(message.value() for message in consumed(address, topic, partitions))
-
-
-def rows_of(first: int, count: int) -> Any:
-    numbers = range(first, first + count)
-    return pa.record_batch(
-        {"key": [b"key-%d" % (n % 7) for n in numbers], "value": [b"value-%06d" % n for n in numbers]}
-    )
-
-
-class Sink:
-    """What Spark does with a sink: a plan, tasks that stage rows, one driver that commits."""
-
-    def __init__(
-        self, store: Path, topic: str | None, name: str = "out", columns: Sequence[Any] = COLUMNS
-    ) -> None:
-        self.store, self.topic, self.name, self.columns = store, topic, name, columns
-        self.query = "query"
-        self._plan = b""
-
-    @contextmanager
-    def opened(self, *, plans: bool = False) -> Iterator[tuple[MaintenanceContext, SinkPlan]]:
-        with open_source(self.store) as source:
-            if plans or not self._plan:
-                self._plan = encode_plan(plan_sink(source, self.columns, self.topic, None))
-            yield source, decode_plan(self._plan)
-
-    def stage(self, batch_id: int, *tasks: Any) -> list[TaskReport]:
-        with self.opened(plans=True) as (_, plan):
-            return [
-                decode_report(
-                    encode_report(
-                        stage_rows(
-                            plan, [rows], folder=batch_folder(self.name, batch_id), task_number=number,
-                            query_id=self.query, clock=SystemClock(), rng=system_randomness(),
-                        )
-                    )
-                )
-                for number, rows in enumerate(tasks)
-            ]  # fmt: skip
-
-    def commit(self, batch_id: int, reports: list[TaskReport], killed_at: str | None = None) -> None:
-        def step(name: str) -> None:
-            if name == killed_at:
-                raise Killed
-
-        with self.opened() as (source, plan):
-            SinkDriver(source, plan, self.name, on_step=step).commit(self.query, batch_id, reports)
-
-    def write(self, batch_id: int, *tasks: Any, killed_at: str | None = None) -> None:
-        self.commit(batch_id, self.stage(batch_id, *tasks), killed_at)
-
-    def state(self) -> SinkState | None:
-        with open_source(self.store) as source:
-            found = sink_of(source.metadata.image, self.name)
-        return None if found is None else found.state
-
-    def staged(self) -> list[str]:
-        with open_source(self.store) as source:
-            return [each.key for each in source.buckets.store(0).list(f"{STAGING_PREFIX}{self.name}/")]
 
 
 def test_sw1_rows_arrive_byte_for_byte_in_the_partitions_of_their_keys(broker: siltstone.Broker) -> None:

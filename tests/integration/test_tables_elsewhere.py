@@ -32,7 +32,7 @@ def filled(folder: Path, table_format: str) -> Path:
 
 @pytest.mark.s3
 @pytest.mark.xdist_group("s3-tables")
-@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
 def test_tb1_tables_in_a_bucket_of_s3(
     tmp_path: Path, s3_server: S3Server, table_format: str, record_tried: RecordTried
 ) -> None:

@@ -18,11 +18,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
+from pyspark_siltstone import DefaultSource
 from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.sinks import SinkState, sinks_of
 from siltstone.server.scanning import open_source
 from siltstone.spark.sink.batches import write_batch
 from siltstone.spark.source.lag import lag
+from siltstone.spark.source.stream_reader import TopicStreamReader
 from support.processes.tried import RecordTried
 from support.spark import stream_driver
 from support.spark.stream_driver import DRIVER_VARIABLE
@@ -195,13 +197,39 @@ def test_sw17_sw20_sw24_batches_are_appended_once_or_refused_by_name(
         (frame, "overwrite", {}, "a topic cannot be overwritten"),
         (frame.withColumn("more", frame.value), "append", {}, "a sink has no column 'more'"),
         (frame, "append", {"sinkName": "loads"}, "sinkName and batchId are given together"),
-        (frame, "append", {"mode": "objects"}, "this version writes through the broker only"),
+        (frame, "append", {"mode": "objects"}, "is open at node 0, and only the broker there may append"),
+        (frame, "append", {"mode": "transaction"}, "write relay, to write through the brokers, or objects"),
         (frame, None, {}, "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
     ):
         prepared = writer(rows, **options)
         with pytest.raises(Exception, match=named):
             (prepared if mode is None else prepared.mode(mode)).save()
     assert len(values(broker, topic)) == 4
+
+
+def test_sw12_without_a_broker_batches_and_streams_are_objects(spark: Any, tmp_path: Path) -> None:
+    """Nobody names a mode: no broker is there. A stream reads what a batch wrote, and writes it elsewhere."""
+    store = siltstone.Broker(tmp_path / "store")
+    with store:
+        source, copy = create(store, "loaded", 2), create(store, "copied")
+    rows = spark.range(100).selectExpr(
+        "cast(id as string) as key", "format_string('value-%06d', id) as value"
+    )
+    for _ in range(2):
+        writer = rows.write.format("siltstone").options(store=str(store.folder), topic=source)
+        writer.options(sinkName="loads", batchId=0).mode("append").save()
+    read = spark.read.format("siltstone").options(store=str(store.folder), subscribe=source).load()
+    assert read.count() == 100
+    frame = stream(spark, store, source, maxOffsetsPerTrigger=40).select("key", "value")
+    run(
+        frame.writeStream.format("siltstone").options(store=str(store.folder), topic=copy, mode="objects"),
+        tmp_path / "checkpoint",
+    )
+    with open_source(store.folder) as opened:
+        assert {each.mode for each in sinks_of(opened.metadata.image).values()} == {"objects"}
+    with store:
+        expected = [b"value-%06d" % number for number in range(100)]
+        assert values(store, source, 2) == values(store, copy) == expected
 
 
 class Driver:
@@ -296,3 +324,42 @@ def test_sw2_a_driver_that_is_killed_at_each_step_of_a_commit_writes_each_record
     assert values(broker, out, 2) == values(broker, topic, 2)
     record_tried("kills", len(steps))
     record_tried("records", 400)
+
+
+class KillingStream(DefaultSource):
+    """Our data source; the first task that reads of a stream kills its worker after some rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "killing-stream"
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802  Spark's name
+        made: Any = super().streamReader(schema)
+        return KillingStreamReader(made._open_source, made._options)
+
+
+class KillingStreamReader(TopicStreamReader):
+    def read(self, partition: Any) -> Iterator[Any]:
+        for batch in super().read(partition):
+            yield batch
+            try:
+                (Path(self._options.source.store or "") / "killed-stream").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.nightly
+def test_ss11_rows_come_once_although_the_worker_of_a_micro_batch_is_killed(
+    spark: Any, broker: siltstone.Broker, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    source, copy = (create(broker, name, 2) for name in ("killed-source", "killed-copy"))
+    produce(broker, source, 300)
+    spark.dataSource.register(KillingStream)
+    options = {"store": str(broker.folder), "subscribe": source, "startingOffsets": "earliest"}
+    frame = spark.readStream.format("killing-stream").options(**options, maxOffsetsPerTrigger=100).load()
+    writer = frame.select("key", "value").writeStream.format("siltstone")
+    query = run(writer.options(store=str(broker.folder), topic=copy), tmp_path / "killed")
+    assert query.exception() is None and (broker.folder / "killed-stream").exists(), "a worker was killed"
+    assert values(broker, copy, 2) == [b"value-%06d" % number for number in range(300)]
+    record_tried("records of a stream whose worker was killed", 300)

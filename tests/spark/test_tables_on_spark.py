@@ -1,4 +1,4 @@
-"""Tables written by tasks on Spark, and read by Spark, DuckDB, Polars and pyiceberg."""
+"""Tables written by tasks on Spark, and read by Spark, DuckDB, Polars, pyiceberg and deltalake."""
 
 from collections import Counter
 from pathlib import Path
@@ -70,11 +70,24 @@ def opened_by_pyiceberg(_: list[str], __: Any, store: Store) -> list[Row]:
     return [(row["partition"], row["offset"], row["key"], row["value"]) for row in rows]
 
 
+def opened_by_polars_as_delta(_: list[str], __: Any, store: Store) -> list[Row]:
+    table = f"{store.kind_settings.tables.location}/kafka/flights"
+    return pl.scan_delta(table).select("partition", "offset", "key", "value").collect().rows()
+
+
+def opened_by_deltalake(_: list[str], __: Any, store: Store) -> list[Row]:
+    import deltalake
+
+    table = deltalake.DeltaTable(f"{store.kind_settings.tables.location}/kafka/flights")
+    rows = table.to_pyarrow_table(columns=["partition", "offset", "key", "value"]).to_pylist()
+    return [tuple(row.values()) for row in rows]  # type: ignore[misc]
+
+
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
 def test_tb1_tb7_the_rows_that_spark_wrote_are_those_of_every_reader(
     spark: Any, tmp_path: Path, table_format: str
 ) -> None:
@@ -93,6 +106,8 @@ def test_tb1_tb7_the_rows_that_spark_wrote_are_those_of_every_reader(
         readers = [opened_by_duckdb, opened_by_polars, opened_by_spark]
         if table_format == "iceberg":
             readers.append(opened_by_pyiceberg)
+        if table_format == "delta":
+            readers += [opened_by_polars_as_delta, opened_by_deltalake]
         for reader in readers:
             assert sorted(reader(files, spark, store), key=repr) == sorted(expected, key=repr), (
                 reader.__name__

@@ -27,7 +27,7 @@ def words(text: str) -> frozenset[str]:
 KINDS_OF_VALUE = words(
     """
     action address anchor body choice column content context count effect environment failure fate figure heap id
-    interval knowledge location mismatch network operation order output overview pace phase piece port process
+    interval knowledge location mismatch network operation order output overview phase piece port process
     production reason reference report resource result role row sentence severity space statistics structure summary
     synonym tally thread turn type verification work
     """
@@ -37,7 +37,7 @@ KINDS_OF_VALUE = words(
 VERBS = words(
     """
     add admit advance alter ask assign bind build carry change configure consume copy encode end estimate filter
-    follow hold judge keep learn lie load look maintain measure put rebuild remove reset resolve
+    follow hold judge keep learn lie look maintain measure pass put rebuild remove reset resolve
     rewrite see send share speak take tell tune walk want
     """
 )

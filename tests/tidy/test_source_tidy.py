@@ -76,7 +76,8 @@ SMALL_FILES = {
         "cli/topics/delete.py",
     },
     "nouns, errors or settings that many modules import": {
-        "broker/settings.py", "kafka_protocol/malformed.py", "maintenance/context.py", "metadata/node_address.py",
+        "broker/settings.py", "kafka_protocol/malformed.py", "maintenance/context.py",
+        "maintenance/pipeline/run_rate.py", "metadata/node_address.py",
         "metadata/store_id.py", "model/buffers.py", "model/errors.py", "model/version.py", "server/settings/admin.py",
         "stream_engine/errors.py",
     },
@@ -85,10 +86,11 @@ SMALL_FILES = {
         "server/opening.py", "spark/choice.py",
     },
     "a small tool of two packages or more": {
-        "cli/in_order.py", "cli/interruption.py", "foundation/portions.py", "runtime/randomness.py",
+        "cli/in_order.py", "cli/interruption.py", "foundation/milliseconds.py", "foundation/portions.py",
+        "runtime/randomness.py",
     },
     "the layout of arrays": {"record_columns/kernels/columns.py"},
-    "a family of commands in metadata/decisions": {"metadata/decisions/keys.py"},
+    "a family of commands in metadata/decisions": {"metadata/decisions/flushes.py", "metadata/decisions/keys.py"},
     "the scenery of the demo": {"cli/demo/place.py", "cli/demo/stage.py", "cli/demo/cluster/report.py",
         "cli/demo/interrupted.py",
     },

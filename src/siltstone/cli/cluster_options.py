@@ -9,12 +9,18 @@ from click.core import ParameterSource
 
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import Address, parse_bootstrap
+from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+NAME = "NAME"
+"""What an option that takes the name of a topic, a group or a field has as its metavar."""
+
+SHOWN_CHARACTERS = 40
 
 
 class ClusterChoice(msgspec.Struct, frozen=True):
@@ -39,6 +45,22 @@ def _inherited(context: click.Context, parameter: click.Parameter, value: Any) -
     return value
 
 
+def _refuse_unsendable(parameter: click.Parameter, value: Any) -> None:
+    """Raises click.BadParameter for a text that no request of Kafka's protocol can hold."""
+    for text in value if isinstance(value, tuple) else (value,):
+        if not isinstance(text, str):
+            continue
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise click.BadParameter(f"{text[:SHOWN_CHARACTERS]!r} is not UTF-8", param=parameter) from None
+        if size > TEXT_BYTES_MAX:
+            start = f"{text[:SHOWN_CHARACTERS]}…"
+            raise click.BadParameter(
+                f"{start!r} has {size} bytes, and Kafka's protocol takes {TEXT_BYTES_MAX}", param=parameter
+            )
+
+
 def cluster_options(command: F) -> F:
     """Adds --bootstrap and --json; the command receives them as ``choice`` and ``as_json``."""
     bootstrap = click.option(
@@ -51,6 +73,9 @@ def cluster_options(command: F) -> F:
     )
 
     def with_choice(*, bootstrap: str, **arguments: Any) -> Any:
+        for parameter in click.get_current_context().command.params:
+            if isinstance(parameter, click.Argument) or parameter.metavar == NAME:
+                _refuse_unsendable(parameter, arguments.get(str(parameter.name)))
         return command(choice=ClusterChoice(parse_bootstrap(bootstrap)), **arguments)
 
     with_choice.__doc__ = command.__doc__

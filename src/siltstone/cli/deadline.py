@@ -68,7 +68,8 @@ class ProcessDeadline:
         self._on_signal: Callable[[], None] = lambda: None
         self._wake_end, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
-        Thread(target=self._wait, name="deadline", daemon=True).start()
+        self._thread = Thread(target=self._wait, name="deadline", daemon=True)
+        self._thread.start()
 
     @property
     def is_set(self) -> bool:
@@ -77,6 +78,8 @@ class ProcessDeadline:
     def set(self, milliseconds: float, reason: str) -> None:
         """The process ends in so much time, or earlier if that was said before. A signal handler may call it: it takes
         no lock."""
+        if self._is_closed:
+            return
         self._ends_ms = min(self._ends_ms, self._clock.monotonic_ms() + milliseconds)
         self._reason = reason
         os.write(self._waker, b"!")
@@ -100,9 +103,15 @@ class ProcessDeadline:
             signal.set_wakeup_fd(before)
 
     def close(self) -> None:
-        """The process is not ended any more."""
+        """The process is not ended any more. Only the main thread may call it, in which handlers of signals run, so
+        none of them writes to a file that is closed."""
+        if self._is_closed:
+            return
         self._is_closed = True
         os.write(self._waker, b"!")
+        self._thread.join()
+        os.close(self._waker)
+        os.close(self._wake_end)
 
     def _wait(self) -> None:
         waking = select.poll()  # not ``select.select``, which refuses files numbered 1,024 and higher

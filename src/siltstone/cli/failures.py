@@ -25,6 +25,10 @@ STOPPED_EARLY = 3
 NOT_ALL_CHECKED = 3
 INTERRUPTED = 130
 
+LINE_CHARACTERS_MAX = 2_000
+LINE_END_CHARACTERS = 500
+"""A line that repeats what was typed may be long. Its end is kept, because it says what to do."""
+
 DEBUG_VARIABLE = "SILTSTONE_DEBUG"
 
 
@@ -74,6 +78,8 @@ def failure_line(failure: BaseException) -> str | None:
             line = failure.format_message()
         case SiltstoneError():
             line = str(failure)
+        case FileNotFoundError(filename=None):
+            line = "the current folder does not exist any more: change to another one"
         case OSError(strerror=str(reason)):
             line = f"{failure.filename or 'operating system'}: {reason}"
         case _:
@@ -91,6 +97,8 @@ def _sentence(text: str) -> str:
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
+    if len(line) > LINE_CHARACTERS_MAX:
+        line = f"{line[: LINE_CHARACTERS_MAX - LINE_END_CHARACTERS]} … {line[-LINE_END_CHARACTERS:]}"
     if line.isprintable():
         return line
     from siltstone.cli.words import shown  # noqa: PLC0415  loads rich, which few failures need

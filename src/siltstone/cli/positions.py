@@ -14,6 +14,7 @@ from enum import Enum
 
 import msgspec
 
+from siltstone.foundation.milliseconds import first_ms_at_or_after
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.offsets import NO_OFFSET, Ends, ends_of, offsets_at
 from siltstone.model.errors import InvalidRequest
@@ -88,7 +89,7 @@ def _time_ms(word: str, now_ms: int) -> int | None:
     except ValueError:
         return None
     moment = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
-    return max(0, round(moment.timestamp() * 1000))
+    return max(0, first_ms_at_or_after(moment))
 
 
 class Resolved(msgspec.Struct, frozen=True):

@@ -33,8 +33,9 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
     "--registry", default="", metavar="URL", help="Schema registry for avro and protobuf, or a folder."
 )
 @click.option(
-    "--tail", type=click.Choice(("auto", "fetch", "committed")), default="auto", metavar="HOW",
-    help="What to do about records that are in no object yet: ask the broker (auto), or leave out (committed).",
+    "--tail", type=click.Choice(("auto", "fetch", "flush", "committed")), default="auto", metavar="HOW",
+    help="What to do about records that are in no object yet: ask the broker (auto), have it upload them first "
+    "(flush), or leave out (committed).",
 )  # fmt: skip
 @store_options
 def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str) -> None:

@@ -32,6 +32,10 @@ class StoreChoice(msgspec.Struct, frozen=True):
         """Opens the store, which must exist. Raises StoreNotFound."""
         return open_store(self.settings(**flags))
 
+    def open_without(self, bucket_id: int) -> Store:
+        """Opens the store although this bucket may be gone. Raises StoreNotFound."""
+        return open_store(self.settings(), lost=bucket_id)
+
 
 OWN_BUCKET = ""
 """The value of ``--bucket`` without a URL, where a command allows that: the buckets that the settings name."""

@@ -8,7 +8,7 @@ from siltstone.cli.output import is_drawn, print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted, size_words
 from siltstone.metadata.buckets import bucket_list_of
-from siltstone.metadata.entities import StreamMetadata
+from siltstone.metadata.entities import SINK_NODE, StreamMetadata
 from siltstone.metadata.image import MetadataImage
 
 NARROW_COLUMNS = 100
@@ -48,7 +48,14 @@ def _row(stream: StreamMetadata, image: MetadataImage) -> StreamRow:
         start_offset=stream.start_offset,
         end_offset=stream.end_offset,
         objects=len(objects),
-        buckets=sorted({image.objects[each].bucket_id for each in objects if each in image.objects}),
+        buckets=sorted(
+            {
+                bucket_id
+                for each in objects
+                if each in image.objects
+                for bucket_id in image.objects[each].bucket_ids
+            }
+        ),
         size_bytes=sum(held.size_bytes for held in stream.ranges),
         tags=stream.tags,
     )
@@ -84,7 +91,7 @@ def _print_table(rows: list[StreamRow], names_buckets: bool) -> None:
     buckets = ("buckets",) if names_buckets else ()
     shown = table(">id", "state", *wide, ">start", ">end", ">objects", *buckets, ">bytes", "tags")
     for row in kept:
-        owner = (str(row.epoch), str(row.owner) if row.owner >= 0 else "-")
+        owner = (str(row.epoch), _owner_words(row.owner))
         shown.add_row(
             str(row.stream_id),
             row.state.lower(),
@@ -99,6 +106,13 @@ def _print_table(rows: list[StreamRow], names_buckets: bool) -> None:
     out.print(shown)
     if left_out := len(rows) - len(kept):
         out.print(f"and {counted(left_out, 'empty stream')} of internal topics (--json has all)")
+
+
+def _owner_words(owner: int) -> str:
+    """A node id; ``sink`` for what Spark has written without a broker."""
+    if owner == SINK_NODE:
+        return "sink"
+    return str(owner) if owner >= 0 else "-"
 
 
 def _is_empty_and_internal(row: StreamRow) -> bool:

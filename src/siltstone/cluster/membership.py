@@ -27,6 +27,7 @@ from siltstone.metadata.commands import FenceNode, ResumeNode
 from siltstone.metadata.entities import NodeMetadata
 from siltstone.metadata.leases.board import (
     BOARD_DEADLINE_MS,
+    ENDED,
     Beat,
     BoardUnavailable,
     LeaseBoard,
@@ -122,9 +123,10 @@ class BoardCalls:
 
 async def wait_until_silent(board: BoardCalls, node: NodeMetadata, clock: Clock) -> None:
     """Returns when no beat of the registered life of ``node`` has come for a session. A process that registers under
-    the same id then fences no process that runs (N02). A process that holds the lock of the node's log need not wait.
-    Raises NodeIdInUse; while the board fails, it waits."""
+    the same id then fences no process that runs (N02). A process that holds the lock of the node's log need not wait,
+    and neither need one that finds that the life has ended. Raises NodeIdInUse; while the board fails, it waits."""
     life = NodeLife(node.node_id, node.node_epoch, node.incarnation)
+    has_ended = (life.node_id, life.node_epoch, ENDED)
     suspicion = Suspicion()
     first: Beat | None = None
     while not suspicion.suspects():
@@ -135,6 +137,8 @@ async def wait_until_silent(board: BoardCalls, node: NodeMetadata, clock: Clock)
             log.warning("node %d waits for the lease board before it starts: %s", node.node_id, trouble)
             suspicion.poll_failed()
         else:
+            if any((beat.node_id, beat.node_epoch, beat.incarnation) == has_ended for beat in beats):
+                return
             found = [
                 beat for beat in beats if (beat.node_id, beat.incarnation) == (life.node_id, life.incarnation)
             ]
@@ -168,6 +172,8 @@ class Membership:
         self._life = life
         self._on_lost = on_lost
         self.lease = lease
+        self.acts_for_others = True
+        """Whether it fences nodes that are suspect."""
         self._suspicion = Suspicion()
         self._tasks = TaskGroup("membership", on_lost)
         self._fencing: set[NodeLife] = set()
@@ -188,6 +194,12 @@ class Membership:
     async def close(self) -> None:
         """Ends the beats; the others fence the node after a session, unless it is unregistered or comes back."""
         await self._tasks.cancel()
+
+    async def tell_end(self) -> None:
+        """After ``close``: puts on the board that this life has ended, for the next one, which then need not wait."""
+        life = self._life
+        with suppress(BoardUnavailable):
+            await self._board.beat(Beat(life.node_id, life.node_epoch, self._number + 1, ENDED))
 
     def statistics(self) -> MembershipStatistics:
         return MembershipStatistics(
@@ -256,7 +268,7 @@ class Membership:
                 self._is_resuming = True
                 self._tasks.start("resume", self._resume())
             return
-        suspects = self._suspicion.suspects()
+        suspects = self._suspicion.suspects() if self.acts_for_others else ()
         for life in suspects:
             if life not in self._fencing:
                 self._fencing.add(life)
@@ -288,7 +300,8 @@ class Membership:
             await self._clock.sleep_ms(turn * TURN_MS)
             node = self._metadata.image.nodes.get(life.node_id)
             is_watched = node is not None and node.node_epoch == life.node_epoch and node.is_live
-            if not is_watched or life not in self._suspicion.suspects() or not self.lease.is_held:
+            is_suspect = is_watched and life in self._suspicion.suspects()
+            if not is_suspect or not self.lease.is_held or not self.acts_for_others:
                 return
             await self._metadata.execute(FenceNode(life.node_id, life.node_epoch))
             self._nodes_fenced += 1

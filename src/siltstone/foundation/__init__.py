@@ -3,6 +3,7 @@
 ========================  ================================================================================
 ``crc32c``                checksums of lists of buffers, and of a concatenation from the checksums of its parts
 ``crc32c_columns``        the same for many concatenations at once, in numpy columns
+``milliseconds``          times as whole milliseconds since 1970
 ``portions``              splits a sequence of items into batches that keep to several limits
 ``quantity_words``        counts, sizes and durations as people read them
 ``sharded_map``           an immutable mapping that is cheap to change in batches

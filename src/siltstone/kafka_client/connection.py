@@ -294,7 +294,7 @@ def open_connection(address: Address) -> Connection:
 def _connected(address: Address) -> socket.socket:
     try:
         connected = socket.create_connection((address.host, address.port), CONNECT_TIME_LIMIT_MS / 1000)
-    except socket.gaierror as failure:
+    except (socket.gaierror, UnicodeError) as failure:  # UnicodeError: a part of the name is too long
         raise BrokerNotThere(
             f"the host {address.host!r} is not known: correct the bootstrap address"
         ) from failure

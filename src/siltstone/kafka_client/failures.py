@@ -97,6 +97,7 @@ _WORDS = {
     ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them first",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has members now: stop them first",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the group's members share partitions in another way than range",
+    ErrorCode.INVALID_GROUP_ID: "a group has a name that is not empty",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
     ErrorCode.TOPIC_DELETION_DISABLED: "the broker does not allow topics to be deleted (delete.topic.enable)",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this client may not do that with this topic",

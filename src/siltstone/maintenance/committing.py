@@ -1,4 +1,5 @@
-"""The one commit of a compaction, which all kinds share, and its three outcomes (rule 5).
+"""The one commit of a compaction, which all kinds share, and its three outcomes (rule 5). Before it, under replication,
+the new objects are copied from their first bucket into the others.
 
 done      the new objects replace the old ones
 refused   nothing changed, so the uploaded objects are deleted at once
@@ -8,11 +9,18 @@ unknown   the commit is retried; after an unknown outcome the uploaded objects a
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
+import msgspec
+
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.output_buckets import OutputBuckets
+from siltstone.maintenance.pipeline.kind import Attempt
+from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.maintenance.tasks.whole_copies import CODEC, WholeCopyInput, run_whole_copy
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.image import MetadataImage
@@ -28,21 +36,88 @@ ATTEMPTS_MAX = 10
 BACKOFF_MS_MIN = 200
 BACKOFF_MS_MAX = 10_000
 
+FAILURES_SHOWN_MAX = 3
+"""Copies of many objects fail for one reason."""
+
 
 AnyCommit: TypeAlias = CommitCompaction | CommitKeyCompaction
 
 
-def prepare(context: MaintenanceContext, command: PrepareObjects) -> int:
-    """Prepares ids for new objects, and marks them in their buckets (rule 11). Returns the first. Raises the
-    Refusal, and what the metadata and the buckets raise."""
+def prepare(
+    context: MaintenanceContext, command: PrepareObjects, outputs: OutputBuckets | None = None
+) -> int:
+    """Prepares ids for new objects, under replication in all their buckets, and marks them there (rule 11). Returns the
+    first. Raises TooFewBuckets, the Refusal, and what the metadata and the buckets raise."""
+    copies = (outputs or OutputBuckets(context)).of_copies()
+    command = msgspec.structs.replace(command, copies=copies)
     first_id = context.metadata.execute(command)
     end_of = {command.bucket_id: command.count} if not command.bucket_ids else {}
     end_of |= {bucket_id: number + 1 for number, bucket_id in enumerate(command.bucket_ids)}
+    end_of |= dict.fromkeys(copies, command.count)
     for bucket_id, count in end_of.items():
         guard = context.guard(bucket_id)
         if guard is not None:
             guard.cover(first_id, count, context.metadata.image)
     return first_id
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """In which buckets a new object is. ``failure``: why it is in too few, in one line."""
+
+    bucket_ids: tuple[int, ...]
+    failure: str = ""
+
+
+def copy_outputs(attempt: Attempt, sizes: Mapping[int, int]) -> dict[int, Standing]:
+    """Puts new objects, each of which is complete in its first bucket, into the further buckets for which it was
+    prepared, before they are committed. ``sizes``: the size of each by id. Raises RunFailed, RunnerUnusable,
+    Cancelled."""
+    context = attempt.context
+    image = context.metadata.image
+    needed = bucket_list_of(image).strategy.copies_needed
+    wanted = [(object_id, target) for object_id in sizes for target in image.objects[object_id].uncertain]
+    store = context.buckets.store
+    inputs = [
+        CODEC.encode_input(
+            WholeCopyInput(
+                object_id=object_id,
+                size_bytes=sizes[object_id],
+                sources=((first := image.objects[object_id].bucket_id, store(first).url),),
+                target_url=store(target).url,
+            )
+        )
+        for object_id, target in wanted
+    ]
+    answers: list[bytes] = []
+    if inputs:
+        report_progress = attempt.watch.steps("copy outputs", sum(sizes[each] for each, _ in wanted))
+        label = attempt.label([f"copy of object {each}" for each, _ in wanted])
+        answers = attempt.start_runner().run(run_whole_copy, inputs, report_progress, label)
+    places = {object_id: [image.objects[object_id].bucket_id] for object_id in sizes}
+    failures: dict[int, str] = {}
+    for (object_id, target), answer in zip(wanted, answers, strict=True):
+        failure = CODEC.decode_result(answer).failure
+        if failure is None:
+            places[object_id].append(target)
+        else:
+            failures[object_id] = f"its copy in bucket {target} failed: {failure.reason}"
+    return {
+        object_id: Standing(
+            tuple(places[object_id]), failures.get(object_id, "") if len(places[object_id]) < needed else ""
+        )
+        for object_id in sizes
+    }
+
+
+def with_copies(attempt: Attempt, objects: Sequence[NewObject]) -> tuple[NewObject, ...]:
+    """The objects with the buckets in which they are, after they were copied into all of them. Raises RunFailed if one
+    is in too few, and what ``copy_outputs`` raises."""
+    standing = copy_outputs(attempt, {new.object_id: new.size_bytes for new in objects})
+    if failures := [each.failure for each in standing.values() if each.failure]:
+        raise RunFailed("; ".join(failures[:FAILURES_SHOWN_MAX]))
+    return tuple(
+        msgspec.structs.replace(new, bucket_ids=standing[new.object_id].bucket_ids) for new in objects
+    )
 
 
 class CompactionOutcomeUnknown(Unavailable):
@@ -114,13 +189,14 @@ def _new_objects(command: AnyCommit) -> list[NewObject]:
 
 
 def _delete_outputs(context: MaintenanceContext, command: AnyCommit) -> None:
-    """Deletes the outputs, each from the bucket that it was prepared for, so that their space is free before their time
-    limit. What cannot be deleted now is deleted by the sweep."""
+    """Deletes the outputs, each from the buckets that it was prepared for, so that their space is free before their
+    time limit. What cannot be deleted now is deleted by the sweep."""
     by_bucket: defaultdict[int, list[str]] = defaultdict(list)
     objects = context.metadata.image.objects
     for new in _new_objects(command):
         if new.object_id in objects:
-            by_bucket[objects[new.object_id].bucket_id].append(object_key(new.object_id))
+            for bucket_id in objects[new.object_id].every_bucket_id:
+                by_bucket[bucket_id].append(object_key(new.object_id))
     for bucket_id, keys in by_bucket.items():
         try:
             for first in range(0, len(keys), DELETE_BATCH_KEYS_MAX):

@@ -6,9 +6,11 @@ import logging
 import msgspec
 
 from siltstone.maintenance.pressure import Measured, measure
+from siltstone.maintenance.settings import CopyRates
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.store_id import claimed_url, store_id_of
 from siltstone.model.errors import SiltstoneError
+from siltstone.object_store.bandwidth.grades import BandwidthSettings
 from siltstone.object_store.bucket_identity import BucketMissing, refuse_if_marked_by_another, refuse_unmarked
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import (
@@ -33,6 +35,9 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     quota_bytes: int = 0
     """All objects together may have at most this many bytes; 0 means no limit."""
     disks: Disks = SystemDisks()
+    rates: CopyRates = CopyRates()
+    bandwidth: BandwidthSettings = BandwidthSettings()
+    """The limits of each process that runs tasks."""
     guards: dict[int, BucketGuard] = msgspec.field(default_factory=dict)
     """The guard of each bucket that this context has used."""
 

@@ -3,11 +3,12 @@
 The sweep deletes what is due. Retention makes bytes dead, so it comes before ``dead-objects``; neither reads an object.
 Then come the kinds that copy: table export, before key compaction removes what it has not seen; minor collections (few
 live bytes), stream set object compaction, key compaction, stream object compaction, relocation of what is left in a
-bucket that is drained, and last major collections, which are worth doing once a day.
+bucket that is drained, copies that objects lack, and last major collections, which are worth doing once a day.
 """
 
 from collections.abc import Iterable, Sequence
 
+from siltstone.maintenance.copies.kind import CopyRepair
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
@@ -40,6 +41,7 @@ def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
         KeyCompaction(maintenance.key_compaction),
         StreamObjectCompaction(maintenance.so_compaction),
         Relocation(maintenance.so_compaction),
+        CopyRepair(maintenance.so_compaction),
         _collection(Level.MAJOR, settings),
     )
 
@@ -71,6 +73,7 @@ KIND_NAMES = (
     "key-compaction",
     "so-compaction",
     "relocation",
+    "copies",
     "major-gc",
 )
 

@@ -6,16 +6,17 @@ fails the unit, and the next plan chooses anew.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from siltstone.maintenance.context import MaintenanceContext, check_may_write
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.lookup import bytes_by_bucket
 from siltstone.model.buckets import BucketList
-from siltstone.model.errors import SiltstoneError
+from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.object_store.bucket_choice import (
     Candidate,
     bucket_of_set,
+    buckets_of_copies,
     bytes_given_at_start,
     home_of_stream,
 )
@@ -26,6 +27,18 @@ from siltstone.runtime.randomness import random_token
 log = logging.getLogger(__name__)
 
 
+class TooFewBuckets(Unavailable):
+    """Replication wants each object in more buckets than take writes. ``troubles``: why a bucket takes none, by id."""
+
+    def __init__(self, needed: int, troubles: Mapping[int, SiltstoneError]) -> None:
+        why = "; ".join(
+            f"bucket {bucket_id} takes no writes: {trouble}" for bucket_id, trouble in troubles.items()
+        )
+        super().__init__(f"each object has to be in {needed} buckets, and fewer take writes; {why}")
+        self.needed = needed
+        self.troubles = dict(troubles)
+
+
 class OutputBuckets:
     """The choices for one unit, or for all units of one run of a kind."""
 
@@ -34,6 +47,7 @@ class OutputBuckets:
         self._listed: BucketList = bucket_list_of(context.metadata.image)
         self._candidates: list[Candidate] | None = None
         self._home_of: dict[int, int] = {}
+        self._troubles: dict[int, SiltstoneError] = {}
 
     def of_set(self) -> int:
         """The bucket of a stream set object; the caller checks that it may write there. Raises MetadataOlderThanBucket,
@@ -49,6 +63,17 @@ class OutputBuckets:
             chosen = home_of_stream(self._listed.strategy, candidates, stream_id)
             self._home_of[stream_id] = candidates[0].bucket_id if chosen is None else chosen
         return self._home_of[stream_id]
+
+    def of_copies(self) -> tuple[int, ...]:
+        """The buckets into all of which replication puts each object; empty under the other strategies. Raises
+        TooFewBuckets, and as ``of_set``."""
+        strategy = self._listed.strategy
+        if not strategy.is_replication:
+            return ()
+        candidates = self._checked()
+        if len(candidates) < strategy.copies_needed:
+            raise TooFewBuckets(strategy.copies_needed, self._troubles)
+        return tuple(buckets_of_copies(strategy, candidates))
 
     def _checked(self) -> list[Candidate]:
         if self._candidates is None:
@@ -73,7 +98,7 @@ class OutputBuckets:
                 raise
             except SiltstoneError as trouble:
                 log.warning("maintenance puts no new objects into bucket %d for now: %s", each.id, trouble)
-                last_trouble = trouble
+                last_trouble = self._troubles[each.id] = trouble
             else:
                 usable.append(Candidate(each.id, each.weight, given[each.id]))
         if not usable:

@@ -18,7 +18,7 @@ from siltstone.maintenance.pipeline.watch import OnTold, Watch
 from siltstone.model.errors import SiltstoneError, Unavailable
 
 HEADER = ("kind", "unit", "reads", "writes", "objects", "because")
-RIGHT = frozenset({"reads", "writes", "objects"})
+RIGHT = frozenset({"reads", "writes", "objects", "partitions", "offsets", "bytes"})
 ROWS_SHOWN_MAX = 60
 """A table shows at most this many rows. They are the units that would be done first."""
 

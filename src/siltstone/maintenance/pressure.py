@@ -81,7 +81,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 COPYING = frozenset({
-    "table-export", "minor-gc", "sso-compaction", "key-compaction", "so-compaction", "relocation", "major-gc",
+    "table-export", "minor-gc", "sso-compaction", "key-compaction", "so-compaction", "relocation", "copies", "major-gc",
 })  # fmt: skip
 """Kinds that write before they free anything. The others delete or trim, and never wait."""
 
@@ -96,7 +96,7 @@ def measure(
     limits nothing."""
     spaces = [*_of_folders(bucket_urls.values(), disks)]
     if quota_bytes:
-        held = sum(metadata.size_bytes for metadata in image.objects.values())
+        held = sum(each.size_bytes * len(each.bucket_ids) for each in image.objects.values())
         spaces.append(Space("the quota", held, quota_bytes))
     return Measured(tuple(spaces))
 

@@ -47,7 +47,8 @@ class Level(Enum):
 
 class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of stream set object compaction. ``memory_bytes`` limits the source bytes that one iteration holds, and
-    with them the size of the stream objects that are made."""
+    with them the size of the stream objects that are made. ``is_spread``: a scheduled run spreads its bytes over its
+    interval."""
 
     split_size_bytes: int = limits.SPLIT_SIZE_BYTES
     merged_block_bytes_max: int = limits.MERGED_BLOCK_SIZE_BYTES
@@ -60,11 +61,14 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     streams_max: int = limits.STREAMS_PER_OBJECT_MAX
     stream_objects_max: int = limits.COMPACTION_STREAM_OBJECTS_MAX
     force_split_age_ms: int = limits.FORCE_SPLIT_AGE_MS
+    is_spread: bool = True
     time_limit_ms: int = limits.COMPACTION_TIME_LIMIT_MS
     lease_ms: int = limits.JOB_LEASE_MS
 
     def __post_init__(self) -> None:
-        _refuse_below(self, may_be_zero=("split_size_bytes", "small_object_bytes", "force_split_age_ms"))
+        _refuse_below(
+            self, may_be_zero=("split_size_bytes", "small_object_bytes", "force_split_age_ms", "is_spread")
+        )
         for name, largest in _LARGEST.items():
             if getattr(self, name) > largest:
                 raise InvalidRequest(f"{name} is {getattr(self, name)}; it must be at most {largest}")
@@ -174,6 +178,43 @@ class StreamObjectCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, settled_ms=0, largest_share_max=1.0)
 
 
+def lowest_rate(*rates: int) -> int:
+    """The lowest of the rates that are set; 0 when none is."""
+    return min(filter(None, rates), default=0)
+
+
+class CopyRates(msgspec.Struct, frozen=True, kw_only=True):
+    """The rates of kinds that copy, in bytes a second; 0: none. ``of_all`` is for each run, of whatever kind."""
+
+    of_all: int = 0
+    of_kind: dict[str, int] = {}
+
+    def of(self, kind: str) -> int:
+        return lowest_rate(self.of_all, self.of_kind.get(kind, 0))
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """The rate of each kind that copies, in bytes read in a second; 0: none. That of the collections is in
+    ``GcSettings``."""
+
+    table_export_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+    sso_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+    key_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+    so_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+    relocation_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+    copies_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+
+    def __post_init__(self) -> None:
+        _refuse_below(self, may_be_zero=self.__struct_fields__)
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        return {
+            name.removesuffix("_bytes_per_second").replace("_", "-"): getattr(self, name)
+            for name in self.__struct_fields__
+        }
+
+
 class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     """How long each kind waits from the end of one run to the start of the next. Kinds that free space wait less."""
 
@@ -186,6 +227,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     key_compaction_ms: int = limits.KEY_COMPACTION_INTERVAL_MS
     so_compaction_ms: int = limits.SO_COMPACTION_INTERVAL_MS
     relocation_ms: int = limits.RELOCATION_INTERVAL_MS
+    copies_ms: int = limits.COPIES_INTERVAL_MS
     major_gc_ms: int = limits.MAJOR_GC_INTERVAL_MS
 
     def __post_init__(self) -> None:
@@ -206,13 +248,20 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """After ``run_ms_max`` a run begins no further unit, so that the other kinds have their turn."""
+    """After ``run_ms_max`` a run begins no further unit, so that the other kinds have their turn. No run copies faster
+    than ``copy_bytes_per_second``."""
 
     interval: Intervals = Intervals()
+    copy_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
+    rate: Rates = Rates()
     run_ms_max: int = limits.MAINTENANCE_RUN_MS_MAX
     gc: GcSettings = GcSettings()
     key_compaction: KeyCompactionSettings = KeyCompactionSettings()
     so_compaction: StreamObjectCompactionSettings = StreamObjectCompactionSettings()
+
+    @property
+    def copy_rates(self) -> CopyRates:
+        return CopyRates(of_all=self.copy_bytes_per_second, of_kind=self.rate.by_kind)
 
 
 class TableSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,10 @@ from siltstone.metadata.entities import (
 )
 from siltstone.metadata.image import ImageDraft
 from siltstone.metadata.records import (
+    BucketLost,
+    CopiesAdded,
+    CopiesPrepared,
+    CopiesUncertain,
     FailoverClaimed,
     JobFinished,
     JobForgotten,
@@ -46,6 +50,7 @@ from siltstone.metadata.records import (
     PartitionsAdded,
     PartitionsMoving,
     PartitionsPlaced,
+    RangesLost,
     Record,
     ScanPinned,
     ScanUnpinned,
@@ -57,6 +62,7 @@ from siltstone.metadata.records import (
     StreamForgotten,
     StreamOpened,
     StreamsAdvanced,
+    StreamsLoaded,
     StreamTrimmed,
     TopicConfigured,
     TopicCreated,
@@ -179,6 +185,11 @@ def _stream_cleaned(draft: ImageDraft, record: StreamCleaned) -> None:
     draft.streams[record.stream_id] = stream_steps.cleaned(stream, record.cleaned_offset)
 
 
+def _streams_loaded(draft: ImageDraft, record: StreamsLoaded) -> None:
+    for stream_id, epoch, end_offset in record.loads:
+        draft.streams[stream_id] = stream_steps.loaded(draft.streams[stream_id], epoch, end_offset)
+
+
 def _objects_prepared(draft: ImageDraft, record: ObjectsPrepared) -> None:
     for object_id in range(record.first_id, record.first_id + record.count):
         draft.objects[object_id] = ObjectMetadata(
@@ -213,6 +224,56 @@ def _object_committed(draft: ImageDraft, record: ObjectCommitted) -> None:
     for held in record.ranges:
         stream = streams[held.stream_id]
         streams[held.stream_id] = replace(stream, ranges=inserted(stream.ranges, held))
+
+
+def _copies_prepared(draft: ImageDraft, record: CopiesPrepared) -> None:
+    for object_id in record.object_ids:
+        metadata = draft.objects[object_id]
+        assert record.bucket_id not in metadata.every_bucket_id, f"object {object_id} has a place there"
+        draft.objects[object_id] = replace(metadata, uncertain=(*metadata.uncertain, record.bucket_id))
+
+
+def _copies_added(draft: ImageDraft, record: CopiesAdded) -> None:
+    for object_id in record.object_ids:
+        metadata = draft.objects[object_id]
+        assert record.bucket_id in metadata.uncertain, f"object {object_id} has no place there"
+        draft.objects[object_id] = replace(
+            metadata,
+            copies=(*metadata.copies, record.bucket_id),
+            uncertain=tuple(each for each in metadata.uncertain if each != record.bucket_id),
+        )
+
+
+def _copies_uncertain(draft: ImageDraft, record: CopiesUncertain) -> None:
+    for object_id in record.object_ids:
+        metadata = draft.objects[object_id]
+        first, *others = (each for each in metadata.bucket_ids if each != record.bucket_id)
+        draft.objects[object_id] = replace(
+            metadata,
+            bucket_id=first,
+            copies=tuple(others),
+            uncertain=(*metadata.uncertain, record.bucket_id),
+        )
+
+
+def _bucket_lost(draft: ImageDraft, record: BucketLost) -> None:
+    lost = record.bucket_id
+    concerned = [each for each in draft.objects.values() if lost in each.every_bucket_id]
+    for metadata in concerned:
+        left = [each for each in metadata.bucket_ids if each != lost]
+        uncertain = tuple(each for each in metadata.uncertain if each != lost)
+        if not left:
+            assert metadata.state is not ObjectState.COMMITTED, f"object {metadata.object_id} is nowhere else"
+            left, uncertain = list(uncertain[:1]), uncertain[1:]
+        draft.objects[metadata.object_id] = replace(
+            metadata, bucket_id=left[0] if left else lost, copies=tuple(left[1:]), uncertain=uncertain
+        )
+
+
+def _ranges_lost(draft: ImageDraft, record: RangesLost) -> None:
+    """The record is the log's evidence of the loss. The image changes by the records after it."""
+    for stream_id, _, _ in record.ranges:
+        assert stream_id in draft.streams, f"stream {stream_id} does not exist"
 
 
 def _objects_destroyed(draft: ImageDraft, record: ObjectsDestroyed) -> None:
@@ -397,10 +458,16 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     StreamForgotten: _stream_forgotten,
     SegmentsRolled: _segments_rolled,
     StreamCleaned: _stream_cleaned,
+    StreamsLoaded: _streams_loaded,
     ObjectsPrepared: _objects_prepared,
     ObjectCommitted: _object_committed,
     ObjectsDestroyed: _objects_destroyed,
     ObjectsForgotten: _objects_forgotten,
+    CopiesPrepared: _copies_prepared,
+    CopiesAdded: _copies_added,
+    CopiesUncertain: _copies_uncertain,
+    BucketLost: _bucket_lost,
+    RangesLost: _ranges_lost,
     KeySet: _key_set,
     KeyRemoved: _key_removed,
     JobStarted: _job_started,

@@ -6,6 +6,10 @@ The value of the key is one line of JSON, here broken for the page:
                            {"id":1,"url":"s3://second","weight":1,"state":"writable"}],
      "strategy":{"name":"failover","order":[0,1],"copies":1}}
 
+Format 2, which is written once the strategy was replication, has ``"copies_min"`` in the strategy and
+``"has_copies":true`` as the last field. A program that knows nothing of copies refuses it; it would read and delete
+every object in one bucket only.
+
 The list is written as a whole, so buckets and strategy always fit together. Buckets are sorted by id. A process opens
 the bucket at the URL in its own settings (``buckets.N``) if they have one, since endpoints and credentials may differ
 between machines, and otherwise at the URL in the list. The commands are decided in ``decisions.buckets``.
@@ -21,12 +25,14 @@ from siltstone.model.buckets import (
     BucketDefinition,
     BucketList,
     BucketState,
+    StrategyType,
     WriteStrategy,
 )
 from siltstone.model.errors import CorruptData
 
 BUCKETS_KEY = "store/buckets"
 BUCKETS_FORMAT = 1
+COPIES_FORMAT = 2
 BUCKETS_MAX = 64
 """The most buckets of a store. Every process keeps a client for each that it uses."""
 
@@ -57,7 +63,7 @@ class AddBucket(Command[BucketDefinition], frozen=True):
 
 class SetBucketState(Command[None], frozen=True):
     """→ None. Refused with BucketNotListed, also for a bucket that was removed, and with LastWritableBucket when no
-    other bucket could take new objects. Idempotent."""
+    other bucket could take new objects, or too few for the copies of each. Idempotent."""
 
     bucket_id: int
     state: BucketState
@@ -73,32 +79,53 @@ class RemoveBucket(Command[None], frozen=True):
 
 class SetWriteStrategy(Command[None], frozen=True):
     """→ None. From now on new objects are put by this strategy; existing objects stay where they are. Refused with
-    BucketNotListed when ``order`` names an unknown bucket, and with StrategyNotAvailable. Idempotent."""
+    BucketNotListed when ``order`` names an unknown bucket, and with StrategyNotAvailable when fewer buckets are
+    writable than each object has to be in. Idempotent."""
 
     strategy: WriteStrategy
+
+
+class _Strategy(msgspec.Struct):
+    """The strategy as format 1 has it."""
+
+    name: StrategyType
+    order: tuple[int, ...]
+    copies: int
 
 
 class _Line(msgspec.Struct):
     format: int
     buckets: tuple[BucketDefinition, ...]
+    strategy: _Strategy
+
+
+class _LineWithCopies(msgspec.Struct):
+    format: int
+    buckets: tuple[BucketDefinition, ...]
     strategy: WriteStrategy
+    has_copies: bool = False
 
 
 def encode_bucket_list(listed: BucketList) -> bytes:
-    return msgspec.json.encode(_Line(BUCKETS_FORMAT, listed.buckets, listed.strategy))
+    if listed.has_copies:
+        return msgspec.json.encode(_LineWithCopies(COPIES_FORMAT, listed.buckets, listed.strategy, True))
+    strategy = listed.strategy
+    assert strategy.copies_needed == strategy.copies == 1, "copies without has_copies"
+    as_before = _Strategy(strategy.name, strategy.order, strategy.copies)
+    return msgspec.json.encode(_Line(BUCKETS_FORMAT, listed.buckets, as_before))
 
 
 def decode_bucket_list(value: bytes) -> BucketList:
     """Raises DamagedBucketList."""
     try:
-        line = msgspec.json.decode(value, type=_Line)
+        line = msgspec.json.decode(value, type=_LineWithCopies)
     except msgspec.MsgspecError as error:
         raise DamagedBucketList(f"the list of buckets cannot be decoded: {error}") from error
-    if line.format != BUCKETS_FORMAT:
+    if not BUCKETS_FORMAT <= line.format <= COPIES_FORMAT:
         raise DamagedBucketList(
-            f"the list of buckets has format {line.format}; this program reads {BUCKETS_FORMAT}: install a newer one"
+            f"the list of buckets has format {line.format}; this program reads {COPIES_FORMAT}: install a newer one"
         )
-    return BucketList(line.buckets, line.strategy)
+    return BucketList(line.buckets, line.strategy, line.has_copies)
 
 
 _decode_once = lru_cache(maxsize=16)(decode_bucket_list)

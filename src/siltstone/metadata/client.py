@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.applying import apply_records
 from siltstone.metadata.commands import Command
 from siltstone.metadata.decisions.table import decide
@@ -229,7 +230,7 @@ class MetadataClient:
                 f"after {attempt} attempts in {seconds:.0f} s; execute the commands again"
             )
         raise LogUnavailable(
-            f"all {attempt} attempts to append to the metadata log failed in {seconds:.0f} s; try again later"
+            f"{counted(attempt, 'attempt')} to append to the metadata log failed in {seconds:.0f} s; try again later"
         )
 
     def _found(self, entry: LogEntry) -> LogPosition | None:

@@ -205,9 +205,10 @@ class DeleteStream(Command[None], frozen=True):
 
 
 class PrepareObjects(Command[int], frozen=True):
-    """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``) and ``job_id``
-    is given. ``bucket_ids``: the bucket of each object, if they are not all in ``bucket_id``. Refused with
-    BucketNotWritable."""
+    """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``), ``job_id`` and
+    ``sink_id`` (with ``sink_driver``, the token of the driver of the sink's unfinished batch) is given. ``bucket_ids``:
+    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: buckets into all of which each object
+    is put besides; its own may be among them. Refused with BucketNotWritable."""
 
     count: int
     time_limit_ms: int
@@ -216,14 +217,71 @@ class PrepareObjects(Command[int], frozen=True):
     node_epoch: int | None = None
     job_id: int | None = None
     bucket_ids: tuple[int, ...] = ()
+    sink_id: str | None = None
+    sink_driver: str = ""
+    copies: tuple[int, ...] = ()
 
 
 class NewObject(msgspec.Struct, frozen=True):
-    """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id."""
+    """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id.
+    ``bucket_ids``: the buckets in which it is, of those for which it was prepared; without them it is in the first."""
 
     object_id: int
     size_bytes: int
     ranges: tuple[ObjectRange, ...]
+    bucket_ids: tuple[int, ...] = ()
+
+
+class PrepareCopies(Command[tuple[int, ...]], frozen=True):
+    """→ ids of the objects that may be copied. Prepares a further copy of each COMMITTED object in a bucket; other
+    objects, and those that are there already, are left out. From now on the copy is deleted with its object, so the
+    caller may put it. Idempotent. Refused with BucketNotWritable."""
+
+    job_id: int
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class AddCopies(Command[None], frozen=True):
+    """→ None. The objects are in the bucket, too: they may be read from there. Refused with ObjectNotExist unless each
+    is COMMITTED and was prepared for a copy there; the caller then deletes what it has put. Idempotent."""
+
+    job_id: int
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class WithdrawCopies(Command[tuple[int, ...]], frozen=True):
+    """→ ids of the objects whose copy in the bucket counts no more. The copies are missing or damaged; they are still
+    deleted with their objects, and may be put and added again. An object that is not COMMITTED, or in no other bucket,
+    is left as it is. Idempotent."""
+
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class AcceptLoss(Command[None], frozen=True):
+    """→ None. The bytes of ``lost``, which are in the bucket and in no other, are given up. The new objects hold the
+    same offsets without any record, so a read at a lost offset goes on at the next record that is left.
+
+    Refused with BucketInUse unless the bucket takes no new objects and all ``lost`` are in it alone, and with what
+    CommitCompaction is refused with. Idempotent."""
+
+    job_id: int
+    bucket_id: int
+    lost: tuple[int, ...]
+    stream_set_objects: tuple[NewObject, ...]
+    stream_objects: tuple[NewObject, ...]
+
+
+class GiveUpBucket(Command[None], frozen=True):
+    """→ None. The bucket is lost for good. Objects that are in others, too, go on without it; those that were only to
+    be deleted there are forgotten, and prepared ones are given up. The bucket is the store's no more.
+
+    Refused with BucketNotListed, and with BucketInUse while it is writable, while it holds the only copy of a committed
+    object (AcceptLoss comes first), or a write-ahead log. Idempotent."""
+
+    bucket_id: int
 
 
 class CommitUpload(Command[None], frozen=True):

@@ -13,6 +13,10 @@ from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
 from siltstone.model.segments import ClosedSegment
 
 NO_NODE = -1
+SINK_NODE = 1_000_000
+"""The owner of what sinks append to closed streams. It is never registered, and neither is any id above it: so no part
+of a cluster lists it, suspects it, or waits for it."""
+
 NO_EPOCH = -1
 
 
@@ -39,7 +43,8 @@ class OwnerRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class StreamMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``ranges`` is sorted by offset and has no overlap: the ranges of objects that hold [start_offset, end_offset),
-    and ranges below ``start_offset`` as long as their objects exist. ``owner`` is NO_NODE before the first opening.
+    and ranges below ``start_offset`` as long as their objects exist. ``owner`` is NO_NODE before the first opening, and
+    SINK_NODE after a sink has appended without a broker.
 
     ``segments`` are the closed segments, each beginning where the one before it ends; the active one follows them.
     Key compaction has cleaned the stream up to ``cleaned_offset``: of two records with one key below it, the older was
@@ -71,6 +76,10 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     object was uploaded first; compaction keeps it. ``ranges`` is empty unless the object is COMMITTED; its values are
     shared with ``StreamMetadata.ranges``. ``destroyed_version``: the version of the log entry that destroyed the
     object; 0 if it was destroyed before versions were noted.
+
+    ``copies``: the further buckets in which a COMMITTED object is. ``uncertain``: buckets for which a copy was prepared
+    that does not count, or not yet; it may have landed. A reader asks ``bucket_ids``; a destroyed object is deleted
+    from ``every_bucket_id`` before it is forgotten.
     """
 
     object_id: int
@@ -84,6 +93,16 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     data_time_ms: int
     ranges: tuple[ObjectRange, ...]
     destroyed_version: int = 0
+    copies: tuple[int, ...] = ()
+    uncertain: tuple[int, ...] = ()
+
+    @property
+    def bucket_ids(self) -> tuple[int, ...]:
+        return (self.bucket_id, *self.copies)
+
+    @property
+    def every_bucket_id(self) -> tuple[int, ...]:
+        return (self.bucket_id, *self.copies, *self.uncertain)
 
 
 class ScanPin(msgspec.Struct, frozen=True, gc=False, array_like=True):

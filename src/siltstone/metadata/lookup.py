@@ -72,11 +72,12 @@ def expired_objects(
 
 
 def bytes_by_bucket(image: ImageView) -> dict[int, int]:
-    """The bytes of all committed objects, by bucket id."""
+    """The bytes of all committed objects, by bucket id; a copy counts like the object."""
     held: dict[int, int] = {}
     for metadata in image.objects.values():
         if metadata.state is ObjectState.COMMITTED:
-            held[metadata.bucket_id] = held.get(metadata.bucket_id, 0) + metadata.size_bytes
+            for bucket_id in metadata.bucket_ids:
+                held[bucket_id] = held.get(bucket_id, 0) + metadata.size_bytes
     return held
 
 

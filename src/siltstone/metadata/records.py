@@ -108,6 +108,14 @@ class StreamCleaned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=
     cleaned_offset: int
 
 
+class StreamsLoaded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=19):
+    """A sink has appended to CLOSED streams, which stay CLOSED: no other process ever sees one of them open at a sink.
+    ``loads``: stream id, the epoch of what was appended, and the new end offset. The owner of the streams is SINK_NODE
+    from now on."""
+
+    loads: tuple[tuple[int, int, int], ...]
+
+
 class ObjectsPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=20):
     first_id: int
     count: int
@@ -137,6 +145,43 @@ class ObjectsForgotten(msgspec.Struct, frozen=True, gc=False, array_like=True, t
     """The objects leave the image: their bytes were deleted from the bucket."""
 
     object_ids: tuple[int, ...]
+
+
+class CopiesPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=24):
+    """From now on each object may be in this bucket, too: the copy does not count, but is deleted with the object."""
+
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class CopiesAdded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=25):
+    """Each object, which was prepared for a copy in the bucket, is there, and may be read from there."""
+
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class CopiesUncertain(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=26):
+    """The copies in the bucket do not count any more: perhaps they never landed. Each object is in another bucket,
+    too."""
+
+    object_ids: tuple[int, ...]
+    bucket_id: int
+
+
+class BucketLost(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=27):
+    """No object is in the bucket any more. Those that were in no other one are destroyed or forgotten before."""
+
+    bucket_id: int
+
+
+class RangesLost(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=28):
+    """A person has accepted that the records of these offsets are lost with a bucket. ``ranges``: stream id, start
+    offset and end offset of each. The records after this one in the entry put objects without records in their place.
+    """
+
+    bucket_id: int
+    ranges: tuple[tuple[int, int, int], ...]
 
 
 class KeySet(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=30):
@@ -260,10 +305,16 @@ Record: TypeAlias = (
     | StreamForgotten
     | SegmentsRolled
     | StreamCleaned
+    | StreamsLoaded
     | ObjectsPrepared
     | ObjectCommitted
     | ObjectsDestroyed
     | ObjectsForgotten
+    | CopiesPrepared
+    | CopiesAdded
+    | CopiesUncertain
+    | BucketLost
+    | RangesLost
     | KeySet
     | KeyRemoved
     | JobStarted

@@ -296,6 +296,12 @@ class SinkTakenOver(Refusal, Fenced):
     code = "SINK_TAKEN_OVER"
 
 
+class SinkStreamMoved(Refusal, Stale):
+    """A stream has another end or another epoch than when the objects for it were written: write them again."""
+
+    code = "SINK_STREAM_MOVED"
+
+
 class SinkUnknown(Refusal, InvalidRequest):
     code = "SINK_UNKNOWN"
 

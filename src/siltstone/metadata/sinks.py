@@ -20,7 +20,7 @@ from enum import IntEnum
 
 import msgspec
 
-from siltstone.metadata.commands import Command
+from siltstone.metadata.commands import Command, NewObject
 from siltstone.metadata.image import ImageView
 from siltstone.model.limits import HOUR_MS
 
@@ -36,6 +36,11 @@ STAGING_KEPT_MS = 24 * HOUR_MS
 
 STAGING_PREFIX = "staging/"
 """The keys of all objects that sinks stage in a bucket begin with it."""
+
+RELAY = "relay"
+OBJECTS = "objects"
+"""The modes of a batch: its records are produced through the brokers, or the driver writes objects, without a broker,
+and commits them."""
 
 SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -79,7 +84,9 @@ class SinkBatch(msgspec.Struct, frozen=True, array_like=True):
 class BeginSinkBatch(Command[SinkBatch], frozen=True):
     """→ SinkBatch, the sink's newest batch after the command. If the id of ``batch`` is new, that is ``batch`` as an
     intent, with the producer id and the sequence numbers that the batch before has left. If the sink has a batch of
-    that id already, the answer is that batch; if it is unfinished, it belongs to this driver from now on. Refused with
+    that id already, the answer is that batch; if it is unfinished, it belongs to this driver from now on. An unfinished
+    batch of mode OBJECTS becomes one of mode RELAY if ``batch`` has that mode: none of its records are written yet,
+    since its commit writes all of them. Refused with
     SinkBatchBehind, SinkOfAnotherQuery, SinkBatchUnfinished, SinkChanged, SinkPartsTooOld, TooManySinks."""
 
     sink_id: str
@@ -87,16 +94,32 @@ class BeginSinkBatch(Command[SinkBatch], frozen=True):
     staged_ms: int
 
 
+class StreamLoad(msgspec.Struct, frozen=True):
+    """The epoch of the record batches that a sink has written for a CLOSED stream, and the stream's end that they
+    continue."""
+
+    stream_id: int
+    epoch: int
+    start_offset: int
+
+
 class CommitSinkBatch(Command[None], frozen=True):
     """→ None. Makes the batch done; ``targets`` have the sequence numbers after it. Idempotent: a batch that is done
     already is accepted before anything else is checked. Refused with SinkTakenOver when another driver has resumed the
-    batch."""
+    batch.
+
+    A batch of mode OBJECTS gives the objects that hold its records, and in ``loads`` what they assume of each of their
+    streams. They are committed, and the streams' ends moved, by the same append. Refused with StreamNotClosed,
+    StreamNotExist, SinkStreamMoved, OffsetNotMatched, ObjectNotExist; then nothing of the batch is written."""
 
     sink_id: str
     batch_id: int
     driver: str
     targets: tuple[SinkTarget, ...]
     is_abandoned: bool = False
+    loads: tuple[StreamLoad, ...] = ()
+    stream_set_object: NewObject | None = None
+    stream_objects: tuple[NewObject, ...] = ()
 
 
 def batch_folder(sink_id: str, batch_id: int) -> str:

@@ -3,7 +3,8 @@
 A chunk is a sealed frame (``framing``) with magic "SIMG". Its label is the chunk's number and the image's version, 8
 bytes each, little endian. Its body is one part: the ``Contents`` in the first chunk, then rows of one table of the
 image in each chunk, split by their weight. Rows are sorted by id, so equal images give equal bytes. The ranges of a
-stream are not written, because they are the ranges of its objects; decoding puts them back.
+stream are not written, because they are the ranges of its objects; decoding puts them back. Copies of objects are a
+table of their own, so that a program which knows nothing of copies refuses a snapshot that has some.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +13,7 @@ from struct import Struct
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.entities import (
@@ -67,6 +68,20 @@ class Objects(msgspec.Struct, frozen=True, array_like=True, tag=3):
     rows: tuple[ObjectMetadata, ...]
 
 
+class CopiesRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The last two fields of an ObjectMetadata, which are not in its own row."""
+
+    object_id: int
+    copies: tuple[int, ...]
+    uncertain: tuple[int, ...]
+
+
+class Copies(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    """The objects that are in several buckets, or may be."""
+
+    rows: tuple[CopiesRow, ...]
+
+
 class Nodes(msgspec.Struct, frozen=True, array_like=True, tag=4):
     rows: tuple[NodeMetadata, ...]
 
@@ -93,7 +108,7 @@ class Pins(msgspec.Struct, frozen=True, array_like=True, tag=75):
     rows: tuple[ScanPin, ...]
 
 
-Part: TypeAlias = Contents | Streams | Objects | Nodes | Keys | Jobs | Topics | Sequences | Pins
+Part: TypeAlias = Contents | Streams | Objects | Nodes | Keys | Jobs | Topics | Sequences | Pins | Copies
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
 
@@ -105,9 +120,14 @@ def encode_snapshot(image: MetadataImage) -> Iterator[bytes]:
 
 
 def _parts(image: MetadataImage) -> Iterator[Part]:
+    copies = [
+        CopiesRow(row.object_id, row.copies, row.uncertain)
+        for row in _by_key(image.objects)
+        if row.copies or row.uncertain
+    ]
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
-        image.pins,
+        image.pins, copies,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
@@ -118,13 +138,19 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     )
     without_ranges = (replace(stream, ranges=()) for stream in _by_key(image.streams))
     yield from _parts_of(Streams, without_ranges)
-    yield from _parts_of(Objects, _by_key(image.objects), lambda row: 1 + len(row.ranges))
+    yield from _parts_of(_objects, _by_key(image.objects), lambda row: 1 + len(row.ranges))
+    yield from _parts_of(Copies, copies)
     yield from _parts_of(Nodes, _by_key(image.nodes))
     yield from _parts_of(Keys, sorted(image.keys.items()), lambda row: 1 + len(row[1]) // 32)
     yield from _parts_of(Jobs, _by_key(image.jobs))
     yield from _parts_of(Topics, _by_key(image.topics), _topic_weight)
     yield from _parts_of(Sequences, sorted(image.sequences.items()))
     yield from _parts_of(Pins, _by_key(image.pins))
+
+
+def _objects(rows: tuple[ObjectMetadata, ...]) -> Part:
+    """The part with the rows as they were before there were copies: without the last two fields."""
+    return Objects(tuple(astuple(row)[:-2] for row in rows))  # type: ignore[misc]  # encoded like the fields
 
 
 def _topic_weight(row: TopicMetadata) -> int:
@@ -194,7 +220,7 @@ def _decode_part(version: int, number: int, chunk: bytes) -> Part:
 
 
 def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]]) -> MetadataImage:
-    objects: list[ObjectMetadata] = rows[Objects]
+    objects = _with_copies(rows[Objects], rows[Copies])
     return MetadataImage(
         version=version,
         append_id=contents.append_id.hex() or NO_APPEND_ID,
@@ -218,6 +244,17 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         leader_counts=ShardedMap(_leader_counts(rows[Topics]).items()),
         pins=ShardedMap((row.token, row) for row in rows[Pins]),
     )
+
+
+def _with_copies(objects: list[ObjectMetadata], copies: list[CopiesRow]) -> list[ObjectMetadata]:
+    if not copies:
+        return objects
+    of_object = {row.object_id: row for row in copies}
+    return [
+        row if found is None else replace(row, copies=found.copies, uncertain=found.uncertain)
+        for row in objects
+        for found in [of_object.get(row.object_id)]
+    ]
 
 
 def _leader_counts(topics: Iterable[TopicMetadata]) -> Counter[int]:

@@ -10,7 +10,14 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from siltstone.metadata.entities import NO_EPOCH, NO_NODE, OwnerRange, StreamMetadata, StreamState
+from siltstone.metadata.entities import (
+    NO_EPOCH,
+    NO_NODE,
+    SINK_NODE,
+    OwnerRange,
+    StreamMetadata,
+    StreamState,
+)
 from siltstone.model.objects import ObjectRange
 from siltstone.model.segments import ClosedSegment
 
@@ -83,6 +90,18 @@ def advanced(stream: StreamMetadata, end_offset: int) -> StreamMetadata:
         return stream
     last = replace(stream.owner_ranges[-1], end_offset=end_offset)
     return replace(stream, end_offset=end_offset, owner_ranges=(*stream.owner_ranges[:-1], last))
+
+
+def loaded(stream: StreamMetadata, epoch: int, end_offset: int) -> StreamMetadata:
+    """The closed stream with what a sink has appended under ``epoch``."""
+    assert stream.state is StreamState.CLOSED, f"stream {stream.stream_id} is not closed"
+    return closed(advanced(opened(stream, epoch, SINK_NODE), end_offset))
+
+
+def load_epoch(stream: StreamMetadata) -> int:
+    """The epoch under which a sink appends to the stream: that of the sink which was the last to append, else the next
+    one, so that many batches make one owner range."""
+    return stream.epoch if stream.owner == SINK_NODE else stream.epoch + 1
 
 
 def inserted(ranges: Ranges, new: ObjectRange) -> Ranges:

@@ -47,11 +47,22 @@ class StrategyType(StrEnum):
 
 class WriteStrategy(msgspec.Struct, frozen=True):
     """``order``: the ids of the buckets that come first under failover and replication; the others follow by id.
-    ``copies``: in how many buckets replication puts each object."""
+    ``copies``: in how many buckets replication puts each object; while fewer take writes, ``copies_min`` are enough for
+    a commit. Both are 1 under the other strategies. ``copies_min`` 0 stands for all ``copies``."""
 
     name: StrategyType = StrategyType.FAILOVER
     order: tuple[int, ...] = ()
     copies: int = 1
+    copies_min: int = 0
+
+    @property
+    def copies_needed(self) -> int:
+        """In how many buckets an object has to be before it may be committed."""
+        return self.copies_min or self.copies
+
+    @property
+    def is_replication(self) -> bool:
+        return self.name is StrategyType.REPLICATION
 
     def in_order(self, bucket_ids: Iterable[int]) -> list[int]:
         """The ids as failover prefers them."""
@@ -65,6 +76,8 @@ class BucketList(msgspec.Struct, frozen=True):
 
     buckets: tuple[BucketDefinition, ...] = ()
     strategy: WriteStrategy = WriteStrategy()
+    has_copies: bool = False
+    """Whether objects may have copies: for ever, once the strategy was replication."""
 
     def bucket(self, bucket_id: int) -> BucketDefinition | None:
         return next((each for each in self.buckets if each.id == bucket_id), None)

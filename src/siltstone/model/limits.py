@@ -131,6 +131,18 @@ INDEX_CACHE_BYTES_MAX = 100 * MIB
 READS_UNDER_WAY_BYTES_MAX = 128 * MIB
 """The memory of ranged GETs under way, for answers and the blocks cut from them: four of the largest at a time."""
 
+TAIL_READ_BYTES_MAX = 32 * MIB
+"""A read with at most so many committed bytes before it is one at the tail: a consumer that was away for a moment,
+and not one that catches up."""
+
+CATCH_UP_BYTES_PER_SECOND_MIN = 16 * MIB
+"""The lowest rate of all reads that catch up, while they give way to appends: more than most topics grow by."""
+
+BANDWIDTH_IN_BYTES_PER_SECOND = 0
+BANDWIDTH_OUT_BYTES_PER_SECOND = 0
+"""The most that one process reads from its buckets, and writes to them, in a second. 0, no limit: what a network or a
+disk can carry is not known here."""
+
 READ_AHEAD_PAUSE_MS = 1 * MINUTE_MS
 """Read-ahead for a reader pauses for this long after blocks that it fetched were evicted unread [AutoMQ]."""
 
@@ -245,6 +257,9 @@ SO_COMPACTION_INTERVAL_MS = 30 * MINUTE_MS
 RELOCATION_INTERVAL_MS = 1 * MINUTE_MS
 """How often objects of a bucket that is drained are looked for: somebody waits for it to become empty."""
 
+COPIES_INTERVAL_MS = 1 * MINUTE_MS
+"""How often objects with too few copies are looked for. Until they have them, a second outage makes them unreadable."""
+
 KEY_COMPACTION_INTERVAL_MS = 1 * MINUTE_MS
 """How often compacted topics are checked. How dirty a partition is, and for how long, decides if it is compacted."""
 
@@ -273,6 +288,14 @@ and the most additional space that a round needs."""
 GC_OBJECTS_MAX = 2_000
 """The most objects whose indexes one run of a collection reads, those with the smallest live share first; the next run
 reads others. The indexes are in memory together: some 40 MB for objects of 100 MiB."""
+
+SPREAD_BYTES_PER_SECOND_MIN = 1 * MIB
+"""A run that is spread over its interval copies at least this fast: what is spread further disturbs nobody less, and a
+small run should not keep its job for twenty minutes."""
+
+COPY_BYTES_PER_SECOND = 0
+"""The highest rate at which a run of maintenance copies. 0: no limit. What tasks read counts, since they write what
+they read."""
 
 GC_COPY_BYTES_PER_SECOND = 0
 """The highest rate at which collections copy, because readers share the bucket's bandwidth. 0: no limit."""

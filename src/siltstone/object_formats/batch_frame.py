@@ -49,6 +49,20 @@ class ImpossibleBatch(InvalidRequest):
 def encode_frame_header(batch: RecordBatch) -> bytes:
     """The 72 bytes of a frame before its payload. Raises ImpossibleBatch."""
     refuse_impossible(batch)
+    return _packed(batch)
+
+
+def encode_empty_frame_header(batch: RecordBatch) -> bytes:
+    """The 72 bytes of the frame of a batch that has offsets and no record any more. Raises ImpossibleBatch."""
+    if batch.record_count or batch.base_offset >= batch.end_offset:
+        raise ImpossibleBatch(
+            f"a batch of stream {batch.stream_id} has {batch.record_count} records for the offsets"
+            f" [{batch.base_offset}, {batch.end_offset}): an empty one has none, for at least one offset"
+        )
+    return _packed(batch)
+
+
+def _packed(batch: RecordBatch) -> bytes:
     try:
         return FRAME_HEADER.pack(
             FRAME_MAGIC, 0, batch.stream_id, batch.stream_epoch, batch.base_offset, batch.end_offset,

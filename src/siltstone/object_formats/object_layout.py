@@ -50,6 +50,7 @@ class ObjectBuilder:
         self._buffers: list[Buffer] = []
         self._entries: list[BlockEntry] = []
         self._position = 0
+        self._taken_bytes = 0
         self._open: list[RecordBatch] = []
         self._open_buffers: list[Buffer] = []
         self._open_bytes = 0
@@ -63,7 +64,19 @@ class ObjectBuilder:
         self._open_buffers += (frame_header, batch.payload)
         self._open_bytes += len(frame_header) + len(batch.payload)
 
+    @property
+    def closed_bytes(self) -> int:
+        """The bytes of the closed blocks that were not taken."""
+        return self._position - self._taken_bytes
+
+    def take(self) -> list[Buffer]:
+        """The bytes of the closed blocks that were not taken before, for a caller that uploads an object in parts. The
+        builder keeps their entries only."""
+        taken, self._buffers, self._taken_bytes = self._buffers, [], self._position
+        return taken
+
     def finish(self) -> EncodedObject:
+        """Closes the last block. The gather list has what was not taken, then index and footer."""
         if self._open:
             self._close_block()
         trailer = trailer_bytes(self._entries, self._position)

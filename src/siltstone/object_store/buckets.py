@@ -6,25 +6,35 @@ runs is found by it. ``read_index`` takes one ranged read of the object's tail, 
 begins before that tail.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Self
 
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.buckets import BucketList
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.limits import INDEX_BYTES_MAX, TAIL_READ_BYTES
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_formats.block_index import BlockIndex, DamagedIndex
 from siltstone.object_formats.footer import DamagedFooter
 from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.bandwidth.limiter import Limiter, no_limit
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.health import Breaker, probe
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
 from siltstone.object_store.statistics import StoreStatistics
+from siltstone.runtime.clock import SystemClock
+
+log = logging.getLogger(__name__)
+
+PASSED_OVER_LOGGED_MAX = 100
+"""So many copies that are passed over are logged one by one; a bucket that is out has thousands."""
 
 
 class UnknownBucket(InvalidRequest):
@@ -45,15 +55,19 @@ class Buckets:
         stores: Mapping[int, ObjectStore],
         settings: RetrySettings | None = None,
         faults: BucketFaults | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
-        """``settings`` and ``faults`` are for buckets that are opened later."""
+        """``settings`` and ``faults`` are for buckets that are opened later. What goes to and from all of them passes
+        the ``limiter``."""
         assert stores, "at least one bucket"
         self._growing = Lock()
         self._stores = dict(stores)  # never changed, but replaced: other threads go through it
         self._breakers: dict[int, Breaker] = {}
         self._settings = settings
         self._faults = faults
+        self.limiter = limiter or no_limit(SystemClock())
         self._listed: Callable[[], BucketList] = BucketList
+        self._passed_over: Counter[int] = Counter()
 
     @classmethod
     def open(
@@ -61,12 +75,14 @@ class Buckets:
         urls: Mapping[int, str],
         settings: RetrySettings | None = None,
         faults: BucketFaults | None = None,
+        limiter: Limiter | None = None,
     ) -> Self:
         """Opens the stores of the URLs. Raises what ``open_store`` raises."""
         opened = {
-            bucket_id: open_store(url, settings=settings, faults=faults) for bucket_id, url in urls.items()
+            bucket_id: open_store(url, settings=settings, faults=faults, limiter=limiter)
+            for bucket_id, url in urls.items()
         }
-        return cls(opened, settings, faults)
+        return cls(opened, settings, faults, limiter)
 
     def follow(self, listed: Callable[[], BucketList]) -> None:
         """From now on the buckets that ``listed`` returns are known, too. A bucket that is open already stays open at
@@ -83,9 +99,51 @@ class Buckets:
             raise UnknownBucket(bucket_id)
         with self._growing:
             if bucket_id not in self._stores:
-                store = open_store(url, settings=self._settings, faults=self._faults, is_opened_later=True)
+                store = open_store(
+                    url,
+                    settings=self._settings,
+                    faults=self._faults,
+                    is_opened_later=True,
+                    limiter=self.limiter,
+                )
                 self._stores = {**self._stores, bucket_id: store}
             return self._stores[bucket_id]
+
+    def copies(self, bucket_ids: Sequence[int], what: str) -> Copies:
+        """The copies of an object, ``what`` in a log line: those in buckets that answer and take writes come first, in
+        the order of their ids. A bucket that is not known is left out. Raises UnknownBucket if all are unknown."""
+        if len(bucket_ids) == 1:
+            return Copies([(bucket_ids[0], self.store(bucket_ids[0]))])
+        stores: list[tuple[int, ObjectStore]] = []
+        unknown: UnknownBucket | None = None
+        for bucket_id in sorted(bucket_ids, key=lambda each: (self._is_ailing(each), each)):
+            try:
+                stores.append((bucket_id, self.store(bucket_id)))
+            except UnknownBucket as trouble:
+                unknown = trouble
+        if not stores and unknown is not None:
+            raise unknown
+        return Copies(stores, lambda bucket_id, failure: self._note_passed_over(bucket_id, what, failure))
+
+    def passed_over(self) -> dict[int, int]:
+        """By bucket id: how often a copy there was passed over by a reader, because it was missing or damaged, or its
+        bucket did not answer, and another copy was read."""
+        return dict(self._passed_over)
+
+    def _note_passed_over(self, bucket_id: int, what: str, failure: SiltstoneError) -> None:
+        with self._growing:
+            self._passed_over[bucket_id] += 1
+            count = self._passed_over[bucket_id]
+        if count <= PASSED_OVER_LOGGED_MAX:
+            log.warning(
+                "%s could not be read from bucket %d, and was read from another one: %s. siltstone check shows what is "
+                "wrong there, the kind of maintenance copies puts missing copies back",
+                what, bucket_id, failure,
+            )  # fmt: skip
+
+    def _is_ailing(self, bucket_id: int) -> bool:
+        store = self._stores.get(bucket_id)
+        return isinstance(store, RetryingStore) and (store.breaker.is_open or store.watch.is_silent)
 
     def breaker(self, bucket_id: int) -> Breaker:
         """Whether the bucket takes writes, as this process has seen it. Raises UnknownBucket."""

@@ -15,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from siltstone.model.limits import TEMPORARY_FILE_AGE_MS_MAX
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.bandwidth.limiter import Limiter
+from siltstone.object_store.bandwidth.passage import UNCOUNTED, Counted
 from siltstone.object_store.faults import BucketFaults, FaultBucket
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
@@ -34,11 +36,12 @@ def open_store(
     settings: RetrySettings | None = None,
     faults: BucketFaults | None = None,
     is_opened_later: bool = False,
+    limiter: Limiter | None = None,
 ) -> RetryingStore:
     """Opens a bucket whose transient failures are retried; ``faults`` are for tests. No request is sent to S3 yet, so
     a bucket that does not exist is reported by the first request. With ``is_opened_later`` nothing is done before that
     request at all, which raises what else is raised here: InvalidStoreUrl, StoreDenied, and StoreTransient for a
-    folder."""
+    folder. The ``limiter`` counts the bytes of all requests."""
     clock = clock or SystemClock()
     rng = rng or system_randomness()
     settings = settings or RetrySettings()
@@ -47,7 +50,8 @@ def open_store(
     else:
         adapter = _open_adapter(url, clock, rng, settings)
     store = adapter if faults is None else FaultBucket(adapter, faults, clock)
-    return RetryingStore(store, clock, rng, settings)
+    passage = UNCOUNTED if limiter is None else Counted(limiter)
+    return RetryingStore(store, clock, rng, settings, passage)
 
 
 def canonical_url(url: str) -> str:

@@ -6,18 +6,23 @@ as well, to learn whether it wrote the object itself. Two callers that put equal
 that needs a single winner must put bytes that differ per caller. Completing an upload never replaces an object either:
 an object of the right size that is found after a lost answer is the upload's own.
 
+Before its first attempt a request passes the limiter of the process (``bandwidth``), which counts or holds its bytes.
+
 All other writes of the port are idempotent and are simply repeated. ``backoff`` decides about the waits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from threading import BoundedSemaphore
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from msgspec.structs import replace
 
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.object_store.backoff import Attempts, RetrySettings
+from siltstone.object_store.bandwidth.passage import UNCOUNTED, Passage
+from siltstone.object_store.bandwidth.passing_store import PassingStore
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.object_store.health import WRITES, Breaker
 from siltstone.object_store.keys import size_of_parts
@@ -43,8 +48,16 @@ class RetryingStore:
     """An ObjectStore around an adapter. It is thread-safe when the adapter is. The wait between two attempts blocks the
     calling thread and does not count as a request in flight."""
 
-    def __init__(self, store: ObjectStore, clock: Clock, rng: Random, settings: RetrySettings) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        rng: Random,
+        settings: RetrySettings,
+        passage: Passage = UNCOUNTED,
+    ) -> None:
         self._store = store
+        self._passage = passage
         self._clock = clock
         self._rng = rng
         self._settings = settings
@@ -60,9 +73,16 @@ class RetryingStore:
 
     def without_retries(self) -> "RetryingStore":
         """The same bucket, each request tried once. They are counted here, and this breaker does not hear of them."""
-        once = RetryingStore(self._store, self._clock, self._rng, replace(self._settings, attempts_max=1))
-        once._counter = self._counter
+        settings = replace(self._settings, attempts_max=1)
+        once = RetryingStore(self._store, self._clock, self._rng, settings, self._passage)
+        once._counter, once._slots, once.watch = self._counter, self._slots, self.watch
         return once
+
+    def passing(self, passage: Passage) -> Self:
+        """The same bucket and the same counts; the bytes of its requests pass as ``passage`` says."""
+        other = copy(self)
+        other._passage = passage
+        return other
 
     def statistics(self) -> StoreStatistics:
         return self._counter.statistics()
@@ -72,6 +92,7 @@ class RetryingStore:
         return self._counter.seconds()
 
     def put(self, key: str, buffers: Buffers) -> None:
+        self._passage.write(total_bytes(buffers))
         attempts = self._attempts(f"put {key}")
 
         def attempt() -> None:
@@ -85,6 +106,7 @@ class RetryingStore:
         self._counter.count_bytes(written=total_bytes(buffers))
 
     def put_if_absent(self, key: str, buffers: Buffers) -> None:
+        self._passage.write(total_bytes(buffers))
         attempts = self._attempts(f"put {key} if absent")
 
         def attempt() -> None:
@@ -101,6 +123,7 @@ class RetryingStore:
         self._counter.count_bytes(written=total_bytes(buffers))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
+        self._passage.read(end - start)
         content = self._retried("get_range", key, lambda: self._store.get_range(key, start, end))
         self._counter.count_bytes(read=len(content))
         return content
@@ -142,6 +165,7 @@ class RetryingStore:
     def upload_part(
         self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
     ) -> UploadedPart:
+        self._passage.write(total_bytes(buffers))
         part = self._retried(
             "upload_part",
             f"{part_number} of {upload.key}",
@@ -153,6 +177,7 @@ class RetryingStore:
     def copy_part(
         self, upload: MultipartUpload, part_number: int, position: int, source_key: str, start: int, end: int
     ) -> UploadedPart:
+        self._passage.copy(end - start)
         return self._retried(
             "copy_part",
             f"{part_number} of {upload.key}",
@@ -248,6 +273,11 @@ class RetryingStore:
         with self._slots:
             self._counter.count_request("get_range")
             return self._timed("get_range", lambda: self._store.get_range(key, start, end))
+
+
+def passing(store: ObjectStore, passage: Passage) -> ObjectStore:
+    """The same store; the bytes of its requests pass as ``passage`` says, and not as they did."""
+    return store.passing(passage) if isinstance(store, RetryingStore) else PassingStore(store, passage)
 
 
 def _answered(look: Callable[[], bool]) -> bool:

@@ -6,6 +6,7 @@ power failure, small files that are replaced atomically. All of them raise OSErr
 
 import logging
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,10 +59,12 @@ def sync_directory(directory: Path) -> None:
 
 def take_from_others(path: Path) -> None:
     """Takes the permissions of the group and of all others from a file of this user; the file of another user, or none,
-    is left as it is. Files of older programs could be read by everybody."""
+    is left as it is, and so is a device: ``/dev/null`` named by mistake belongs to the whole machine. Files of older
+    programs could be read by everybody."""
     try:
         status = path.stat()
-        if status.st_uid == os.geteuid() and status.st_mode & _OF_OTHERS:
+        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if is_own and status.st_mode & _OF_OTHERS:
             path.chmod(status.st_mode & 0o7777 & ~_OF_OTHERS)
             log.warning("%s was open to other users of this machine, and is not any more", path)
     except OSError as trouble:  # its users can go on, and the start is no worse than before

@@ -7,7 +7,7 @@ or raises within the time limits of network and engine together, whatever hangs.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
@@ -64,6 +64,7 @@ class BrokerThread:
         self._node: KafkaNode | None = None
         self._lock = threading.Lock()
         self._stop_is_wanted = False
+        self._ends_with: Collection[int] = ()
         self._wake: Callable[[], object] | None = None
         # A daemon thread does not keep a program alive that ends without ``stop``. Acknowledged records are in the
         # write-ahead log.
@@ -82,9 +83,11 @@ class BrokerThread:
         address = node.listeners.listeners[0]
         return f"{address.advertised_host}:{address.advertised_port}"
 
-    def ask_to_stop(self) -> None:
-        """Tells the node to stop, and does not wait for it: ``stop`` does."""
+    def ask_to_stop(self, ends_with: Collection[int] = ()) -> None:
+        """Tells the node to stop, and does not wait for it: ``stop`` does. ``ends_with``: the nodes that end
+        now, this one included."""
         with self._lock:
+            self._ends_with = ends_with or self._ends_with
             self._stop_is_wanted = True
             if self._wake is not None:
                 with suppress(RuntimeError):  # the loop has already ended
@@ -175,7 +178,9 @@ class BrokerThread:
             self._wake = lambda: loop.call_soon_threadsafe(stop)
             if self._stop_is_wanted:
                 stopping.set()
-        async with running_kafka_node(self._settings, self._addresses, faults=self._faults) as node:
+        async with running_kafka_node(
+            self._settings, self._addresses, faults=self._faults, ends_with=lambda: self._ends_with
+        ) as node:
             self._node = node
             self._started.set_result((node, loop))
             await stopping.wait()

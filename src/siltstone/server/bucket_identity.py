@@ -184,7 +184,7 @@ def _committed(bucket_id: int, image: MetadataImage) -> list[int]:
     return [
         each.object_id
         for each in objects
-        if (each.state, each.bucket_id) == (ObjectState.COMMITTED, bucket_id)
+        if each.state is ObjectState.COMMITTED and bucket_id in each.bucket_ids
     ]
 
 

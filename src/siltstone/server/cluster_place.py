@@ -2,7 +2,8 @@
 
 A node takes its place right after it is registered, before the recovery of its log, which may last longer than a
 session (N21). It beats until its engine is closed, since a node that is fenced cannot commit. After a clean end it
-fences itself, so that the others take its partitions at once and need not wait until they suspect it.
+fences itself, so that the others take its partitions at once and need not wait until they suspect it. When all nodes
+end together, nobody has to take them, and each leads the same partitions after the next start: see ``rest``.
 """
 
 import logging
@@ -61,6 +62,7 @@ class ClusterPlace:
         self._engine: StreamEngine | None = None
         self._loss: BaseException | None = None
         self._is_listed = False
+        self._rests = False
 
     async def wait_until_free(self, node: NodeMetadata) -> None:
         """Returns when no process runs under the id of ``node``. Raises NodeIdInUse (N02)."""
@@ -118,18 +120,33 @@ class ClusterPlace:
         if self._engine is not None:
             self._engine.abandon(str(loss))
 
+    async def rest(self) -> None:
+        """Called before the end when all nodes end together. This node acts for the others no more: it fences no node,
+        takes no partitions, and is not told to have ended, so that nobody takes its own. The lease goes on."""
+        self._rests = True
+        if self._membership is not None:
+            self._membership.acts_for_others = False
+        await self._stop_acting()
+
+    async def _stop_acting(self) -> None:
+        for loop in (self._balancer, self._failovers, self._placing):
+            if loop is not None:
+                await loop.close()
+
     def is_lease_held(self) -> bool:
         return self._lease.is_held
 
     async def leave(self) -> None:
         """Ends the beats, after the engine was closed. After a clean end a record in the metadata lets the others act
         at once."""
-        for loop in (self._balancer, self._failovers, self._placing):
-            if loop is not None:
-                await loop.close()
+        await self._stop_acting()
         if self._membership is not None:
             await self._membership.close()
-        if self._engine is not None and self._engine.is_clean and self._is_listed:
+        has_ended_well = self._engine is not None and self._engine.is_clean and self._is_listed
+        if has_ended_well and self._rests:
+            assert self._membership is not None
+            await self._membership.tell_end()
+        elif has_ended_well:
             with suppress(Refusal, Unavailable):
                 if not await ends_in_time(self._fence_itself(), self._clock, LEAVING_MS_MAX):
                     log.warning("the clean end could not be recorded; other nodes notice it after a session")

@@ -6,7 +6,7 @@ Read next: ``kafka_node``, which adds the broker.
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import KindSettings
 from siltstone.maintenance.tasks.runner import Runner
@@ -30,6 +29,7 @@ from siltstone.metadata.store.opening import open_log, shown_url
 from siltstone.metadata.store.port import LogNotFound, MetadataLog
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import InvalidRequest
+from siltstone.object_store.bandwidth.limiter import Limiter, limiter_of_process
 from siltstone.object_store.bucket_identity import is_marked
 from siltstone.object_store.bucket_watch import LOOK_INTERVAL_MS
 from siltstone.object_store.buckets import Buckets
@@ -43,10 +43,13 @@ from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.settings.store import StoreSettings
+from siltstone.server.store_shown import store_html, store_words
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.opening import NodeEnrolment, open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
+from siltstone.stream_engine.reading.giving_way import GivingWay, give_way
+from siltstone.stream_engine.settings import ReadSettings
 from siltstone.stream_engine.wal.opening import WalPlace, open_wal, wal_threads
 
 log = logging.getLogger(__name__)
@@ -112,11 +115,12 @@ class Store:
         return runner_on(spark)
 
     def __repr__(self) -> str:
-        """For notebooks: the folder, and how much is in the store as far as this process has read the metadata."""
-        image = self.metadata.image
-        parts = (("topic", image.topics), ("stream", image.streams), ("object", image.objects))
-        held = ", ".join(counted(len(those), name) for name, those in parts)
-        return f"Store({str(self.settings.folder)!r}: {held})"
+        """The folder, and how much is in the store as far as this process has read the metadata."""
+        return store_words(self.settings.folder, self.metadata.image)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same, and the topics."""
+        return store_html(self.settings.folder, self.metadata.image)
 
     def close(self) -> None:
         self.metadata.close()
@@ -132,20 +136,35 @@ class Store:
 
 
 def open_store(
-    settings: StoreSettings, *, create: bool = False, clock: Clock | None = None, rng: Random | None = None
+    settings: StoreSettings,
+    *,
+    create: bool = False,
+    clock: Clock | None = None,
+    rng: Random | None = None,
+    lost: int | None = None,
 ) -> Store:
-    """Opens the metadata and the buckets of a store. Raises StoreNotFound if there is no store and ``create`` is
-    false, and what the metadata log and the object stores raise."""
+    """Opens the metadata and the buckets of a store; the folder of the bucket ``lost`` may be missing. Raises
+    StoreNotFound if there is no store and ``create`` is false, and what the metadata log and the object stores
+    raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     with ExitStack() as opened:
         metadata = open_metadata(settings, clock, rng, create=create)
         opened.callback(metadata.close)
-        buckets = open_buckets(settings, create=create, removed=bucket_list_of(metadata.image).removed)
+        listed = bucket_list_of(metadata.image)
+        left_out = listed.removed if lost is None else listed.removed | {lost}
+        buckets = open_buckets(settings, create=create, removed=left_out, listed=listed.urls)
         buckets.follow(lambda: bucket_list_of(metadata.image))
         opened.pop_all()
-    return Store(
-        settings, MaintenanceContext(metadata, buckets, clock, rng, settings.maintenance.gc.quota_bytes)
+    context = MaintenanceContext(
+        metadata,
+        buckets,
+        clock,
+        rng,
+        settings.maintenance.gc.quota_bytes,
+        rates=settings.maintenance.copy_rates,
+        bandwidth=settings.bandwidth,
     )
+    return Store(settings, context)
 
 
 def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create: bool) -> MetadataClient:
@@ -174,10 +193,15 @@ def open_buckets(
     create: bool,
     faults: BucketFaults | None = None,
     removed: Collection[int] = (),
+    listed: Mapping[int, str] | None = None,
+    limiter: Limiter | None = None,
 ) -> Buckets:
-    """Opens the buckets of the settings but those that were ``removed`` from the store. Creates a missing bucket folder
-    only if ``create``; otherwise the settings are probably wrong and StoreNotFound is raised."""
+    """Opens the buckets of the settings but those that were ``removed`` from the store; if none is left, those that the
+    metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process.
+    Creates a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is
+    raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
+    urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not create:
         for bucket_id, url in urls.items():
             if (folder := missing_folder(url)) is not None:
@@ -185,7 +209,7 @@ def open_buckets(
                     f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
                     f"buckets.{bucket_id}, or restore the folder"
                 )
-    return Buckets.open(urls, settings.retry, faults)
+    return Buckets.open(urls, settings.retry, faults, limiter or limiter_of_process(settings.bandwidth))
 
 
 def missing_folder(url: str) -> Path | None:
@@ -234,7 +258,10 @@ async def open_node(
         failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
         places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
-            buckets = await upload_calls.run(lambda: open_buckets(settings, create=True, faults=faults))
+            limiter = Limiter(settings.bandwidth, clock)
+            buckets = await upload_calls.run(
+                lambda: open_buckets(settings, create=True, faults=faults, limiter=limiter)
+            )
         opened.callback(buckets.close)
         looking = TaskGroup("buckets", lambda _: None)
         opened.push_async_callback(looking.cancel)
@@ -275,10 +302,21 @@ async def open_node(
             f"for the recovery of the write-ahead log, which needs the buckets {places} and the metadata",
         ):
             engine = await _start_engine(components, wal_place, rng, enrolment)
+        _let_catch_up_give_way(engine, reader, settings.read, clock)
         engine.run_beside("claim-buckets", claim_added_buckets(buckets, client, guards, upload_calls, clock))
         place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng, host))
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader, place)
+
+
+def _let_catch_up_give_way(
+    engine: StreamEngine, reader: CommittedReader, settings: ReadSettings, clock: Clock
+) -> None:
+    if settings.catch_up_gives_way:
+        giving = GivingWay(settings.catch_up_bytes_per_second_min)
+        engine.run_beside(
+            "give-way", give_way(reader.catch_up, lambda: engine.statistics().append_seconds, clock, giving)
+        )
 
 
 async def _look_for_ever(buckets: Buckets, clock: Clock) -> None:

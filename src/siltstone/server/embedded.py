@@ -222,11 +222,12 @@ class Broker:
 
     def _stop_nodes(self, numbers: Iterable[int], seconds_max: float | None) -> None:
         """All at once. Raises the first failure when all have ended."""
-        stopped = [self._running.pop(number) for number in numbers if number in self._running]
+        ending = {number for number in numbers if number in self._running}
+        stopped = [self._running.pop(number) for number in sorted(ending)]
         self._addresses = {number: self._addresses[number] for number in self._running}
         failures: list[Exception] = []
         for running in stopped:
-            running.ask_to_stop()
+            running.ask_to_stop(ends_with=ending)
         for running in stopped:
             try:
                 running.stop(seconds_max)

@@ -2,7 +2,7 @@
 order."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
@@ -99,10 +99,12 @@ async def running_kafka_node(
     clock: Clock | None = None,
     rng: Random | None = None,
     faults: BucketFaults | None = None,
+    ends_with: Callable[[], Collection[int]] = tuple,
 ) -> AsyncIterator[KafkaNode]:
     """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers
-    the requests that were begun, commits all data and closes the node's streams. Raises CannotListen, before it opens
-    the store, if a listener's address is in use, and what ``open_node`` raises."""
+    the requests that were begun, commits all data and closes the node's streams. ``ends_with`` is asked first then:
+    which nodes end now, together with this one. When no other is live, nobody is to take the partitions. Raises
+    CannotListen, before it opens the store, if a listener's address is in use, and what ``open_node`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         disk_calls = ThreadedCalls("disks", 1)
@@ -130,7 +132,7 @@ async def running_kafka_node(
         await _tell_address(node, listeners)
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
-        opened.push_async_callback(hand_over_everything, node.engine, node.metadata, broker, limit_ms, clock)
+        opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
         if admin is not None:
             from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
 
@@ -139,6 +141,17 @@ async def running_kafka_node(
             )
             opened.callback(setattr, admin.endpoints, "is_draining", True)
         yield KafkaNode(node, broker, listeners, admin)
+
+
+async def _leave_others(
+    node: Node, broker: KafkaBroker, limit_ms: float, clock: Clock, ends_with: Callable[[], Collection[int]]
+) -> None:
+    live = {each.node_id for each in node.metadata.image.nodes.values() if each.is_live}
+    ending = {*ends_with()}
+    if ending and live <= ending | {node.engine.node_id}:
+        await node.place.rest()
+    else:
+        await hand_over_everything(node.engine, node.metadata, broker, limit_ms, clock)
 
 
 async def hand_over_everything(

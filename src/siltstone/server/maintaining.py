@@ -1,10 +1,12 @@
 """Makes the maintenance service of a store from its settings."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 
 from siltstone.maintenance.kinds import FREEING, KIND_NAMES, all_kinds
 from siltstone.maintenance.pipeline.kind import StartRunner
+from siltstone.maintenance.pipeline.rates import spread_ms
+from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
 from siltstone.maintenance.tasks.runner import InProcessRunner
@@ -15,6 +17,12 @@ from siltstone.server.admin.maintenance_source import ObservedMaintenance
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import StoreSettings
 
+SPREAD_KIND = "sso-compaction"
+
+REWRITING = frozenset({"minor-gc", "sso-compaction", "major-gc"})
+"""Kinds that rewrite stream set objects. They take turns: one that replaced an object which another has been rewriting
+for a quarter of an hour would make that work useless."""
+
 FREEING_SECONDS_MAX = 60.0
 """The most that one run of a freeing kind takes: these kinds take turns every minute, and none may delay the others for
 longer."""
@@ -22,30 +30,46 @@ longer."""
 
 @contextmanager
 def open_service(settings: StoreSettings, start_runner: StartRunner) -> Iterator[MaintenanceService]:
-    """Opens a service with two lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
-    *copying* runs the kinds that rewrite data. Raises what ``open_store`` raises."""
+    """Opens a service with three lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
+    *rewriting* those that rewrite stream set objects, of which compaction is spread over its interval, and *copying*
+    the others that copy. Raises what ``open_store`` raises."""
     run_seconds = settings.maintenance.run_ms_max / 1000
+    spread = (
+        {SPREAD_KIND: spread_ms(settings.maintenance.interval.of(SPREAD_KIND))}
+        if settings.compaction.is_spread
+        else {}
+    )
     clock = SystemClock()
     counters = Counters(KIND_NAMES, clock)
     stores: list[Store] = []
     with ExitStack() as opened:
         admin = opened.enter_context(admin_thread(settings.admin, clock))
 
-        def lane(name: str, *, is_freeing: bool, start: StartRunner, seconds_max: float) -> Lane:
+        def lane(name: str, names: Collection[str], start: StartRunner, seconds_max: float) -> Lane:
             store = opened.enter_context(open_store(settings))
             stores.append(store)
-            kinds = [kind for kind in all_kinds(store.kind_settings) if (kind.name in FREEING) is is_freeing]
+            kinds = [kind for kind in all_kinds(store.kind_settings) if kind.name in names]
             intervals_ms = {kind.name: settings.maintenance.interval.of(kind.name) for kind in kinds}
-            return Lane(name, store.context, kinds, intervals_ms, start, counters, seconds_max=seconds_max)
+            return Lane(
+                name,
+                store.context,
+                kinds,
+                intervals_ms,
+                start,
+                counters,
+                seconds_max=seconds_max,
+                spread_ms=spread,
+            )
 
         def look() -> None:
             for store in stores:
                 store.buckets.look()
 
         seconds = min(run_seconds, FREEING_SECONDS_MAX)
-        freeing = lane("freeing", is_freeing=True, start=InProcessRunner, seconds_max=seconds)
-        copying = lane("copying", is_freeing=False, start=start_runner, seconds_max=run_seconds)
-        service = MaintenanceService([freeing, copying], counters)
+        freeing = lane("freeing", FREEING, InProcessRunner, seconds)
+        rewriting = lane("rewriting", REWRITING, start_runner, run_seconds)
+        copying = lane("copying", COPYING - REWRITING, start_runner, run_seconds)
+        service = MaintenanceService([freeing, rewriting, copying], counters)
         if admin is not None:
             intervals_ms = {name: settings.maintenance.interval.of(name) for name in KIND_NAMES}
             buckets = [store.buckets for store in stores]

@@ -4,7 +4,8 @@ Only this package uses pyspark, and it imports pyspark only when Spark is starte
 maintenance calls; ``frames`` has what a program calls, ``siltstone.spark.session`` and ``.read``; ``choice`` picks a
 runner for maintenance that is called from Python; ``starting`` starts Spark, with the Java that
 ``java`` finds, after ``master`` has checked that a standalone master answers; ``task_attempt`` is what runs in the
-executors. ``source`` reads topics as DataFrames, ``sink`` writes them. Read next: ``spark_runner``.
+executors. ``source`` reads topics as DataFrames, ``sink`` writes them, ``naming`` says what Spark's pages and notebooks
+show of both. Read next: ``spark_runner``.
 """
 
 from importlib import import_module
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from siltstone.spark.frames import read, session
+    from siltstone.spark.naming import named
     from siltstone.spark.sink.batches import write_batch
     from siltstone.spark.source.lag import lag
 
-__all__ = ["lag", "read", "session", "write_batch"]
+__all__ = ["lag", "named", "read", "session", "write_batch"]
 
 _HOMES = {
     "lag": "siltstone.spark.source.lag",
+    "named": "siltstone.spark.naming",
     "read": "siltstone.spark.frames",
     "session": "siltstone.spark.frames",
     "write_batch": "siltstone.spark.sink.batches",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from siltstone.maintenance.context import check_metadata_is_newest
+from siltstone.maintenance.scanning.naming import scan_name
 from siltstone.maintenance.scanning.renewal import PinRenewal
 from siltstone.maintenance.scanning.request import ScanRequest
 from siltstone.maintenance.scanning.words import scan_request
@@ -19,6 +20,7 @@ from siltstone.metadata.commands import PinScan
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import random_token, system_randomness
 from siltstone.spark.kafka_connector import kafka_connector_jars
+from siltstone.spark.naming import format_named, show_in_notebooks
 from siltstone.spark.starting import SparkAlreadyRunning, active_context, start_session
 
 if TYPE_CHECKING:
@@ -69,19 +71,20 @@ def read(
 ) -> "DataFrame":
     """A topic, or several, as a DataFrame: ``spark.read.format("siltstone")`` in Python's words, which are those of
     ``siltstone.scan``. ``schema`` may be a StructType or its DDL for JSON values. ``options`` are more options of the
-    format, such as ``minPartitions``.
+    format, such as ``minPartitions``. Spark's pages show the scan with its topics, objects and bytes, and a notebook
+    shows the columns.
 
     The DataFrame shows the topics as they are at the time of the call. The pin that keeps its objects is renewed for as
     long as the program refers to the DataFrame. After that the pin lasts until the end of its lease, for DataFrames
     that were derived from this one. Raises what ``session`` raises, and what planning a scan raises."""
     spark = spark or session()
     request = scan_request(topics, schema=_schema(schema, words.get("value")), **words)
-    renewal = None
     if request.lease_ms:
         request = msgspec.structs.replace(request, pin_token=random_token(system_randomness()))
-        renewal = _pinned(Path(store) if "://" not in str(store) else store, request)
-    reader = spark.read.format("siltstone").options(**_options(store, request, options or {}))
+    renewal, name = _pinned_and_named(Path(store) if "://" not in str(store) else store, request)
+    reader = spark.read.format(format_named(spark, name)).options(**_options(store, request, options or {}))
     frame = reader.load()
+    show_in_notebooks(frame, name)
     if renewal is not None:
         renewal.keep_for(frame, leaves_pin=True)  # frames made from it do not refer to it
     return frame
@@ -93,16 +96,19 @@ def _options(store: Path | str, request: ScanRequest, options: Mapping[str, Any]
     return {"store": str(store), "scanRequest": encode_request(request), **options}
 
 
-def _pinned(store: Path | str, request: ScanRequest) -> PinRenewal:
-    """Puts the pin of the scan, before Spark plans it, so that it can be renewed from now on."""
+def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenewal | None, str]:
+    """Puts the pin of the scan, before Spark plans it, so that it can be renewed from now on; and names the scan."""
     from pyspark_siltstone import open_place  # noqa: PLC0415  finding a store is the server's
 
-    clock = SystemClock()
-    holder = f"siltstone.spark.read: {', '.join(request.topics)}"
     with open_place(store) as source:
-        check_metadata_is_newest(source)
-        source.metadata.execute(PinScan(request.pin_token, request.lease_ms, holder))
-    return PinRenewal(lambda: open_place(store), request.pin_token, request.lease_ms, clock)
+        if request.lease_ms:
+            check_metadata_is_newest(source)
+            holder = f"siltstone.spark.read: {', '.join(request.topics)}"
+            source.metadata.execute(PinScan(request.pin_token, request.lease_ms, holder))
+        name = scan_name(source.metadata.refresh(), request)
+    if not request.lease_ms:
+        return None, name
+    return PinRenewal(lambda: open_place(store), request.pin_token, request.lease_ms, SystemClock()), name
 
 
 def _schema(schema: Any, kind: str | None) -> Any:

@@ -108,7 +108,7 @@ class SparkRunner:
         says what to do."""
         if self._are_workers_fit:
             return
-        slots = range(workers_asked(self._slots()))
+        slots = range(workers_asked(self.slots))
         job = self._begun(question_for(needed_modules()), slots, "check of the workers")
         try:
             answers = self._results(job, on_waiting)
@@ -160,10 +160,10 @@ class SparkRunner:
     def _jobs_at_once(self) -> int:
         """Twice as many as the executors can run, so that none of them is idle, and a cluster that grows with its work
         grows; not more, because a task that waits uses up the time that its input allows it."""
-        return max(1, min(JOBS_AT_ONCE_MAX, 2 * self._slots()))
+        return max(1, min(JOBS_AT_ONCE_MAX, 2 * self.slots))
 
-    def _slots(self) -> int:
-        """The number of tasks that the executors run at a time."""
+    @property
+    def slots(self) -> int:
         with suppress(
             Exception
         ):  # py4j raises various exceptions when the JVM does not answer; then the job fails

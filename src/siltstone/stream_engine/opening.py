@@ -31,6 +31,7 @@ from siltstone.runtime.tasks import ends_in_time
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning
+from siltstone.stream_engine.flush_requests import FlushRequests
 from siltstone.stream_engine.recovery import (
     NOTHING_CARRIED,
     CarriedLog,
@@ -111,6 +112,8 @@ async def open_engine(
     )
     engine = StreamEngine(components, settings, node_epoch=registration.node_epoch)
     await engine.start(carried)
+    requests = FlushRequests(engine, components.metadata, components.clock)
+    engine.run_beside("answer-flushes", requests.answer())
     return engine
 
 

@@ -93,7 +93,8 @@ class UploadSettings(msgspec.Struct, frozen=True):
 
 class ReadSettings(msgspec.Struct, frozen=True):
     """Reading committed objects: caches, requests, read-ahead. ``under_way_bytes_max`` limits the memory of concurrent
-    GETs."""
+    GETs. ``catch_up_gives_way``: reads that catch up are slowed down while appends take longer because of them, to
+    ``catch_up_bytes_per_second_min`` at the lowest."""
 
     block_cache_bytes_max: int = limits.BLOCK_CACHE_BYTES_MAX
     index_cache_bytes_max: int = limits.INDEX_CACHE_BYTES_MAX
@@ -103,6 +104,8 @@ class ReadSettings(msgspec.Struct, frozen=True):
     read_ahead_bytes_max: int = limits.READ_AHEAD_BYTES_MAX
     read_ahead_pause_ms: int = limits.READ_AHEAD_PAUSE_MS
     sequential_readers_max: int = limits.SEQUENTIAL_READERS_MAX
+    catch_up_gives_way: bool = True
+    catch_up_bytes_per_second_min: int = limits.CATCH_UP_BYTES_PER_SECOND_MIN
 
     def __post_init__(self) -> None:
         if not 0 < self.read_ahead_bytes_min <= self.read_ahead_bytes_max:

@@ -11,9 +11,11 @@ import msgspec
 
 from siltstone.model.limits import HOUR_MS, KIB, MIB, MINUTE_MS
 from siltstone.topic_configs.table_export import (
+    BUCKETS_MAX,
     ERRORS,
     FORMATS,
     KEYS,
+    MODES,
     VALUES,
     table_columns,
     table_name,
@@ -166,6 +168,9 @@ _ROWS = (
          "A segment is closed when it has this many record batches; 0: no limit."),
     _row("siltstone.segment.min.ms", LONG, 0, at_least(0), Effect.ACTS, (),
          "A segment younger than this is closed only by segment.bytes."),
+    _row("siltstone.table.buckets", INT, 16, between(1, BUCKETS_MAX), Effect.ACTS, (),
+         "Into how many buckets of keys a table with siltstone.table.mode=upsert is divided. A round rewrites the "
+         "buckets that have new records. It cannot be changed once the table is there."),
     _row("siltstone.table.bytes.min", LONG, 64 * MIB, at_least(1), Effect.ACTS, (),
          "The topic is exported to its table when this many bytes wait, or after siltstone.table.interval.ms."),
     _row("siltstone.table.columns", LIST, "", table_columns, Effect.ACTS, (),
@@ -174,16 +179,20 @@ _ROWS = (
     _row("siltstone.table.errors", STRING, "dead-letter", one_of(*ERRORS), Effect.ACTS, (),
          "Records that cannot be decoded are written to the table NAME__errors, or stop the export, or are dropped."),
     _row("siltstone.table.format", STRING, "", one_of("", *FORMATS), Effect.ACTS, (),
-         "The table that the topic is exported to: parquet, iceberg; empty: none."),
+         "The table that the topic is exported to: parquet, iceberg, delta; empty: none."),
     _row("siltstone.table.interval.ms", LONG, 5 * MINUTE_MS, at_least(0), Effect.ACTS, (),
          "The topic is exported to its table when records have waited this long."),
     _row("siltstone.table.key", STRING, "raw", one_of(*KEYS), Effect.ACTS, (),
          "What keys are in the table: bytes (raw), or text in UTF-8 (string)."),
+    _row("siltstone.table.mode", STRING, "append", one_of(*MODES), Effect.ACTS, (),
+         "append: the table has each record. upsert, for topics with cleanup.policy=compact: it has the newest record "
+         "of each key in each partition, and no tombstones; the table is divided by siltstone.table.buckets alone."),
     _row("siltstone.table.name", STRING, "", table_name, Effect.ACTS, (),
          "The name of the table, namespace.table; empty: `kafka.` and the topic, its dots and hyphens as `_`."),
     _row("siltstone.table.partition.by", LIST, "day(timestamp)", table_partitions, Effect.ACTS, (),
-         "What divides the table: identity, year, month, day or hour of a column, such as `day(timestamp)`; an empty "
-         "list: nothing. It cannot be changed once the table is there."),
+         "What divides the table: identity, year, month, day or hour of a column, such as `day(timestamp)`, "
+         "`bucket(COLUMN,N)` or `truncate(COLUMN,N)`; an empty list: nothing. It cannot be changed once the table is "
+         "there."),
     _row("siltstone.table.retention", BOOLEAN, "false", anything, Effect.ACTS, (),
          "true: retention and key compaction leave records alone until they are in the table."),
     _row("siltstone.table.value", STRING, "raw", one_of(*VALUES), Effect.ACTS, (),

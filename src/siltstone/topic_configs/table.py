@@ -14,7 +14,14 @@ import msgspec
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.model.limits import APPEND_BYTES_MAX
 from siltstone.topic_configs.rows import TABLE, ConfigRow
-from siltstone.topic_configs.table_export import TableConfig, columns_of, partitions_of
+from siltstone.topic_configs.table_export import (
+    KEY,
+    UPSERT,
+    PartitionTransform,
+    TableConfig,
+    columns_of,
+    partitions_of,
+)
 from siltstone.topic_configs.values import InvalidTopicConfig, Value, written
 
 T = TypeVar("T", bound=Value)
@@ -206,9 +213,18 @@ def _table_config(values: _Values) -> TableConfig:
         message=values.of("siltstone.table.value.message", str),
         key=values.of("siltstone.table.key", str),
         columns=columns_of(values.of("siltstone.table.columns", tuple)),
-        partition_by=partitions_of(values.of("siltstone.table.partition.by", tuple)),
+        partition_by=_division(values),
         interval_ms=values.of("siltstone.table.interval.ms", int),
         bytes_min=values.of("siltstone.table.bytes.min", int),
         errors=values.of("siltstone.table.errors", str),
         holds_retention=values.of("siltstone.table.retention", bool),
+        mode=values.of("siltstone.table.mode", str),
+        is_compacted="compact" in values.of("cleanup.policy", tuple),
     )
+
+
+def _division(values: _Values) -> tuple[PartitionTransform, ...]:
+    """A table that keeps the newest record of each key is divided by the key alone."""
+    if values.of("siltstone.table.mode", str) == UPSERT:
+        return (PartitionTransform(f"bucket[{values.of('siltstone.table.buckets', int)}]", KEY),)
+    return partitions_of(values.of("siltstone.table.partition.by", tuple))

@@ -17,7 +17,10 @@ import msgspec
 
 from siltstone.topic_configs.values import InvalidTopicConfig, Value, refused
 
-FORMATS = ("parquet", "iceberg")
+FORMATS = ("parquet", "iceberg", "delta")
+APPEND = "append"
+UPSERT = "upsert"
+MODES = (APPEND, UPSERT)
 VALUES = ("raw", "string", "json", "avro", "protobuf")
 WITH_SCHEMAS = ("avro", "protobuf")
 KEYS = ("raw", "string")
@@ -40,16 +43,29 @@ FILE = "file:"
 
 TIME_TRANSFORMS = ("year", "month", "day", "hour")
 IDENTITY = "identity"
+BUCKET = "bucket"
+TRUNCATE = "truncate"
+TRANSFORMS = (IDENTITY, *TIME_TRANSFORMS, BUCKET, TRUNCATE)
+WITH_WIDTH = (BUCKET, TRUNCATE)
+WIDTH_MAX = 1_000_000
+BUCKETS_MAX = 10_000
+"""Each bucket of an upsert table that a round touches is a task of its own, and has a file of its own."""
+
 COLUMNS_MAX = 1_000
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _SCHEMA = re.compile(rf"{REGISTRY}|{LATEST}|{FILE}[A-Za-z0-9_.-]+")
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_]{1,100}\.[A-Za-z0-9_]{1,300}")
-_TRANSFORM = re.compile(r"(\w+)\((\w+)\)")
+_TRANSFORM = re.compile(r"(\w+)\(\s*(\w+)\s*(?:,\s*(\d{1,7})\s*)?\)")
 _OF_TIME = frozenset({"timestamp"})
 _OF_IDENTITY = frozenset({"string", "int", "long", "boolean"})
+_OF_BUCKET = frozenset({"string", "binary", "int", "long", "date", "timestamp"})
+_OF_TRUNCATE = frozenset({"string", "int", "long"})
 _RECORD_TYPES = {"timestamp": "timestamp", "partition": "int"}
-"""The columns of a record by which a table may be divided."""
+"""The columns of a record by which a table may be divided; and its key, where no field of a schema may have that
+name."""
+KEY = "key"
+_ALLOWED = {IDENTITY: _OF_IDENTITY, BUCKET: _OF_BUCKET, TRUNCATE: _OF_TRUNCATE}
 
 
 class TableColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -60,20 +76,37 @@ class TableColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
-    """What makes a partition value of a column: ``identity``, or a unit of time."""
+    """What makes a partition value of a column: ``identity``, a unit of time, ``bucket[16]`` or ``truncate[4]`` [as
+    Iceberg names them]."""
 
     transform: str
     column: str
 
     @property
+    def kind(self) -> str:
+        """The transform without its number."""
+        return self.transform.partition("[")[0]
+
+    @property
+    def width(self) -> int:
+        """The number of a transform: how many buckets, or how much is left of a text or of a number; 0 for none."""
+        return int(self.transform.partition("[")[2].rstrip("]") or 0)
+
+    @property
     def name(self) -> str:
         """The name of the partition value, as Iceberg's own tools write it: ``timestamp_day``."""
-        return self.column if self.transform == IDENTITY else f"{self.column}_{self.transform}"
+        return self.column if self.transform == IDENTITY else f"{self.column}_{self.kind}"
+
+    @property
+    def text(self) -> str:
+        """As it is configured: ``bucket(key,16)``."""
+        number = f",{self.width}" if self.width else ""
+        return f"{self.kind}({self.column}{number})"
 
 
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configurations of one topic's table. ``table_format`` "" means that the topic has none, ``name`` "" that the
-    table is named after the topic."""
+    table is named after the topic. ``is_compacted`` is the topic's cleanup policy."""
 
     table_format: str = ""
     name: str = ""
@@ -87,6 +120,13 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     bytes_min: int = 1
     errors: str = "dead-letter"
     holds_retention: bool = False
+    mode: str = APPEND
+    is_compacted: bool = False
+
+    @property
+    def is_upsert(self) -> bool:
+        """Whether the table has the newest record of each key alone."""
+        return self.mode == UPSERT
 
     @property
     def has_fields(self) -> bool:
@@ -108,11 +148,14 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def kind_of(self, column: str) -> str | None:
         """The type of a column by which the table may be divided; None if there is none of that name."""
-        return next((each.kind for each in self.columns if each.name == column), None) or _RECORD_TYPES.get(
-            column
-        )
+        types = {**_RECORD_TYPES, KEY: "string" if self.key == "string" else "binary"}
+        if self.is_upsert:
+            return types.get(column)
+        return next((each.kind for each in self.columns if each.name == column), None) or types.get(column)
 
     def is_field(self, column: str) -> bool:
+        if self.is_upsert:
+            return False
         if self.has_schemas:
             return column not in _RECORD_TYPES
         return any(each.name == column for each in self.columns)
@@ -122,12 +165,25 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         return f"{KAFKA}.{column}" if self.has_fields and not self.is_field(column) else column
 
     @property
+    def division(self) -> tuple[PartitionTransform, ...]:
+        """The transforms of the table, with columns as paths in its schema."""
+        return tuple(
+            msgspec.structs.replace(each, column=self.source_of(each.column)) for each in self.partition_by
+        )
+
+    @property
     def conflict(self) -> str:
         """Why the configurations contradict each other; empty when they do not."""
         if self.columns and self.value != "json":
             return f"siltstone.table.columns names fields of JSON values, but siltstone.table.value is {self.value}"
         if self.message and self.value != "protobuf":
             return f"siltstone.table.value.message names a Protobuf message, but siltstone.table.value is {self.value}"
+        if self.is_upsert and not self.is_compacted:
+            return "siltstone.table.mode=upsert keeps the newest record of each key: it needs cleanup.policy=compact"
+        if self.is_upsert and self.table_format == "parquet":
+            return (
+                "siltstone.table.mode=upsert needs siltstone.table.format=iceberg or delta: it replaces files"
+            )
         return next(filter(None, map(self._misdivided, self.partition_by)), "")
 
     def _misdivided(self, by: PartitionTransform) -> str:
@@ -139,12 +195,16 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
             return (
                 "" if self.has_schemas else f"{where} there is no column {by.column} to divide the table by"
             )
-        if by.transform != IDENTITY and not self.has_schemas and self.is_field(by.name):
-            return f"{where} {by.transform}({by.column}) would have the name of the column {by.name}"
-        allowed = _OF_IDENTITY if by.transform == IDENTITY else _OF_TIME
+        if (
+            by.transform != IDENTITY
+            and not self.has_schemas
+            and any(by.name == each.name for each in self.columns)
+        ):
+            return f"{where} {by.text} would have the name of the column {by.name}"
+        allowed = _ALLOWED.get(by.kind, _OF_TIME)
         if kind not in allowed:
             return (
-                f"{where} {by.transform}({by.column}) needs a column of type {' or '.join(sorted(allowed))}, and"
+                f"{where} {by.text} needs a column of type {' or '.join(sorted(allowed))}, and"
                 f" {by.column} is of type {kind}"
             )
         return ""
@@ -205,10 +265,17 @@ def _parsed_partitions(name: str, value: Value) -> tuple[PartitionTransform, ...
     found: list[PartitionTransform] = []
     for item in value:
         match = _TRANSFORM.fullmatch(item)
-        if match is None or match[1] not in (IDENTITY, *TIME_TRANSFORMS):
+        if match is None or match[1] not in TRANSFORMS or (match[1] in WITH_WIDTH) != bool(match[3]):
             known = ", ".join((IDENTITY, *TIME_TRANSFORMS))
-            raise refused(name, item, f"write TRANSFORM(COLUMN); the transforms are {known}")
-        found.append(PartitionTransform(match[1], match[2]))
+            raise refused(
+                name,
+                item,
+                f"write TRANSFORM(COLUMN), bucket(COLUMN,N) or truncate(COLUMN,N); transforms are {known}",
+            )
+        if match[3] and not 1 <= int(match[3]) <= WIDTH_MAX:
+            raise refused(name, item, f"the number of {match[1]} is between 1 and {WIDTH_MAX}")
+        width = f"[{int(match[3])}]" if match[3] else ""
+        found.append(PartitionTransform(f"{match[1]}{width}", match[2]))
     if len({each.name for each in found}) < len(found):
         raise refused(name, value, "each partition value may be named once")
     return tuple(found)

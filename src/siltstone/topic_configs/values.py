@@ -16,6 +16,9 @@ Rule: TypeAlias = Callable[[str, Value], None]
 """Checks a parsed value, given the configuration's name and the value. Raises InvalidTopicConfig."""
 
 
+_COMMA = re.compile(r",(?![^(]*\))")
+
+
 class InvalidTopicConfig(InvalidRequest):
     """There is no topic configuration of that name, or it cannot have that value."""
 
@@ -92,8 +95,8 @@ def _double(name: str, text: str) -> float:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """The items of a list in their order, without repetitions."""
-    return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
+    """The items of a list in their order, without repetitions. A comma in brackets is a part of its item."""
+    return tuple(dict.fromkeys(item.strip() for item in _COMMA.split(text))) if text else ()
 
 
 # -- rules -----------------------------------------------------------------------------------------------

@@ -62,10 +62,14 @@ class ValueFormat(msgspec.Struct, frozen=True):
 
 
 class ValueEncoding(msgspec.Struct, frozen=True, array_like=True):
-    """How values are written: with this Avro schema, and with this id before each, if it is one of a registry."""
+    """How values are written: with this Avro schema, and with this id before each, if it is one of a registry; or as
+    JSON, of which the schema has no text (``AS_JSON``)."""
 
     schema: Schema
     schema_id: int = NOT_FRAMED
+
+
+AS_JSON = ValueEncoding(Schema(FormatKind.JSON, ""))
 
 
 def encode_type(arrow_type: Any) -> bytes:

@@ -26,8 +26,7 @@ from support.cluster.cluster_simulation import GRACE_PERIOD_MS, ClusterSimulatio
 from support.engine.faulty_store import Fault, FaultyStore
 
 BUCKETS = 3
-STRATEGIES = (StrategyType.FAILOVER, StrategyType.ROUND_ROBIN, StrategyType.DYNAMIC_SHARDING)
-WRITES = ("put", "start_multipart", "put_part", "complete_multipart")
+WRITES = ("put", "start_multipart", "upload_part", "complete_multipart")
 
 
 class WorldBucket(FaultyStore):
@@ -79,7 +78,10 @@ class BucketsSimulation(ClusterSimulation):
 
     def _set_strategy(self) -> None:
         order = self.rng.sample(range(BUCKETS), self.rng.randint(0, BUCKETS))
-        self._command("strategy", SetWriteStrategy(WriteStrategy(self.rng.choice(STRATEGIES), tuple(order))))
+        kind = self.rng.choice(list(StrategyType))
+        copies = self.rng.randint(2, BUCKETS) if kind is StrategyType.REPLICATION else 1
+        enough = self.rng.randint(0, copies) if copies > 1 else 0
+        self._command("strategy", SetWriteStrategy(WriteStrategy(kind, tuple(order), copies, enough)))
 
     def _remove_bucket(self) -> None:
         self._removed(self._any_bucket())
@@ -153,7 +155,8 @@ class BucketsSimulation(ClusterSimulation):
             Watch("relocation", self.clock),
         )  # fmt: skip
         assert not report.failed and not report.trouble, report
-        left = [each for each in context.metadata.refresh().objects.values() if each.bucket_id == bucket_id]
+        objects = context.metadata.refresh().objects.values()
+        left = [each for each in objects if bucket_id in each.every_bucket_id]
         assert not [each for each in left if each.state is ObjectState.COMMITTED], left
         for _ in range(2):
             self.clock.advance_ms(25 * HOUR_MS)

@@ -21,6 +21,7 @@ from support.faults.scene import Place, Scene, Unwanted, has_line, port_of
 
 FOLDER_BUCKET = 2
 BUCKETS = (0, 1, FOLDER_BUCKET)
+COPIES = 2
 ELSEWHERE_SECONDS_MAX = 45
 """B04 promises 20 s; the rest is for busy cores."""
 
@@ -38,13 +39,18 @@ class BucketRow(msgspec.Struct, frozen=True):
 
     @property
     def is_written_to(self) -> bool:
-        """Before the fault: under failover the first bucket takes everything."""
-        return self.strategy != "failover" or self.bucket == 0
+        """Before the fault: under failover the first bucket takes everything, under replication the first two."""
+        match self.strategy:
+            case "failover":
+                return self.bucket == 0
+            case "replication":
+                return self.bucket < COPIES
+        return True
 
     @property
     def is_readable(self) -> bool:
         """While the fault lasts."""
-        return not self.is_written_to or self.fault in ("denied", "full")
+        return self.strategy == "replication" or not self.is_written_to or self.fault in ("denied", "full")
 
 
 class SeveralBuckets(Scene):
@@ -99,9 +105,10 @@ class SeveralBuckets(Scene):
         return self._metadata.refresh()
 
     def objects_in(self) -> Counter[int]:
-        """Bucket id → objects that are committed."""
+        """Bucket id → objects that are committed, a copy like the object itself."""
         found = self.image.objects.values()
-        return Counter(each.bucket_id for each in found if each.state is ObjectState.COMMITTED)
+        committed = (each for each in found if each.state is ObjectState.COMMITTED)
+        return Counter(bucket_id for each in committed for bucket_id in each.bucket_ids)
 
     def objects(self) -> list[str] | None:
         """By the metadata, as a bucket may be away."""
@@ -156,11 +163,15 @@ class SeveralBuckets(Scene):
 
 def play_bucket_row(scene: SeveralBuckets, row: BucketRow) -> None:
     """Producers go on whatever happens to one bucket; what is uploaded goes to the others meanwhile, and all is read
-    when it is back, or before, if it can be read."""
+    when it is back, or before, if it can be read: under replication always."""
     scene.begin()
     scene.use_all(row.strategy)
     wanted = [row.bucket] if row.is_written_to else [0]
     scene.wait(lambda: all(scene.objects_in()[each] for each in wanted), 60, f"objects in {wanted}")
+    if row.strategy == "replication":
+        copied = scene.command("maintain", "run", "--kind", "copies", "--runner", "in-process")
+        if copied.status != 0:
+            raise Unwanted(f"copies of what was there before: {copied.text}")
     before = scene.objects_in()
     scene.break_bucket(row.bucket, row.fault)
     keep_acknowledging(scene, 1)

@@ -14,9 +14,10 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from oracles.go_programs import franz_go_writer
+from oracles.go_programs import GoUnavailable, franz_go_writer
 
 SECONDS_MAX = 60
 AT_A_TIME = 10
@@ -98,6 +99,14 @@ def by_java(servers: str, topic: str, numbered: Iterator[bytes], key: bytes) -> 
 CLIENTS: dict[str, Write] = {"aiokafka": by_aiokafka, "java": by_java, "kafka-python": by_kafka_python}
 FRANZ_GO = "franz-go"
 """A program of its own, which does the same."""
+
+
+def clients_of_a_night() -> list[str]:
+    """All, and franz-go where there is a Go that can build it."""
+    with suppress(GoUnavailable):
+        franz_go_writer()
+        return [*CLIENTS, FRANZ_GO]
+    return [*CLIENTS]
 
 
 def main() -> None:

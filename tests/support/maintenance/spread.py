@@ -26,7 +26,8 @@ class Spread(msgspec.Struct, frozen=True):
         metadata.execute(RegisterBuckets({bucket_id: store.url for bucket_id, store in stores.items()}, 0))
         for bucket_id in range(1, self.buckets):
             metadata.execute(SetBucketState(bucket_id, BucketState.WRITABLE))
-        metadata.execute(SetWriteStrategy(WriteStrategy(self.strategy)))
+        copies = 2 if self.strategy is StrategyType.REPLICATION else 1
+        metadata.execute(SetWriteStrategy(WriteStrategy(self.strategy, copies=copies)))
 
     def choices(self) -> Random:
         return Random(self.seed)
@@ -38,9 +39,7 @@ SPREADS = st.one_of(
     st.builds(
         Spread,
         buckets=st.integers(2, 3),
-        strategy=st.sampled_from(
-            [StrategyType.FAILOVER, StrategyType.ROUND_ROBIN, StrategyType.DYNAMIC_SHARDING]
-        ),
+        strategy=st.sampled_from(StrategyType),
         seed=st.integers(0, 10),
     ),
 )

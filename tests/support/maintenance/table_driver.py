@@ -35,9 +35,9 @@ def export(context: MaintenanceContext, tables: TableSettings) -> RunReport:
 
 
 def main(folder: Path) -> None:
-    from siltstone.maintenance.tables.formats import iceberg
+    from siltstone.maintenance.tables.formats import delta, iceberg
 
-    assert Rounds and iceberg, "loaded before it begins"
+    assert Rounds and iceberg and delta, "loaded before it begins"
     best_kernels()
     with open_store(load_settings(folder, environment={})) as store:
         print("begin", flush=True)

@@ -42,7 +42,8 @@ class TableWorld(KeyedWorld):
 
     def kept(self, of: str = "t", partitions: int = 1, **table: str) -> list[int]:
         """A topic that is kept as a table; ``value="json"`` stands for siltstone.table.value."""
-        configs = {"siltstone.table.format": self.table_format, "cleanup.policy": "delete"}
+        policy = "compact" if table.get("mode") == "upsert" else "delete"
+        configs = {"siltstone.table.format": self.table_format, "cleanup.policy": policy}
         named = {f"siltstone.table.{key.replace('_', '.')}": text for key, text in table.items()}
         return self.topic(of, partitions, **(configs | named))
 
@@ -113,11 +114,12 @@ class TableWorld(KeyedWorld):
     def frame(self, name: str = "kafka.t") -> pl.DataFrame:
         """Its rows as Polars reads them from the files."""
         paths = self.paths(name)
-        return (
-            pl.concat([pl.read_parquet(each) for each in paths], how="diagonal_relaxed")
-            if paths
-            else pl.DataFrame()
-        )
+        if not paths:
+            return pl.DataFrame()
+        with self.table_of(name) as table:
+            derived = set(table.file_schema.names) - set(table.schema.names)
+        rows = pl.concat([pl.read_parquet(each) for each in paths], how="diagonal_relaxed")
+        return rows.drop(derived, strict=False)  # other programs write files without them
 
     def rows(self, name: str = "kafka.t") -> list[tuple[Any, ...]]:
         """Partition, offset, key and value of each row, in that order; a value of the layout of fields is a tuple."""

@@ -2,6 +2,10 @@
 
 from siltstone.metadata.entities import NO_NODE, JobState, NodeListener, PartitionMetadata
 from siltstone.metadata.records import (
+    BucketLost,
+    CopiesAdded,
+    CopiesPrepared,
+    CopiesUncertain,
     FailoverClaimed,
     JobFinished,
     JobForgotten,
@@ -23,6 +27,7 @@ from siltstone.metadata.records import (
     PartitionsAdded,
     PartitionsMoving,
     PartitionsPlaced,
+    RangesLost,
     Record,
     ScanPinned,
     ScanUnpinned,
@@ -34,6 +39,7 @@ from siltstone.metadata.records import (
     StreamForgotten,
     StreamOpened,
     StreamsAdvanced,
+    StreamsLoaded,
     StreamTrimmed,
     TopicConfigured,
     TopicCreated,
@@ -107,9 +113,17 @@ MEMBERSHIP: tuple[Record, ...] = (
     PartitionsPlaced(TOPIC_ID, ((0, 2), (1, 3))),
     PartitionsMoving(TOPIC_ID, ((0, 3), (1, NO_NODE))),
 )
+SINKS: tuple[Record, ...] = (StreamsLoaded(((3, 4, BEYOND_32_BITS), (5, 0, 7))),)
 SCANS: tuple[Record, ...] = (
     ScanPinned("query-1", 1_700_000_000_000, "host process 7: flights"),
     ScanUnpinned("query-1"),
 )
+COPIES: tuple[Record, ...] = (
+    CopiesPrepared((5, BEYOND_32_BITS), 2),
+    CopiesAdded((5,), 2),
+    CopiesUncertain((5, 6), 0),
+    BucketLost(1),
+    RangesLost(1, ((3, 0, BEYOND_32_BITS), (4, 7, 9))),
+)
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
-ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SCANS, *MOVING)
+ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *MOVING)

@@ -33,6 +33,10 @@ REASONS = {
     "engine.wal.location": "`file`: in the folder `wal_folder`. `bucket:0`: in the bucket of that number, so that the "
     "loss of the disk loses nothing ([the log in the bucket](bucket-log.md)); `sync`, `sync_interval_ms` and "
     "`segment_bytes` are for files only.",
+    "read.catch_up_gives_way": "Reads that catch up are slowed down while appends take longer than without them "
+    "([bandwidth](maintenance.md#bandwidth)).",
+    "compaction.is_spread": "The service spreads what a compaction reads over its interval "
+    "([bandwidth](maintenance.md#bandwidth)).",
     "read.block_cache_bytes_max": "Blocks read from objects, kept for the next reader.",
     "compaction.part_count_max": "The most parts of one multipart upload: the rule of S3 and all its compatibles.",
     "engine.wal.lost_epoch": "A start is refused when the write-ahead log is not the one that this node used last, and "
@@ -94,6 +98,7 @@ SECTIONS = {
     "engine": "Appends, the write-ahead log, uploads",
     "read": "Reads",
     "retry": "Requests to buckets",
+    "bandwidth": "Bandwidth",
     "compaction": "Compaction of stream set objects",
     "sweep": "The sweep",
     "maintenance": "Maintenance",

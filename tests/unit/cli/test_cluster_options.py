@@ -42,3 +42,35 @@ def test_what_is_typed_wins_over_the_environment() -> None:
     assert last_line("inner", SILTSTONE_BOOTSTRAP="e:3") == "inner e:3 False"
     assert last_line("--bootstrap", "a:1", "inner", SILTSTONE_BOOTSTRAP="e:3") == "inner a:1 False"
     assert last_line("inner", "--bootstrap", "a:1", SILTSTONE_BOOTSTRAP="e:3") == "inner a:1 False"
+
+
+@group.command()
+@click.argument("names", nargs=-1)
+@click.option("--group", "group_id", metavar="NAME")
+@click.option("--key", metavar="KEY")
+@cluster_options
+def named(
+    choice: ClusterChoice, names: tuple[str, ...], group_id: str | None, key: str | None, as_json: bool
+) -> None:
+    click.echo(f"named {len(names)}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("a", "\udcffb"), r"'\udcffb' is not UTF-8"),
+        (("--group", "\udcff"), r"'\udcff' is not UTF-8"),
+        (("a" * 32_768,), "has 32768 bytes, and Kafka's protocol takes 32767"),
+        (("é" * 16_384,), "has 32768 bytes, and Kafka's protocol takes 32767"),
+    ],
+)
+def test_a_name_that_no_request_can_hold_is_refused_before_it_is_sent(
+    arguments: tuple[str, ...], reason: str
+) -> None:
+    result = CliRunner().invoke(group, ("named", *arguments))
+    assert result.exit_code == 2 and reason in result.output
+    assert len(result.output) < 400
+
+
+def test_names_of_any_other_kind_and_keys_of_any_length_are_taken() -> None:
+    assert last_line("named", "a" * 32_767, "", "ü", "--key", "k" * 40_000) == "named 3"

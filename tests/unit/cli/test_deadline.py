@@ -69,6 +69,20 @@ def test_a_process_that_has_ended_by_itself_is_not_ended(ended: Ended) -> None:
     assert ended.statuses == []
 
 
+def test_a_deadline_that_was_closed_keeps_no_file_and_is_not_set_any_more(ended: Ended) -> None:
+    def numbers() -> set[str]:
+        return set(os.listdir("/proc/self/fd"))
+
+    before = len(numbers())
+    deadline = ProcessDeadline(lambda: 1, end_process=ended)
+    assert len(numbers()) == before + 2
+    deadline.close()
+    deadline.close()
+    assert len(numbers()) == before
+    deadline.set(0, "a handler that runs late")
+    assert not deadline.is_set and ended.statuses == []
+
+
 def test_a_status_is_found_although_the_last_words_hang(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,3 +91,17 @@ def test_debugging_is_switched_on_by_a_variable(
     if value is not None:
         monkeypatch.setenv(DEBUG_VARIABLE, value)
     assert debugging() is is_on
+
+
+def test_a_line_that_repeats_a_long_text_is_cut_and_keeps_its_end() -> None:
+    line = failure_line(InvalidRequest(f"the folder {'a' * 100_000} is missing: name another with --store"))
+    assert line is not None and len(line) < 2_010
+    assert line.startswith("the folder aaa") and line.endswith("is missing: name another with --store")
+    as_it_is = "a" * 2_000
+    assert failure_line(InvalidRequest(as_it_is)) == as_it_is
+
+
+def test_a_current_folder_that_was_deleted_is_named() -> None:
+    assert failure_line(FileNotFoundError(2, "No such file or directory")) == (
+        "the current folder does not exist any more: change to another one"
+    )

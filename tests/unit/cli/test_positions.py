@@ -29,6 +29,8 @@ JULY_MS = 1_372_636_800_000  # 2013-07-01 00:00 UTC
         ("2013-07-01", Position(Anchor.TIME, JULY_MS)),
         ("2013-07-01T12:30", Position(Anchor.TIME, JULY_MS + 45_000_000)),
         ("2013-07-01 12:30:01.5", Position(Anchor.TIME, JULY_MS + 45_001_500)),
+        ("2013-07-01T00:00:00.0004", Position(Anchor.TIME, JULY_MS + 1)),
+        ("2013-07-01T00:00:00.0016", Position(Anchor.TIME, JULY_MS + 2)),
         ("2013-07-01T02:00+02:00", Position(Anchor.TIME, JULY_MS)),
         ("2013-07-01T00:00Z", Position(Anchor.TIME, JULY_MS)),
         ("5ms", Position(Anchor.TIME, NOW_MS - 5)),

@@ -9,7 +9,7 @@ import pytest
 from siltstone.cluster.membership import BoardCalls, NodeIdInUse, wait_until_silent
 from siltstone.cluster.suspicion import SESSION_MS
 from siltstone.metadata.commands import ClaimFailover, PutKey, RegisterNode
-from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, Beat, BoardUnavailable, MemoryBoard
+from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, ENDED, Beat, BoardUnavailable, MemoryBoard
 from siltstone.metadata.records import NodeFenced, NodeResumed
 from siltstone.metadata.refusals import NodeFenced as NodeFencedRefusal
 from siltstone.runtime.blocking import ThreadedCalls
@@ -384,6 +384,28 @@ def test_n02_after_a_session_of_silence_the_second_process_may_start() -> None:
     board.beat(Beat(3, 1, 1, "first"))
     waited_ms = asyncio.run(started_beside(board, lambda second: None))
     assert SESSION_MS <= waited_ms <= SESSION_MS + 1_000
+
+
+def test_n02_a_life_that_has_ended_well_keeps_nobody_waiting() -> None:
+    board = MemoryBoard()
+    board.beat(Beat(3, 1, 9, ENDED))
+    assert asyncio.run(started_beside(board, lambda second: None)) == 0
+    board.beat(Beat(3, 0, 9, ENDED))
+    assert asyncio.run(started_beside(board, lambda second: None)) >= SESSION_MS, (
+        "an older life ended, not this one"
+    )
+
+
+def test_a_node_that_ends_with_all_others_fences_nobody() -> None:
+    async def scenario(cluster: ClusterWorld) -> None:
+        cluster.freeze(2)
+        await cluster.passes(SESSION_MS - 2_000)
+        for node in cluster.nodes:
+            node.membership.acts_for_others = False
+        await cluster.passes(2 * SESSION_MS)
+        assert cluster.written(NodeFenced) == []
+
+    in_cluster(scenario)
 
 
 def test_n02_beats_of_an_older_life_keep_nobody_waiting() -> None:

@@ -1,5 +1,6 @@
 """What a person is told when there is not a Kafka broker at the address, and the first words with one that there is."""
 
+import re
 import socket
 
 import pytest
@@ -34,9 +35,10 @@ def test_nobody_listens() -> None:
         open_connection(Address("127.0.0.1", port))
 
 
-def test_a_host_that_nobody_knows() -> None:
-    with pytest.raises(BrokerNotThere, match=r"'no-such-host\.invalid' is not known"):
-        open_connection(Address("no-such-host.invalid", 9092))
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64, "a..b", "a\udcff"])
+def test_a_host_that_nobody_knows(host: str) -> None:
+    with pytest.raises(BrokerNotThere, match=f"the host {re.escape(repr(host))} is not known"):
+        open_connection(Address(host, 9092))
 
 
 @pytest.mark.parametrize(

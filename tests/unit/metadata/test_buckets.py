@@ -30,4 +30,4 @@ def test_damage_is_a_named_error(damaged: bytes) -> None:
 
 def test_a_newer_format_says_what_to_do() -> None:
     with pytest.raises(DamagedBucketList, match="install a newer one"):
-        decode_bucket_list(GOLDEN.replace(b'"format":1', b'"format":2'))
+        decode_bucket_list(GOLDEN.replace(b'"format":1', b'"format":3'))

@@ -2,15 +2,17 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from siltstone.model.errors import InvalidRequest
-from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.object_formats.batch_frame import (
     FRAME_HEADER_BYTES,
     DamagedFrame,
     ImpossibleBatch,
     decode_frame,
     decode_frames,
+    encode_empty_frame_header,
     encode_frame_header,
     frame_bytes,
     position_of_offset,
@@ -167,3 +169,12 @@ def test_a_frame_without_payload_may_be_the_last():
     data = memoryview(frames([batch(1, 10, 5, 30), batch(1, 15, 1, 0)]))
     assert position_of_offset(data, 15) == 102
     assert position_of_offset(data, 16) == len(data) == 174
+
+
+def test_a_batch_that_lost_its_records_keeps_its_offsets() -> None:
+    empty = RecordBatch(7, 0, 100, 2**40, 0, 5, 5, b"header")
+    frame = encode_empty_frame_header(empty) + b"header"
+    assert decode_frame(memoryview(frame)) == (empty, len(frame))
+    for wrong in (replace(empty, record_count=1), replace(empty, end_offset=100)):
+        with pytest.raises(ImpossibleBatch):
+            encode_empty_frame_header(wrong)

@@ -158,6 +158,16 @@ def test_a_file_of_another_user_keeps_its_permissions(
     assert caplog.messages == []
 
 
+def test_what_is_no_file_keeps_its_permissions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """``/dev/null`` was closed to all other users of the machine when root named it as the metadata."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    path.chmod(0o666)
+    take_from_others(path)
+    assert path.stat().st_mode & 0o777 == 0o666
+    assert caplog.messages == []
+
+
 def test_a_file_whose_permissions_cannot_be_changed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

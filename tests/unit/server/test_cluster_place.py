@@ -7,6 +7,7 @@ import pytest
 
 from siltstone.cluster.membership import NodeIdInUse
 from siltstone.metadata.entities import NodeListener
+from siltstone.metadata.leases.board import ENDED
 from siltstone.metadata.opening import open_board
 from siltstone.runtime.clock import SystemClock, boottime_ms
 from siltstone.server.components import Node, open_node, open_store
@@ -48,6 +49,25 @@ def test_a_clean_end_is_told_at_once_and_the_next_start_need_not_wait(tmp_path: 
     for number in (1, 2):
         asyncio.run(life(number))
         assert node_in(settings).is_fenced
+
+
+def test_one_that_ends_with_all_others_keeps_its_partitions_and_the_next_start_need_not_wait(
+    tmp_path: Path,
+) -> None:
+    settings = settings_of(tmp_path)
+
+    async def life() -> None:
+        async with open_node(settings, listeners=LISTENERS) as node:
+            await lease_of(node)
+            await node.place.rest()
+            await node.place.rest()
+            assert node.place.is_lease_held()
+
+    asyncio.run(life())
+    node = node_in(settings)
+    assert node.is_live
+    (beat,) = open_board(settings.metadata, SystemClock()).beats()
+    assert (beat.node_id, beat.node_epoch, beat.incarnation) == (0, node.node_epoch, ENDED)
 
 
 def test_a_node_that_left_something_behind_is_not_told_to_have_ended(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def numbers(broker: Broker, topic: str) -> list[int]:
     return sorted(int(record.value or b"") for record in broker.records(topic))
 
 
-def test_three_nodes_share_a_store_and_lead_its_partitions() -> None:
+def test_three_nodes_share_a_store_and_lead_its_partitions_also_after_a_restart_of_all() -> None:
     with Broker(nodes=3) as broker:
         assert list(broker.addresses) == [0, 1, 2]
         assert broker.bootstrap_servers == ",".join(broker.addresses.values())
@@ -41,6 +41,10 @@ def test_three_nodes_share_a_store_and_lead_its_partitions() -> None:
         broker.flush()
         assert all(broker.statistics(node).engine.upload.bytes_uploaded for node in broker.addresses)
         assert numbers(broker, "t") == list(range(30))
+        broker.restart()
+        produced(broker, "t", 30, 30, 3)
+        assert [broker.statistics(node).partitions.open for node in broker.addresses] == [1, 1, 1]
+        assert numbers(broker, "t") == list(range(60))
     assert not new_threads("siltstone")
 
 
@@ -64,6 +68,18 @@ def test_a_node_that_is_killed_and_restarted_has_its_port_and_what_it_acknowledg
         broker.restart()
         assert broker.addresses == before
         assert numbers(broker, "t") == list(range(40))
+
+
+def test_nodes_that_end_together_hand_their_partitions_to_others_of_the_store_if_any_run(
+    tmp_path: Path,
+) -> None:
+    with Broker(tmp_path, settings={"engine.node_id": "5"}) as stays:
+        with Broker(tmp_path, nodes=2) as leaving:
+            produced(leaving, leaving.create_topic("t", partitions=3), 0, 30, 3)
+        assert stays.statistics().partitions.open == 1, "what it is given is opened when it is asked for"
+        produced(stays, "t", 30, 30, 3)
+        assert stays.statistics().partitions.open == 3
+        assert numbers(stays, "t") == list(range(60))
 
 
 def test_its_numbers_and_ports_begin_with_those_that_are_given() -> None:

@@ -52,6 +52,16 @@ def test_columns_and_transforms() -> None:
             "names fields of JSON values, but siltstone.table.value is raw",
         ),
         ({"partition_by": "week(timestamp)"}, "write TRANSFORM"),
+        ({"partition_by": "bucket(key)"}, "bucket(COLUMN,N)"),
+        ({"partition_by": "day(timestamp,4)"}, "write TRANSFORM"),
+        ({"partition_by": "bucket(key,0)"}, "the number of bucket is between 1 and 1000000"),
+        (
+            {"partition_by": "truncate(key,4)"},
+            "needs a column of type int or long or string, and key is of type binary",
+        ),
+        ({"partition_by": "bucket(key,4),bucket(key,8)"}, "each partition value may be named once"),
+        ({"mode": "upsert", "format": "iceberg"}, "it needs cleanup.policy=compact"),
+        ({"mode": "replace"}, "String must be one of: append, upsert"),
         ({"partition_by": "timestamp"}, "write TRANSFORM"),
         ({"partition_by": "day(nothing)"}, "there is no column nothing to divide the table by"),
         (
@@ -94,3 +104,33 @@ def test_too_many_columns() -> None:
 def test_stored_configurations_that_contradict_each_other_say_so_later() -> None:
     stored = stored_topic_config({"siltstone.table.columns": "a int"}, {})
     assert stored.table.conflict.startswith("siltstone.table.columns names fields of JSON values")
+
+
+def test_transforms_with_a_number() -> None:
+    config = parsed(partition_by="bucket(key, 16), truncate( partition ,10)")
+    assert config.partition_by == (
+        PartitionTransform("bucket[16]", "key"),
+        PartitionTransform("truncate[10]", "partition"),
+    )
+    assert [each.name for each in config.partition_by] == ["key_bucket", "partition_truncate"]
+    assert [each.text for each in config.partition_by] == ["bucket(key,16)", "truncate(partition,10)"]
+    assert [(each.kind, each.width) for each in config.partition_by] == [("bucket", 16), ("truncate", 10)]
+    assert parsed(key="string", partition_by="truncate(key,4)").kind_of("key") == "string"
+
+
+def test_a_table_with_the_newest_record_of_each_key_is_divided_by_the_key() -> None:
+    def upsert(**table: str) -> TableConfig:
+        named = {f"siltstone.table.{key}": text for key, text in table.items()}
+        policy = {"cleanup.policy": "compact,delete"}
+        return parse_topic_configs({**policy, "siltstone.table.mode": "upsert", **named}).table
+
+    config = upsert(format="delta", buckets="7")
+    assert config.is_upsert and config.partition_by == (PartitionTransform("bucket[7]", "key"),)
+    fields = upsert(format="iceberg", value="json", columns="key string, a int")
+    assert fields.division == (PartitionTransform("bucket[16]", "kafka.key"),), (
+        "the key of the record, not the field"
+    )
+    with pytest.raises(InvalidTopicConfig, match=r"needs siltstone\.table\.format=iceberg or delta"):
+        upsert(format="parquet")
+    with pytest.raises(InvalidTopicConfig, match="Value must be"):
+        upsert(buckets="10001")

@@ -1,8 +1,9 @@
 """Opens a partition: both of its streams under the next leader epoch, then the newest snapshot, then the batches that
 were appended after it.
 
-A broker that is closed writes snapshots, so the next start reads no batches again. After a crash it reads at most
-``partition_snapshot_bytes`` of each partition, and what was appended while the snapshot was being written.
+What sinks have loaded without a broker is not read: it has no producers, and the metadata know its sizes and times,
+object by object. A broker that is closed writes snapshots, so the next start reads no batches again. After a crash it
+reads at most ``partition_snapshot_bytes`` of each partition, and what was appended while the snapshot was written.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.maintenance.retention.past import past_of
-from siltstone.metadata.entities import OwnerRange, PartitionMetadata
+from siltstone.metadata.entities import SINK_NODE, OwnerRange, PartitionMetadata
 from siltstone.metadata.lookup import find_ranges
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import CorruptData
@@ -157,6 +158,10 @@ class PartitionOpening:
         now_ms = self._clock.now_ms()
         offset = max(data.start_offset, known.snapshot_offset)
         while offset < data.next_offset:
+            if (load_end := loaded_until(self._owner_ranges(data.stream_id), offset)) > offset:
+                self._count_loaded(data.stream_id, offset, load_end, known, now_ms)
+                offset = load_end
+                continue
             try:
                 batches = await self._engine.read(data, offset, REPLAY_BYTES)
             except DamagedRange as damage:
@@ -175,6 +180,18 @@ class PartitionOpening:
                 offset = batch.end_offset
             await let_others_run()
 
+    def _count_loaded(self, stream_id: int, start: int, end: int, known: BatchKnowledge, now_ms: int) -> None:
+        """Counts offsets that a sink has loaded, each object as one batch."""
+        image = self._metadata.image
+        start = max(start, image.streams[stream_id].start_offset)
+        for held in find_ranges(image, stream_id, start, max(start, end)):
+            first, last = max(held.start_offset, start), min(held.end_offset, end)
+            size_bytes = held.size_bytes * (last - first) // (held.end_offset - held.start_offset)
+            known.times.appended(held.largest_timestamp_ms, first, last, size_bytes)
+            if last > known.segments.active.end_offset:
+                came_ms = min(image.objects[held.object_id].data_time_ms, now_ms)
+                known.segments.appended(last, size_bytes, held.largest_timestamp_ms, now_ms, came_ms)
+
     def _replay_damaged(self, damage: DamagedRange, known: BatchKnowledge, now_ms: int) -> None:
         """Counts the offsets that cannot be read as one batch with the largest timestamp that the metadata has for
         them. So lookups by time still find their records when the object has been restored."""
@@ -183,6 +200,14 @@ class PartitionOpening:
         size_bytes = held.size_bytes * (end - start) // (held.end_offset - held.start_offset)
         known.times.appended(held.largest_timestamp_ms, start, end, size_bytes)
         _count(known.segments, end, size_bytes, held.largest_timestamp_ms, now_ms)
+
+
+def loaded_until(owner_ranges: Iterable[OwnerRange], offset: int) -> int:
+    """The end of the offsets that sinks have loaded from ``offset`` on; ``offset`` if no sink has loaded it."""
+    for held in owner_ranges:
+        if held.node_id == SINK_NODE and held.start_offset <= offset < held.end_offset:
+            offset = held.end_offset
+    return offset
 
 
 def _count(

@@ -61,16 +61,22 @@ async def offset_of_newest_time(
     newest = partition.times.newest
     if newest.offset >= partition.log_start_offset:
         await partition.wait_for(newest.offset)
-        found = await _newest_of_next_batch(partition, newest.offset, calls, on_damage)
+        found = await _newest_from(partition, newest, calls, on_damage)
         if found is not None and found.timestamp_ms == newest.timestamp_ms:
+            if partition.times.newest == newest:
+                partition.times.renew_newest(TimeEntry(found.timestamp_ms, found.offset))
             return found
     return await _newest_by_scan(partition, newest, calls, on_damage)
 
 
-async def _newest_of_next_batch(
-    partition: Partition, offset: int, calls: BlockingCalls, on_damage: OnDamage | None
+async def _newest_from(
+    partition: Partition, newest: TimeEntry, calls: BlockingCalls, on_damage: OnDamage | None
 ) -> TimedOffset | None:
-    async for batch in _batches(partition, offset, on_damage):
+    """The newest record of the first batch from the offset in the index on that reaches the time. It is the batch at
+    that offset, unless a sink has loaded it: of loads only the newest time of each object is known."""
+    async for batch in _batches(partition, newest.offset, on_damage):
+        if batch.largest_timestamp_ms < newest.timestamp_ms:
+            continue
         found = await _looked_up(calls, record_with_max_timestamp, batch.payload, partition.log_start_offset)
         return None if found is None else TimedOffset(*found)
     return None

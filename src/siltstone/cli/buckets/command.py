@@ -1,5 +1,5 @@
-"""``siltstone buckets``: lists the buckets of a store, adds, drains and removes one, and chooses how new objects are
-spread over them.
+"""``siltstone buckets``: lists the buckets of a store, adds, drains and removes one, gives up one that is lost, and
+chooses how new objects are spread over them.
 
 The commands work on the store's metadata, and brokers in use follow within a second. A bucket is listed first and
 becomes writable when it is marked as the store's and has taken a write, so nobody puts anything into a place that turns
@@ -10,11 +10,24 @@ from pathlib import Path
 
 import click
 
-from siltstone.cli.buckets.listing import bucket_rows, buckets_table, listed_or_opened, strategy_words
+from siltstone.cli.buckets.listing import (
+    bucket_rows,
+    buckets_table,
+    listed_or_opened,
+    lost_table,
+    strategy_words,
+)
 from siltstone.cli.in_order import InOrder
-from siltstone.cli.output import print_json, remarks, results
+from siltstone.cli.output import print_json, progress, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, counted
+from siltstone.maintenance.copies.lost_bucket import (
+    GivenUp,
+    give_up,
+    kept_objects,
+    lost_ranges,
+    refuse_unless_lost,
+)
 from siltstone.maintenance.relocation.planning import objects_to_move
 from siltstone.metadata.buckets import (
     WEIGHT_MAX,
@@ -32,9 +45,10 @@ from siltstone.runtime.randomness import random_token
 from siltstone.server.bucket_identity import claim_bucket, refuse_place, release_place
 from siltstone.server.components import Store
 
-bucket_argument = click.argument("bucket_id", metavar="BUCKET", type=click.IntRange(min=0))
+bucket_argument = click.argument("bucket_id", metavar="BUCKET", type=click.IntRange(0, 2**31 - 1))
 
-AVAILABLE = [each.value for each in StrategyType if each is not StrategyType.REPLICATION]
+
+COPIES_DEFAULT = 2
 
 
 @click.group(cls=InOrder, invoke_without_command=True)
@@ -139,23 +153,110 @@ def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
 
 
 @buckets.command()
-@click.argument("name", metavar="NAME", type=click.Choice(AVAILABLE))
-@click.option("--order", metavar="ID,ID,…", help="failover: these buckets first, in this order [by id].")
+@bucket_argument
+@click.option(
+    "--accept-loss", is_flag=True, help="Go on without the bucket, and without what was only there."
+)
 @json_option
 @store_options
-def strategy(choice: StoreChoice, name: str, order: str | None, as_json: bool) -> None:
+def lost(choice: StoreChoice, bucket_id: int, accept_loss: bool, as_json: bool) -> None:
+    """List what was only in a bucket that is lost for good, or give the bucket up.
+
+    Without --accept-loss nothing is changed: the offsets whose only copy was there are listed. With it, objects that
+    are in other buckets go on without this one, and consumers read on behind the listed offsets. It is refused while
+    the bucket answers, since it is drained then, or while other buckets are too few for new objects.
+    """
+    with choice.open_without(bucket_id) as store:
+        if not accept_loss:
+            refuse_unless_lost(store.context, bucket_id)
+            image = store.metadata.image
+            found = GivenUp(tuple(lost_ranges(image, bucket_id)), kept_objects(image, bucket_id))
+            _show_lost(bucket_id, found, as_json)
+            return
+        with progress(remarks()) as bars:
+            task = bars.add_task("lost objects replaced", total=None)
+            done = give_up(
+                store.context,
+                bucket_id,
+                lambda count, total: bars.update(task, completed=count, total=total),
+            )
+        if as_json:
+            _show_lost(bucket_id, done, as_json)
+            return
+        results().print(
+            cell(
+                f"Bucket {bucket_id} is given up: {counted(len(done.lost), 'range')} lost, "
+                f"{counted(done.kept_objects, 'object')} in other buckets."
+            )
+        )
+        _show(store, as_json)
+
+
+def _show_lost(bucket_id: int, found: GivenUp, as_json: bool) -> None:
+    if as_json:
+        print_json({"bucket": bucket_id, "lost": found.lost, "kept_objects": found.kept_objects})
+        return
+    if found.lost:
+        results().print(lost_table(found.lost))
+    what = (
+        f"{counted(len(found.lost), 'range')} {'was' if len(found.lost) == 1 else 'were'} only in bucket {bucket_id}"
+        if found.lost
+        else f"Nothing was only in bucket {bucket_id}"
+    )
+    results().print(
+        cell(
+            f"{what}; {counted(found.kept_objects, 'object')} {'is' if found.kept_objects == 1 else 'are'} in other "
+            f"buckets. siltstone buckets lost {bucket_id} --accept-loss goes on without it."
+        ),
+        soft_wrap=True,
+    )
+
+
+@buckets.command()
+@click.argument("name", metavar="NAME", type=click.Choice([each.value for each in StrategyType]))
+@click.option(
+    "--order", metavar="ID,ID,…", help="failover, replication: these buckets first, in this order [by id]."
+)
+@click.option(
+    "--copies", type=click.IntRange(2), help="replication: put each object into this many buckets [2]."
+)
+@click.option(
+    "--copies-min",
+    type=click.IntRange(1),
+    help="replication: while fewer buckets take writes, this many copies are enough [as --copies].",
+)
+@json_option
+@store_options
+def strategy(
+    choice: StoreChoice,
+    name: str,
+    order: str | None,
+    copies: int | None,
+    copies_min: int | None,
+    as_json: bool,
+) -> None:
     """Choose how new objects are spread over the writable buckets.
 
     \b
     failover          the first bucket; the next one while it takes no writes
     round-robin       the bucket that was given the fewest bytes so far
     dynamic-sharding  the same, relative to the weights of the buckets
+    replication       --copies buckets, before anything counts as uploaded
 
-    Stream objects of one partition go to one bucket under each of them. While a bucket takes no writes the others take
-    its share. Objects that are there already stay where they are.
+    Stream objects of one partition go to one bucket under each of the first three. While a bucket takes no writes the
+    others take its share. Objects that are there already stay where they are; under replication the kind of maintenance
+    copies gives them the copies that they lack.
     """
     with choice.open() as store:
-        chosen = WriteStrategy(StrategyType(name), _ids(order))
+        kind = StrategyType(name)
+        if kind is StrategyType.REPLICATION:
+            chosen = WriteStrategy(kind, _ids(order), copies or COPIES_DEFAULT, copies_min or 0)
+        elif copies or copies_min:
+            raise click.BadParameter(
+                f"{name} puts each object into one bucket: leave out --copies and --copies-min"
+            )
+        else:
+            chosen = WriteStrategy(kind, _ids(order))
         store.metadata.execute(SetWriteStrategy(chosen))
         _show(store, as_json)
 

@@ -1,13 +1,14 @@
 """The rows and the table of ``siltstone buckets``, and what the strategy does with them."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.output import table
 from siltstone.cli.words import cell, count_words, size_words
+from siltstone.maintenance.copies.lost_bucket import LostRange
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyType
@@ -42,9 +43,10 @@ def bucket_rows(image: MetadataImage, listed: BucketList) -> list[BucketRow]:
     objects: dict[tuple[int, ObjectState], int] = defaultdict(int)
     size_bytes: dict[int, int] = defaultdict(int)
     for each in image.objects.values():
-        objects[each.bucket_id, each.state] += 1
-        if each.state is ObjectState.COMMITTED:
-            size_bytes[each.bucket_id] += each.size_bytes
+        is_committed = each.state is ObjectState.COMMITTED
+        for bucket_id in each.bucket_ids if is_committed else each.every_bucket_id:
+            objects[bucket_id, each.state] += 1
+            size_bytes[bucket_id] += each.size_bytes * is_committed
     return [
         BucketRow(
             each.id,
@@ -75,6 +77,31 @@ def buckets_table(rows: list[BucketRow]) -> RenderableType:
     return shown
 
 
+def lost_table(lost: Sequence[LostRange]) -> RenderableType:
+    """Ranges that follow each other in a stream share a row."""
+    shown = table("partition", "what", ">from offset", ">to offset", ">bytes")
+    for run in _runs(lost):
+        shown.add_row(
+            cell(run[0].partition or f"stream {run[0].stream_id}"),
+            "records" if run[0].is_data else "notes of the broker",
+            count_words(run[0].start_offset),
+            count_words(run[-1].end_offset),
+            size_words(sum(each.size_bytes for each in run)),
+        )
+    return shown
+
+
+def _runs(lost: Sequence[LostRange]) -> list[list[LostRange]]:
+    runs: list[list[LostRange]] = []
+    for each in lost:
+        last = runs[-1][-1] if runs else None
+        if last and (last.stream_id, last.end_offset) == (each.stream_id, each.start_offset):
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return runs
+
+
 def strategy_words(listed: BucketList) -> str:
     """What happens to new objects."""
     writable = [each.id for each in listed.writable]
@@ -95,5 +122,14 @@ def strategy_words(listed: BucketList) -> str:
         case StrategyType.DYNAMIC_SHARDING:
             return f"dynamic-sharding: new objects are spread over the buckets {names}, by bytes and weight."
         case StrategyType.REPLICATION:
-            copies = listed.strategy.copies
-            return f"replication: new objects are put into {copies} of the buckets {names}."
+            strategy = listed.strategy
+            firsts = ", ".join(map(str, strategy.in_order(writable)[: strategy.copies]))
+            fewer = (
+                "uploads wait while fewer take writes."
+                if strategy.copies_needed == strategy.copies
+                else f"while fewer take writes, {strategy.copies_needed} are enough."
+            )
+            return (
+                f"replication: each new object is put into {strategy.copies} of the buckets {names}, first into"
+                f" {firsts}; {fewer}"
+            )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from siltstone.cli.demo import table
 from siltstone.cli.demo.cluster.playing import play_cluster
 from siltstone.cli.demo.figures import Figures, Held, held, measure
 from siltstone.cli.demo.flights import (
@@ -116,10 +117,12 @@ def demo(
 
     confluent-kafka, an ordinary Kafka client, produces all flights that left New York City in 2013 (336,776 records),
     keyed by the tail number of the plane. Spark compacts the uploaded objects while December is still being produced. A
-    consumer group reads all records, and each is compared with its source.
+    consumer group reads all records, and each is compared with its source. Meanwhile the flights are appended to an
+    Iceberg table.
 
     Then key compaction keeps the newest flight of each plane, retention deletes old delayed flights, garbage collection
-    frees the space, and a chart shows the effect of each step. Exit status 1 if any result is wrong.
+    frees the space, and a chart shows the effect of each step. At the end Spark SQL and DuckDB are asked about the year
+    in the table, and the answers are compared with the source. Exit status 1 if any result is wrong.
 
     With --cluster three brokers share a store. While flights are being produced, a bucket is taken away, a partition
     moves, one broker is killed with SIGKILL and comes back; then every record is counted, and a chart shows what
@@ -127,6 +130,7 @@ def demo(
     """
     file = flights_file()
     refuse_without_client()
+    has_table = table.has_what_it_needs()
     if is_cluster:
         _refuse_runner(context)
     else:
@@ -139,13 +143,13 @@ def demo(
                 is_right = play_cluster(folder, story, read_flights(file, count), SystemClock())
             else:
                 with compiling_ahead():
-                    is_right = _play(folder, story, file, count, runner, master)
+                    is_right = _play(folder, story, file, count, runner, master, has_table=has_table)
             if not is_right:
                 raise Failure
             if is_cluster:
                 _what_next_of_cluster(story)
             else:
-                _what_next(story, folder, is_kept=keep or store is not None)
+                _what_next(story, folder, is_kept=keep or store is not None, has_table=has_table)
 
 
 def _refuse_runner(context: click.Context) -> None:
@@ -161,7 +165,9 @@ def _what_next_of_cluster(story: Story) -> None:
         story.command(f"siltstone {command}")
 
 
-def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str, master: str) -> bool:
+def _play(
+    folder: Path, story: Story, file: Path, count: int | None, runner: str, master: str, *, has_table: bool
+) -> bool:
     story.title(
         "Siltstone demo", "All flights that left New York City in 2013: a Kafka broker and its maintenance."
     )
@@ -177,17 +183,24 @@ def _play(folder: Path, story: Story, file: Path, count: int | None, runner: str
                 f"a Kafka broker listens on {broker.bootstrap_servers}, after {seconds_words(started_ms / 1000)}"
             )
             story.note(f"store: {folder}")
-            create_topics(broker.bootstrap_servers, PARTITIONS, CONFIGS)
+            create_topics(broker.bootstrap_servers, PARTITIONS, _configs(has_table=has_table))
             producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
-            stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start)
+            stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table)
             steps: list[Held] = []
-            is_right = _with_broker(stage, steps, runner, master)
+            spark_sql = table.SparkSql() if has_table and runner == SPARK else None
+            is_right = _with_broker(stage, steps, runner, master, spark_sql)
         is_right &= collect(stage)
         steps.append(held(settings, "garbage collection"))
-    is_right &= _check(stage)
-    story.step("What each step changed")
-    story.show(steps_chart(steps))
+        is_right &= _check(stage)
+        story.step("What each step changed")
+        story.show(steps_chart(steps))
+        if has_table:
+            is_right &= table.query(stage, spark_sql)
     return is_right
+
+
+def _configs(*, has_table: bool) -> dict[str, dict[str, str]]:
+    return {**CONFIGS, FLIGHTS_TOPIC: {**CONFIGS[FLIGHTS_TOPIC], **table.CONFIGS}} if has_table else CONFIGS
 
 
 def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
@@ -200,8 +213,12 @@ def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
     return flights
 
 
-def _with_broker(stage: Stage, steps: list[Held], runner: str, master: str) -> bool:
+def _with_broker(
+    stage: Stage, steps: list[Held], runner: str, master: str, spark_sql: table.SparkSql | None
+) -> bool:
     before, after, is_right = _produce_and_compact(stage, steps, runner, master)
+    if spark_sql is not None and is_right:
+        spark_sql.warm_up(stage)
     is_right &= _consume(stage)
     stage.story.show(figures_table(before, after))
     stage.story.show(chart(before, after))
@@ -228,6 +245,7 @@ def _produce_and_compact(
     producing.start()
     try:
         is_right = _compact(stage, runner, master)
+        is_right &= _append_first(stage, trickle)
     finally:
         trickle.hurry()
         producing.join()
@@ -235,6 +253,8 @@ def _produce_and_compact(
     stage.story.done(f"meanwhile December was produced: {counted(len(december), 'flight')}, one day at a "
                      f"time, each acknowledged within {seconds_words(trickle.slowest_seconds)}")  # fmt: skip
     stage.broker.flush()
+    if stage.has_table:
+        is_right &= table.append(stage)
     after = _count(stage, watched, "After compaction: count again, December included, with empty caches")
     steps.append(held(stage.settings, "compaction"))
     return before, after, is_right
@@ -295,6 +315,19 @@ def _compact(stage: Stage, runner_name: str, master: str) -> bool:
     return is_well
 
 
+def _append_first(stage: Stage, trickle: Trickle) -> bool:
+    story = stage.story
+    if not stage.has_table:
+        story.note("no Iceberg table: pip install 'siltstone\\[demo]' brings pyiceberg and DuckDB")
+        return True
+    story.step("Append the flights to an Iceberg table, while December is produced")
+    is_right = table.append(stage)
+    story.note(
+        f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; what is not in objects follows"
+    )
+    return is_right
+
+
 def _consume(stage: Stage) -> bool:
     story = stage.story
     story.step(f"Consume all records with a group of {GROUP_MEMBERS} consumers, and compare")
@@ -338,7 +371,7 @@ def _try_next(story: Story) -> None:
         story.command(f". {shlex.quote(str(shown))}")
 
 
-def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
+def _what_next(story: Story, folder: Path, *, is_kept: bool, has_table: bool) -> None:
     _try_next(story)
     place = folder if is_kept else Path("./siltstone-data")
     if not is_kept:
@@ -346,6 +379,8 @@ def _what_next(story: Story, folder: Path, *, is_kept: bool) -> None:
         story.command(f"siltstone demo --store {shown_path(place)}")
     story.note("look into the store:")
     looking = ["streams", "check", "maintain sweep"]
+    if has_table:
+        looking.append("tables")
     if is_kept:  # the object id exists in this store only
         looking.insert(1, f"inspect {_newest_object(folder)} --blocks")
     for command in looking:

@@ -56,8 +56,8 @@ def read_flights(file: Path, count_max: int | None = None) -> list[Flight]:
     with zipfile.ZipFile(file) as archive:
         header, *lines = archive.read("flights.csv").splitlines()
     flights = sorted(flights_of_lines(header, lines), key=lambda flight: flight.departure_ms)
-    step = max(1, len(flights) // count_max) if count_max else 1
-    return flights[::step][:count_max]
+    count = min(count_max or len(flights), len(flights))
+    return [flights[number * len(flights) // count] for number in range(count)]
 
 
 def flights_of_lines(header: bytes, lines: Iterable[bytes]) -> Iterator[Flight]:

@@ -14,7 +14,8 @@ from siltstone.server.settings.store import StoreSettings
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """``start_runner``: starts Spark at the first call, and returns the same runner afterwards."""
+    """``start_runner``: starts Spark at the first call, and returns the same runner afterwards. ``has_table``: the
+    packages for tables are installed."""
 
     settings: StoreSettings
     story: Story
@@ -23,3 +24,4 @@ class Stage(msgspec.Struct, frozen=True):
     producer: FlightProducer
     flights: list[Flight]
     start_runner: Callable[[], Runner]
+    has_table: bool = False

@@ -9,8 +9,9 @@ from siltstone.cli.demo.kafka_client import FlightProducer
 from siltstone.model.limits import HOUR_MS
 from siltstone.runtime.clock import Clock
 
-PAUSE_SECONDS = 0.2
-"""Pause between two days: a month then takes about as long as the start of Spark and a compaction of little data."""
+PAUSE_SECONDS = 0.4
+"""Pause between two days: a month then takes about as long as the start of Spark, a compaction of little data and an
+export of it to a table."""
 
 
 class Trickle:
@@ -23,11 +24,13 @@ class Trickle:
         self._hurry = threading.Event()
         self._failure: Exception | None = None
         self.slowest_seconds = 0.0
+        self.days_done = 0
 
     def run(self) -> None:
         try:
             for _, day in groupby(self._flights, key=lambda flight: flight.departure_ms // (24 * HOUR_MS)):
                 self._produce(list(day))
+                self.days_done += 1
                 self._hurry.wait(PAUSE_SECONDS)
         except Exception as failure:
             self._failure = failure

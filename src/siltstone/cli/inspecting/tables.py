@@ -48,6 +48,7 @@ def _metadata_facts(metadata: ObjectMetadata | None) -> dict[str, object]:
         "kind": None if metadata.kind is None else _KIND_WORDS[metadata.kind],
         "state": metadata.state.name.lower(),
         "bucket": metadata.bucket_id,
+        "copies": ", ".join(map(str, metadata.copies)) or None,
         "committed": time_words(metadata.committed_ms) if metadata.committed_ms else None,
         "destroyed": time_words(metadata.destroyed_ms) if metadata.destroyed_ms else None,
     }

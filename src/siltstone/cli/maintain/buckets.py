@@ -17,7 +17,8 @@ PARTITION = re.compile(r"(.+)-(\d+)")
 def buckets_of(name: str, image: MetadataImage) -> list[int]:
     """Bucket ids in order. ``name`` is that of a unit, such as ``flights``, ``flights-0`` or ``object 12``; what names
     no one of these has none."""
-    return sorted({image.objects[each].bucket_id for each in _objects(name, image) if each in image.objects})
+    found = (image.objects[each] for each in _objects(name, image) if each in image.objects)
+    return sorted({bucket_id for each in found for bucket_id in each.bucket_ids})
 
 
 def _objects(name: str, image: MetadataImage) -> Iterator[int]:

@@ -44,7 +44,7 @@ def _as_document(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> 
         "spaces": [_space_document(space) for space in spaces],
         "jobs": [_job_document(job, now_ms) for job in _jobs(image)],
         "set_aside": _set_aside(image),
-        "last_runs": list(last_runs(image).values()),
+        "last_runs": list(_last_runs(image).values()),
     }
 
 
@@ -70,6 +70,18 @@ def _set_aside(image: MetadataImage) -> list[SetAside]:
     return sorted(all_set_aside(image), key=lambda aside: (aside.retry_at_ms, aside.kind, aside.name))
 
 
+def _last_runs(image: MetadataImage) -> dict[str, LastRun]:
+    """The last run of each kind: what runs have noted, or a job that has ended later. A job is a run, too, when its
+    driver noted none: it died, or carried one kind out by itself, as the demo does."""
+    runs = dict(last_runs(image))
+    for job in image.jobs.values():
+        if job.state is not JobState.RUNNING and (
+            job.kind not in runs or runs[job.kind].ended_ms < job.finished_ms
+        ):
+            runs[job.kind] = LastRun(job.kind, job.finished_ms, job.report)
+    return runs
+
+
 def _shown(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> RenderableType:
     jobs = _jobs(image)
     running = [job for job in jobs if job.state is JobState.RUNNING]
@@ -81,7 +93,7 @@ def _shown(image: MetadataImage, spaces: Sequence[Space], now_ms: int) -> Render
         "",
         _aside_shown(_set_aside(image), image, now_ms),
         "",
-        _last_shown(last_runs(image), now_ms),
+        _last_shown(_last_runs(image), now_ms),
         *(line for space in spaces for line in ("", _space_words(space))),
     )
 

@@ -42,9 +42,10 @@ node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(mi
 def nodes(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
     """List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.
 
-    A node is live, draining (its partitions move to other nodes), fenced (it has ended, or was silent for five
-    seconds), failing over (a live node replays its write-ahead log, which is in the bucket), or failed over (that is
-    done, or its log was given up). A fenced node that still runs resumes by itself.
+    A node is live, draining (its partitions move to other nodes), ended (with all others, so that it leads the same
+    partitions after the next start), silent (for five seconds, and no node runs that would have fenced it), fenced (it
+    has ended, or was silent), failing over (a live node replays its write-ahead log), or failed over (that is done, or
+    its log was given up). A fenced node that still runs resumes by itself.
     """
     if context.invoked_subcommand is None:
         list_nodes(choice, as_json)
@@ -60,7 +61,8 @@ def list_(choice: StoreChoice, as_json: bool) -> None:
 
 def list_nodes(choice: StoreChoice, as_json: bool) -> None:
     with choice.open() as store:
-        rows, now_ms = node_rows(store.metadata.image, _beats(store)), store.metadata.now_ms()
+        now_ms = store.metadata.now_ms()
+        rows = node_rows(store.metadata.image, _beats(store), now_ms)
     if as_json:
         print_json({"nodes": rows})
     elif rows:
@@ -215,7 +217,11 @@ def _is_leaving(image: MetadataImage, node_id: int) -> bool:
 
 def _tell(store: Store, node_id: int, as_json: bool) -> None:
     beats = _beats(store) if as_json else ()
-    rows = [row for row in node_rows(store.metadata.refresh(), beats) if row.node_id == node_id]
+    rows = [
+        row
+        for row in node_rows(store.metadata.refresh(), beats, store.metadata.now_ms())
+        if row.node_id == node_id
+    ]
     if as_json:
         print_json({"nodes": rows})
         return

@@ -7,19 +7,21 @@ from rich.console import RenderableType
 
 from siltstone.cli.output import is_drawn, results, table
 from siltstone.cli.words import cell, count_words, counted, seconds_words
+from siltstone.cluster.suspicion import SESSION_MS
 from siltstone.metadata.entities import NO_NODE, NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.leases.board import Beat, time_of
+from siltstone.metadata.leases.board import ENDED, Beat, time_of
 
 NARROW_COLUMNS = 110
 """A narrower terminal shows no write-ahead log and no rack, so that a row stays on one line."""
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """``addresses`` are those of its listeners; ``leads``: partitions that it leads; ``state``: live, draining, fenced
-    (silent, or ended), failing over (another node replays its log), or failed over. ``waits``: partitions that nobody
-    can lead, because the node is gone and only its write-ahead log may have their newest records. ``last_beat_ms``:
-    when it last beat, in ms since 1970, if the lease board knows."""
+    """``addresses`` are those of its listeners; ``leads``: partitions that it leads; ``state``: live, draining, ended
+    (with all others: it leads the same partitions again after the next start), silent (it has not beaten for a session,
+    and nobody has fenced it), fenced (silent, or ended alone), failing over (another node replays its log), or failed
+    over. ``waits``: partitions that nobody can lead, because the node is gone and only its write-ahead log may have
+    their newest records. ``last_beat_ms``: when it last beat, in ms since 1970, if the lease board knows."""
 
     node_id: int
     addresses: list[str]
@@ -32,17 +34,18 @@ class NodeRow(msgspec.Struct, frozen=True):
     last_beat_ms: int | None = None
 
 
-def node_rows(image: MetadataImage, beats: Sequence[Beat] = ()) -> list[NodeRow]:
-    newest = {beat.node_id: time_of(beat) for beat in beats}
-    return [_row(image, image.nodes[node_id], newest.get(node_id)) for node_id in sorted(image.nodes)]
+def node_rows(image: MetadataImage, beats: Sequence[Beat] = (), now_ms: int = 0) -> list[NodeRow]:
+    newest = {beat.node_id: beat for beat in beats}
+    return [_row(image, image.nodes[node_id], newest.get(node_id), now_ms) for node_id in sorted(image.nodes)]
 
 
-def _row(image: MetadataImage, node: NodeMetadata, last_beat_ms: int | None) -> NodeRow:
+def _row(image: MetadataImage, node: NodeMetadata, beat: Beat | None, now_ms: int) -> NodeRow:
+    last_beat_ms = None if beat is None else time_of(beat)
     return NodeRow(
         node_id=node.node_id,
         addresses=[f"{listener.host}:{listener.port}" for listener in node.listeners],
         rack=node.rack,
-        state=state_words(node),
+        state=_silent_words(node, beat, now_ms) or state_words(node),
         epoch=node.node_epoch,
         leads=image.leader_counts.get(node.node_id, 0),
         wal=node.wal_location,
@@ -62,6 +65,16 @@ def _waiting_partitions(image: MetadataImage, node_id: int) -> int:
         for topic in image.topics.values()
         for partition in topic.partitions
     )
+
+
+def _silent_words(node: NodeMetadata, beat: Beat | None, now_ms: int) -> str:
+    """Empty for a node that was fenced, or that beats as far as is known."""
+    last_beat_ms = None if beat is None else time_of(beat)
+    if not node.is_live or beat is None or last_beat_ms is None:
+        return ""
+    if (beat.node_epoch, beat.incarnation) == (node.node_epoch, ENDED):
+        return "ended"
+    return "silent" if now_ms - last_beat_ms > SESSION_MS else ""
 
 
 def state_words(node: NodeMetadata) -> str:

@@ -66,6 +66,9 @@ class BrokerCommand(click.Command):
     help="Run N nodes on this machine, a process each; each listens one port higher than the one before [1].",
 )
 @click.option(WITH_PARENT, "with_parent", is_flag=True, hidden=True, help="End when stdin is closed.")
+@click.option(
+    "--together", default="", hidden=True, help="The numbers of the nodes that end when stdin is closed."
+)
 @click.option("-v", "--verbose", count=True, help="Log more on stderr: -v for info, -vv for debug.")
 @click.option(
     "--log-level",
@@ -90,6 +93,7 @@ def serve(
     node_id: int | None,
     count: int,
     with_parent: bool,
+    together: str,
     verbose: int,
     log_level: str | None,
     log_format: str,
@@ -135,12 +139,13 @@ def serve(
     if count == 1:
         if with_parent:
             end_with_parent()
-        run(serve_one_node(settings, addresses, maintenance, has_parent=with_parent))
+        others = [int(number) for number in together.split(",") if number]
+        run(serve_one_node(settings, addresses, maintenance, has_parent=with_parent, together=others))
         return
-    logs = ("--log-level", level, "--log-format", log_format)
+    flags_of = flags_of_nodes(settings, count)
+    options = ("--together", ",".join(map(str, flags_of)), "--log-level", level, "--log-format", log_format)
     commands = {
-        node_id: [*own_command(("serve",), choice, flags), *logs]
-        for node_id, flags in flags_of_nodes(settings, count).items()
+        node_id: [*own_command(("serve",), choice, flags), *options] for node_id, flags in flags_of.items()
     }
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
     nodes = NodeProcesses(commands, promised_ms, maintenance)

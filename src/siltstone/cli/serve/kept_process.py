@@ -4,11 +4,13 @@
 seconds at a time and may bring a JVM; ``siltstone serve --nodes`` keeps the process of each node. A kept process has a
 session of its own, so Ctrl-C at a terminal reaches this process alone, which passes it on once. Its stdin is a pipe
 whose other end only this process has: when this process is gone, however it ended, the kept one reads the end of the
-pipe, and stops, too (``end_with_parent``).
+pipe, and stops, too (``end_with_parent``). The nodes of ``serve --nodes`` are stopped by that alone: so each of them
+knows that the others end, too (``parent_is_gone``).
 """
 
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -56,6 +58,13 @@ def end_with_parent() -> None:
     Thread(target=wait, name="parent", daemon=True).start()
 
 
+def parent_is_gone() -> bool:
+    """Whether the other end of stdin, which is a pipe, is closed. Nothing is ever written to it."""
+    stdin = select.poll()
+    stdin.register(sys.stdin.fileno(), 0)  # POLLHUP is told in any case
+    return bool(stdin.poll(0))
+
+
 class KeptProcess:
     """Keeps a process running, from ``start`` until ``stop``.
 
@@ -63,7 +72,8 @@ class KeptProcess:
     called with the process id of each process, ``on_line`` with each line of its stdout, which is discarded otherwise.
     ``on_ended`` is called with the exit status (None if it could not be started) and says whether to start it again;
     after ``stop`` it is called once more when no process is left, and its answer has no effect. All three are called
-    in a thread of the process. ``stderr``: a file for it, in place of this process's own."""
+    in a thread of the process. ``stderr``: a file for it, in place of this process's own. ``ends_by_pipe``: ``stop``
+    closes the pipe instead of sending SIGTERM."""
 
     def __init__(
         self,
@@ -76,6 +86,7 @@ class KeptProcess:
         on_line: Callable[[str], None] | None = None,
         on_ended: Callable[[int | None], bool] = lambda _: True,
         stderr: IO[bytes] | None = None,
+        ends_by_pipe: bool = False,
     ) -> None:
         self._name = name
         self._command = list(command)
@@ -85,6 +96,7 @@ class KeptProcess:
         self._on_line = on_line
         self._on_ended = on_ended
         self._stderr = stderr
+        self._ends_by_pipe = ends_by_pipe
         self._changing = Lock()
         self._stopping = Event()
         self._process: subprocess.Popen[str] | None = None
@@ -98,7 +110,11 @@ class KeptProcess:
         with self._changing:
             is_first = not self._stopping.is_set()
             self._stopping.set()
-            if is_first and self._process is not None:
+            if not is_first or self._process is None:
+                return
+            if self._ends_by_pipe and self._process.stdin is not None:
+                self._process.stdin.close()
+            else:
                 self._process.terminate()
 
     def signal(self, number: signal.Signals) -> None:

@@ -4,14 +4,14 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 from siltstone.cli.deadline import ProcessDeadline, counted_signals
 from siltstone.cli.failures import STOPPED_EARLY, Failure
 from siltstone.cli.output import remark, result
-from siltstone.cli.serve.kept_process import KeptProcess
+from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
 from siltstone.maintenance.pipeline.set_aside import MAINTENANCE_LOOKED_AT_MS, why_late
 from siltstone.metadata.store.opening import log_exists
 from siltstone.runtime.clock import Clock, SystemClock
@@ -34,15 +34,21 @@ async def serve_one_node(
     maintenance: KeptProcess | None = None,
     *,
     has_parent: bool = False,
+    together: Collection[int] = (),
 ) -> None:
     """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given.
-    ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes. Raises Failure when
-    the broker was stopped before everything was committed."""
+    ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes; when it is gone, the
+    nodes ``together`` end. Raises Failure when the broker was stopped before everything was committed."""
     say = remark if not has_parent else _nothing
     is_new = not log_exists(settings.metadata)  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)
     try:
-        async with running_kafka_node(settings, addresses) as node, AsyncExitStack() as opened:
+        async with (
+            running_kafka_node(
+                settings, addresses, ends_with=lambda: together if has_parent and parent_is_gone() else ()
+            ) as node,
+            AsyncExitStack() as opened,
+        ):
             stopping.is_ready(node)
             if is_new:  # so that a misspelt --store is noticed
                 say(f"created a new store at {settings.folder}")
@@ -200,6 +206,6 @@ def hint(address: str) -> None:
     if sys.stderr.isatty():
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
         remark(
-            f"Ctrl-C stops it. In another terminal: siltstone topics{option}; then produce, tail, groups",
+            f"Ctrl-C stops it. In another terminal: siltstone topics{option}",
             dim=True,
         )

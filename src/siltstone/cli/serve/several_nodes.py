@@ -2,7 +2,8 @@
 
 Each node is a ``siltstone serve`` of its own, so the nodes share a store and nothing else, and N of them use N cores.
 A node that dies is started again. One that ends before it was ever ready has refused to start, for instance because its
-port is taken: then all are stopped, and its exit status is the one of the command.
+port is taken: then all are stopped, and its exit status is the one of the command. All are stopped together,
+so none hands its partitions over, and each leads the same ones after the next start.
 """
 
 import logging
@@ -86,6 +87,7 @@ class NodeProcesses:
             on_started=lambda number: log.info("node %d runs in process %d", node_id, number),
             on_line=line,
             on_ended=ended,
+            ends_by_pipe=True,
         )
 
     def run(self, *, first_alone: bool) -> None:

@@ -23,6 +23,9 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.server.settings.values import Unit, topic_config_text
 from siltstone.topic_configs.rows import TABLE
 
+PARTITIONS_MAX = 2**31 - 1
+"""The protocol has 32 bits for it; how many a broker takes is its own matter."""
+
 
 class NoAssignment(InvalidRequest):
     """An assignment is not NAME=VALUE."""
@@ -79,7 +82,11 @@ class NothingToChange(InvalidRequest):
     help="Reset this configuration to the value of the broker; repeatable.",
 )
 @click.option(
-    "-p", "--partitions", type=click.IntRange(min=1), metavar="N", help="Add partitions until there are N."
+    "-p",
+    "--partitions",
+    type=click.IntRange(1, PARTITIONS_MAX),
+    metavar="N",
+    help="Add partitions until there are N.",
 )
 @click.option("--dry-run", is_flag=True, help="Only let the broker check the change.")
 @cluster_options

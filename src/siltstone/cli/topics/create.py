@@ -4,11 +4,14 @@ import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import print_json, results
-from siltstone.cli.topics.configure import parse_assignments, refusals_explained
+from siltstone.cli.topics.configure import PARTITIONS_MAX, parse_assignments, refusals_explained
 from siltstone.cli.words import counted, written_topic_id
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import create_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
+
+REPLICAS_MAX = 2**15 - 1
+"""The protocol has 16 bits for it."""
 
 
 @click.command()
@@ -16,14 +19,14 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 @click.option(
     "-p",
     "--partitions",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, PARTITIONS_MAX),
     metavar="N",
     help="Number of partitions [num.partitions of the broker].",
 )
 @click.option(
     "-r",
     "--replication-factor",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, REPLICAS_MAX),
     metavar="N",
     help="Number of replicas, for a broker that keeps several; Siltstone's are in the bucket, whatever N is.",
 )

@@ -18,6 +18,9 @@ WAIT_MS_MAX = 60_000
 """A move takes less than a second. One that takes a minute waits for something: the bucket, or the node."""
 
 
+NODE_ID_MAX = 2**31 - 1
+
+
 class PartitionsUnclear(InvalidRequest):
     """What follows the colon of TOPIC:P,... is not a list of partition numbers."""
 
@@ -29,8 +32,9 @@ class StillMoving(Unavailable):
 @click.command()
 @click.argument("names", metavar="TOPIC[:P,...]...", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option(
-    "--to", "node_id", type=click.IntRange(min=0), required=True, metavar="NODE", help="Number of the node."
-)
+    "--to", "node_id", type=click.IntRange(0, NODE_ID_MAX), required=True, metavar="NODE",
+    help="Number of the node.",
+)  # fmt: skip
 @cluster_options
 def move(choice: ClusterChoice, names: tuple[str, ...], node_id: int, as_json: bool) -> None:
     """Move all partitions of topics, or those named after a colon, to a node.

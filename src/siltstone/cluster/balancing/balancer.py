@@ -3,6 +3,8 @@
 It looks every LOOK_INTERVAL_MS and acts when the plan was not empty LOOKS_MIN times in a row, because a burst is no
 imbalance. Then it moves a few partitions of each node at a time, and rests: what it did has to show in a minute's mean
 before it plans again. A partition that it has moved stays for a while, so that two nodes never play it to and fro.
+While nodes start, as when they are restarted one after the other, nothing is moved: the next one to be stopped would
+hand over what it was just given.
 """
 
 import logging
@@ -27,6 +29,9 @@ LOOK_INTERVAL_MS = 30 * SECOND_MS
 LOOKS_MIN = 3
 REST_MS = 5 * MINUTE_MS
 """After a plan was carried out."""
+
+YOUNG_MS = MINUTE_MS
+"""How long a node has to run before partitions are moved for balance: what it measures is a mean of a minute."""
 
 STAY_MS = 30 * MINUTE_MS
 """How long a partition stays where balancing has put it."""
@@ -78,6 +83,7 @@ class Balancer:
         self._looks = 0
         self._moved_ms: dict[PartitionKey, float] = {}
         self._told: str | None = None
+        self._lives_ms: dict[tuple[int, int], float] = {}
 
     def start(self) -> None:
         self._membership.wants_loads = self._is_to_balance
@@ -112,17 +118,27 @@ class Balancer:
         self._moved_ms = {key: at for key, at in self._moved_ms.items() if now_ms - at < STAY_MS}
         log_now_ms = self._clock.now_ms() + self._metadata.clock_offset_ms
         plan = plan_of(image, loads, log_now_ms, frozenset(self._moved_ms))
-        if plan.why_empty != self._told:
-            self._told = plan.why_empty
-            if plan.why_empty is not None:
-                log.info("no partition is moved for balance: %s", plan.why_empty)
-        self._looks = self._looks + 1 if plan.moves else 0
+        why_not = self._youngest(image, now_ms) or plan.why_empty
+        if why_not != self._told:
+            self._told = why_not
+            if why_not is not None:
+                log.info("no partition is moved for balance: %s", why_not)
+        self._looks = self._looks + 1 if plan.moves and why_not is None else 0
         if self._looks < LOOKS_MIN:
             return False
         self._looks = 0
         for turn in moves_in_turns(plan.moves):
             await self._move(turn)
         return True
+
+    def _youngest(self, image: MetadataImage, now_ms: float) -> str | None:
+        """Why nothing is moved while a node is new. A life that is there at the first look is not new: LOOKS_MIN looks
+        follow."""
+        lives = [(node.node_id, node.node_epoch) for node in image.nodes.values() if node.is_live]
+        first_ms = now_ms if self._lives_ms else now_ms - YOUNG_MS
+        self._lives_ms = {life: self._lives_ms.get(life, first_ms) for life in lives}
+        young = [node_id for (node_id, _), at in self._lives_ms.items() if now_ms - at < YOUNG_MS]
+        return f"broker {young[0]} has run for less than a minute" if young else None
 
     async def _move(self, moves: tuple[PlannedMove, ...]) -> None:
         for move in moves:

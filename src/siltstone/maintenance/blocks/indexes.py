@@ -22,8 +22,9 @@ def read_indexes(
 
     def attempt(metadata: ObjectMetadata) -> Source | LeftOut:
         try:
-            store = buckets.store(metadata.bucket_id)
-            return Source(metadata, read_index(store, object_key(metadata.object_id), metadata.size_bytes))
+            key = object_key(metadata.object_id)
+            copies = buckets.copies(metadata.bucket_ids, f"the index of object {metadata.object_id}")
+            return Source(metadata, copies.read(lambda store: read_index(store, key, metadata.size_bytes)))
         except SiltstoneError as trouble:
             return LeftOut(metadata.object_id, f"its index cannot be read: {trouble}", True)
 

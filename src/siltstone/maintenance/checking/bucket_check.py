@@ -20,6 +20,7 @@ from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.sinks import STAGING_PREFIX
 from siltstone.metadata.store_id import claimed_url, store_id_of
 from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_formats.identity import DamagedIdentity
 from siltstone.object_formats.wal_object import wal_object_name
@@ -28,6 +29,9 @@ from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.metadata_mark import contradicts, mark_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
+
+PROBE_LEFT_MS_MIN = HOUR_MS
+"""A probe takes a moment, and the next one in the same bucket deletes what is older than ten minutes."""
 
 LOOKED_UP_MAX = 10
 """At most this many objects that a list omits are looked up; one that exists proves the list wrong."""
@@ -62,7 +66,7 @@ def doubts_of(
 
 def _missing(listed: set[str], bucket_id: int, before: MetadataImage, after: MetadataImage) -> Iterator[str]:
     for metadata in before.objects.values():
-        if metadata.state is ObjectState.COMMITTED and metadata.bucket_id == bucket_id:
+        if metadata.state is ObjectState.COMMITTED and bucket_id in metadata.bucket_ids:
             key = object_key(metadata.object_id)
             if committed_object(after, metadata.object_id) is not None and key not in listed:
                 yield key
@@ -100,7 +104,7 @@ def check_bucket(
     try:
         return [
             *doubts_of(summaries, bucket_id, before, image, store),
-            *_judge_objects(summaries, bucket_id, image, store),
+            *_judge_objects(summaries, bucket_id, image, store, context.clock.now_ms()),
             *_judge_marks(summaries, bucket_id, context.metadata, image),
             *_judge_uploads(uploads, bucket_id, image, store),
         ]
@@ -109,7 +113,7 @@ def check_bucket(
 
 
 def _judge_objects(
-    summaries: Sequence[ObjectSummary], bucket_id: int, image: MetadataImage, store: ObjectStore
+    summaries: Sequence[ObjectSummary], bucket_id: int, image: MetadataImage, store: ObjectStore, now_ms: int
 ) -> Iterator[Finding]:
     if claimed_url(image, bucket_id) is not None and all(each.key != MARKER_KEY for each in summaries):
         yield _of_marker(
@@ -122,7 +126,9 @@ def _judge_objects(
             yield from _judge_marker(store, bucket_id, image)
         elif mark_of_key(summary.key) is not None or wal_object_name(summary.key) is not None:
             continue
-        elif (finding := _judge_object(summary, bucket_id, image)) and _still_there(store, summary.key):
+        elif (finding := _judge_object(summary, bucket_id, image, now_ms)) and _still_there(
+            store, summary.key
+        ):
             yield finding
     for finding in wal_findings(summaries, bucket_id, image):
         if _still_there(store, finding.key or ""):
@@ -143,10 +149,12 @@ def _judge_marker(store: ObjectStore, bucket_id: int, image: MetadataImage) -> I
             "the settings name the wrong bucket, or the metadata is another store's",
         )
     elif marked is not None and marked.bucket_id not in (None, bucket_id):
-        yield _of_marker(
-            bucket_id,
+        yield Finding(
+            FindingKind.BUCKET_MISMATCH,
             f"{store.url} is bucket {marked.bucket_id} of this store, and is used as bucket {bucket_id}: two URLs were "
             "swapped, or lead to one place",
+            key=MARKER_KEY,
+            bucket_id=bucket_id,
         )
 
 
@@ -176,15 +184,15 @@ def _of_marker(bucket_id: int, text: str) -> Finding:
     return Finding(FindingKind.BUCKET_OF_ANOTHER_STORE, text, key=MARKER_KEY, bucket_id=bucket_id)
 
 
-def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) -> Finding | None:
+def _judge_object(
+    summary: ObjectSummary, bucket_id: int, image: MetadataImage, now_ms: int
+) -> Finding | None:
     """The finding about a listed object; None when a committed object of this bucket has the key."""
     object_id = _own_id(summary.key, image)
-    if object_id is None and summary.key.startswith((STAGING_PREFIX, PROBE_PREFIX)):
-        return None  # a sink's, which the sweep deletes when no batch needs it; a node's, which the next probe deletes
     if object_id is None:
-        return _finding(FindingKind.FOREIGN_KEY, summary, bucket_id, None, "was not written by this store")
+        return _judge_other(summary, bucket_id, now_ms)
     metadata = image.objects.get(object_id)
-    if metadata is None or metadata.bucket_id != bucket_id:
+    if metadata is None or bucket_id not in metadata.every_bucket_id:
         return _finding(FindingKind.ORPHAN_OBJECT, summary, bucket_id, object_id, "is named by no metadata")
     if metadata.state is ObjectState.PREPARED:
         text = "is uploaded, not committed yet"
@@ -193,6 +201,18 @@ def _judge_object(summary: ObjectSummary, bucket_id: int, image: MetadataImage) 
         text = "waits for the end of its grace period, or of the scans that hold it"
         return _finding(FindingKind.OBJECT_AWAITS_DELETION, summary, bucket_id, object_id, text)
     return None
+
+
+def _judge_other(summary: ObjectSummary, bucket_id: int, now_ms: int) -> Finding | None:
+    """The finding about what is no data object of this store."""
+    if summary.key.startswith(STAGING_PREFIX):
+        return None  # a sink's, which the sweep deletes when no batch needs it
+    if not summary.key.startswith(PROBE_PREFIX):
+        return _finding(FindingKind.FOREIGN_KEY, summary, bucket_id, None, "was not written by this store")
+    if summary.modified_ms >= now_ms - PROBE_LEFT_MS_MIN:
+        return None
+    text = "was left behind by a process that tried the bucket"
+    return _finding(FindingKind.PROBE_LEFT, summary, bucket_id, None, text)
 
 
 def _judge_uploads(

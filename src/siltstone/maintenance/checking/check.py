@@ -10,11 +10,14 @@ from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.checking.bucket_check import check_bucket
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
-from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
+from siltstone.maintenance.checking.object_check import ObjectCheck, check_object, judge_copies
 from siltstone.maintenance.checking.table_check import check_tables
 from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.copies.planning import objects_short
 from siltstone.maintenance.settings import TableSettings
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.objects import ObjectState, object_key
@@ -52,6 +55,7 @@ def check(
         if not silent.refuses(bucket_id):
             findings += check_bucket(context, bucket_id, image)
     findings += silent.findings()
+    findings += _short(image)
     if tables is not None:
         findings += check_tables(context, tables, context.metadata.refresh())
     return CheckReport(
@@ -117,13 +121,21 @@ def _check_objects(
     on_progress: OnProgress | None,
 ) -> Iterator[ObjectCheck]:
     def check_one(metadata: ObjectMetadata) -> ObjectCheck:
-        try:
-            store = context.buckets.store(metadata.bucket_id)
-        except InvalidRequest as unknown:
-            return ObjectCheck((_of_unknown_bucket(metadata, unknown),))
-        if silent.refuses(metadata.bucket_id):
-            return silent.pass_over(metadata.bucket_id)
-        return silent.note(metadata.bucket_id, check_object(store, metadata, read_blocks=read_blocks))
+        return judge_copies([*_check_copies(metadata)])
+
+    def _check_copies(metadata: ObjectMetadata) -> Iterator[ObjectCheck]:
+        """The check of each copy in a bucket that answers. Without any, the object counts as not checked."""
+        answering = [each for each in metadata.bucket_ids if not silent.refuses(each)]
+        if not answering:
+            yield silent.pass_over(metadata.bucket_id)
+        for bucket_id in answering:
+            try:
+                store = context.buckets.store(bucket_id)
+            except InvalidRequest as unknown:
+                yield ObjectCheck((_of_unknown_bucket(metadata, unknown),))
+                continue
+            checked = check_object(store, metadata, read_blocks=read_blocks, bucket_id=bucket_id)
+            yield silent.note(bucket_id, checked)
 
     with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="check") as pool:
         done = 0
@@ -144,6 +156,15 @@ def _of_unknown_bucket(metadata: ObjectMetadata, unknown: InvalidRequest) -> Fin
         size_bytes=metadata.size_bytes,
         bucket_id=metadata.bucket_id,
     )
+
+
+def _short(image: MetadataImage) -> Iterator[Finding]:
+    """At most one note, about all objects with too few copies."""
+    short = objects_short(image)
+    if short:
+        wanted = bucket_list_of(image).strategy.copies
+        text = f"{counted(len(short), 'object')} in fewer than {wanted} buckets, the first is {short[0].name}"
+        yield Finding(FindingKind.TOO_FEW_COPIES, text)
 
 
 def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list[Finding]:

@@ -7,7 +7,8 @@ import msgspec
 
 class Severity(IntEnum):
     """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is used by objects or uploads that
-    the metadata does not name. NOTE: an ordinary state that passes by itself."""
+    the metadata does not name, or a copy is wrong of which another one is right. NOTE: an ordinary state that passes by
+    itself."""
 
     NOTE = 1
     WARNING = 2
@@ -39,6 +40,11 @@ class FindingKind(IntEnum):
     WAL_LITTER = 22
     TABLE_WRONG = 23
     TABLE_NOT_CHECKED = 24
+    MISSING_COPY = 25
+    DAMAGED_COPY = 26
+    BUCKET_MISMATCH = 27
+    PROBE_LEFT = 28
+    TOO_FEW_COPIES = 29
 
 
 _SEVERITIES = {
@@ -46,10 +52,14 @@ _SEVERITIES = {
     FindingKind.FOREIGN_KEY: Severity.WARNING,
     FindingKind.ORPHAN_UPLOAD: Severity.WARNING,
     FindingKind.WAL_LITTER: Severity.WARNING,
+    FindingKind.MISSING_COPY: Severity.WARNING,
+    FindingKind.DAMAGED_COPY: Severity.WARNING,
+    FindingKind.PROBE_LEFT: Severity.WARNING,
     FindingKind.OBJECT_PREPARED: Severity.NOTE,
     FindingKind.OBJECT_AWAITS_DELETION: Severity.NOTE,
     FindingKind.UPLOAD_UNDER_WAY: Severity.NOTE,
     FindingKind.TABLE_NOT_CHECKED: Severity.NOTE,
+    FindingKind.TOO_FEW_COPIES: Severity.NOTE,
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
+from msgspec.structs import replace
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.metadata.entities import ObjectMetadata
@@ -27,7 +28,43 @@ class ObjectCheck(msgspec.Struct, frozen=True):
     bytes_read: int = 0
 
 
-def check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: bool) -> ObjectCheck:
+def check_object(
+    store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: bool, bucket_id: int | None = None
+) -> ObjectCheck:
+    """Checks the object in its first bucket, or in the one given."""
+    checked = _check_object(store, metadata, read_blocks=read_blocks)
+    if bucket_id in (None, metadata.bucket_id):
+        return checked
+    return replace(checked, findings=tuple(replace(each, bucket_id=bucket_id) for each in checked.findings))
+
+
+COPY_WRONG = {
+    FindingKind.OBJECT_MISSING: FindingKind.MISSING_COPY,
+    FindingKind.OBJECT_DAMAGED: FindingKind.DAMAGED_COPY,
+    FindingKind.INDEX_CONTRADICTS_IMAGE: FindingKind.DAMAGED_COPY,
+}
+
+
+def judge_copies(checks: Sequence[ObjectCheck]) -> ObjectCheck:
+    """One check of an object from those of all its copies. If a copy is right, what is wrong with another one is no
+    damage of the object."""
+    blocks_checked = sum(each.blocks_checked for each in checks)
+    bytes_read = sum(each.bytes_read for each in checks)
+    findings = tuple(finding for each in checks for finding in each.findings)
+    if any(not each.findings for each in checks):
+        findings = tuple(_of_copy(finding) for finding in findings)
+    return ObjectCheck(findings, blocks_checked, bytes_read)
+
+
+def _of_copy(finding: Finding) -> Finding:
+    kind = COPY_WRONG.get(finding.kind)
+    if kind is None:
+        return finding
+    text = f"{finding.text}, in bucket {finding.bucket_id}; another copy of it is undamaged"
+    return replace(finding, kind=kind, text=text)
+
+
+def _check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: bool) -> ObjectCheck:
     key = object_key(metadata.object_id)
     try:
         stored_bytes = store.head(key).size_bytes

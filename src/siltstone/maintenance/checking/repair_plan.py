@@ -1,12 +1,13 @@
 """Which findings of a check can be repaired, and advice about those that cannot. Pure.
 
-Three repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
-age too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them. For every other
-finding there is advice.
+Five repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
+age and left probes too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them.
+A copy that is missing or damaged, of which another one is right, counts no more: the kind of maintenance ``copies``
+makes it again. For every other finding there is advice.
 
-Nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold the very batches
-that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store has not assigned
-yet: its metadata is then older than the bucket, or the bucket belongs to another store.
+But for copies, nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold
+the very batches that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store
+has not assigned yet: its metadata is then older than the bucket, or the bucket belongs to another store.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,6 +55,11 @@ ADVICE: dict[FindingKind, str] = {
     FindingKind.TOPIC_WITHOUT_STREAM: _METADATA,
     FindingKind.STREAM_OF_TWO_PARTITIONS: _METADATA,
     FindingKind.TOPIC_NAME_ASTRAY: _METADATA,
+    FindingKind.MISSING_COPY: "siltstone check --repair has the kind of maintenance copies put it back",
+    FindingKind.DAMAGED_COPY: "siltstone check --repair has the kind of maintenance copies put it right",
+    FindingKind.TOO_FEW_COPIES: "nothing: the kind of maintenance copies adds them",
+    FindingKind.BUCKET_MISMATCH: "give each bucket its own URL in the settings, as its marker says",
+    FindingKind.PROBE_LEFT: "siltstone check --repair or the next probe of the bucket deletes it",
     FindingKind.BUCKET_OF_ANOTHER_STORE: "name the right bucket in the settings, or the right metadata",
     FindingKind.WAL_LITTER: "siltstone check --repair deletes it once it is old enough",
     FindingKind.LISTING_DOUBTFUL: "check again; if this stays, ask the operator of the bucket",
@@ -76,6 +82,8 @@ class Action(Enum):
     DELETE_OBJECT = "delete object"
     DELETE_WAL_OBJECT = "delete litter of a write-ahead log"
     ABORT_UPLOAD = "abort upload"
+    DELETE_PROBE = "delete probe"
+    WITHDRAW_COPY = "copy again"
 
 
 class Repair(msgspec.Struct, frozen=True):
@@ -103,12 +111,14 @@ class RepairPlan(msgspec.Struct, frozen=True):
 
     @property
     def in_one_line(self) -> str:
-        deleted = [each for each in self.repairs if each.action is not Action.ABORT_UPLOAD]
-        aborted = len(self.repairs) - len(deleted)
+        deleted = [each for each in self.repairs if each.action in _DELETIONS]
+        aborted = sum(each.action is Action.ABORT_UPLOAD for each in self.repairs)
+        copies = sum(each.action is Action.WITHDRAW_COPY for each in self.repairs)
         size_bytes = sum(each.size_bytes for each in deleted)
         return (
             f"{counted(len(deleted), 'object')} to be deleted, {size_words(size_bytes)};"
             f" {counted(aborted, 'upload')} to be aborted"
+            + (f"; {counted(copies, 'copy', 'copies')} to be made again" if copies else "")
         )
 
 
@@ -129,7 +139,9 @@ def plan_repair(
     for finding in sorted(report.findings, key=lambda each: each.modified_ms):
         why_not = refusals.of(finding)
         if why_not is None:
-            repairs.append(_repair(finding))
+            each = _repair(finding)
+            if each not in repairs[-1:]:  # a damaged copy has a finding for each damaged block
+                repairs.append(each)
         elif why_not:
             left.append(Left(finding, why_not))
     kept, more = _capped(repairs, deletions_max)
@@ -158,11 +170,14 @@ class _Refusals:
         if finding.kind not in _REPAIRED:
             return METADATA_IS_OLDER if _is_of_an_unknown_id(finding) else ADVICE[finding.kind]
         assert finding.bucket_id is not None
+        if finding.kind in _WRONG_COPIES:
+            return None
         if self._something_is_wrong:
             return SOMETHING_IS_WRONG
         if finding.bucket_id in self._newer_buckets:
             return METADATA_IS_OLDER
-        return None if finding.kind is FindingKind.ORPHAN_UPLOAD else self._of_orphan(finding)
+        needs_no_age = finding.kind in (FindingKind.ORPHAN_UPLOAD, FindingKind.PROBE_LEFT)
+        return None if needs_no_age else self._of_orphan(finding)
 
     def _of_orphan(self, finding: Finding) -> str | None:
         if finding.object_id in self._ids_in_use:
@@ -174,8 +189,23 @@ class _Refusals:
         return None
 
 
-_REPAIRED = frozenset({FindingKind.ORPHAN_OBJECT, FindingKind.ORPHAN_UPLOAD, FindingKind.WAL_LITTER})
+_WRONG_COPIES = frozenset({FindingKind.MISSING_COPY, FindingKind.DAMAGED_COPY})
+_REPAIRED = (
+    frozenset(
+        {
+            FindingKind.ORPHAN_OBJECT,
+            FindingKind.ORPHAN_UPLOAD,
+            FindingKind.WAL_LITTER,
+            FindingKind.PROBE_LEFT,
+        }
+    )
+    | _WRONG_COPIES
+)
+_DELETIONS = frozenset({Action.DELETE_OBJECT, Action.DELETE_WAL_OBJECT, Action.DELETE_PROBE})
 _ACTIONS = {
+    FindingKind.PROBE_LEFT: Action.DELETE_PROBE,
+    FindingKind.MISSING_COPY: Action.WITHDRAW_COPY,
+    FindingKind.DAMAGED_COPY: Action.WITHDRAW_COPY,
     FindingKind.ORPHAN_OBJECT: Action.DELETE_OBJECT,
     FindingKind.ORPHAN_UPLOAD: Action.ABORT_UPLOAD,
     FindingKind.WAL_LITTER: Action.DELETE_WAL_OBJECT,
@@ -201,6 +231,6 @@ def _repair(finding: Finding) -> Repair:
 
 def _capped(repairs: Sequence[Repair], deletions_max: int) -> tuple[list[Repair], list[Repair]]:
     """The repairs of this run and those left for the next one. Only deletions are limited; the oldest come first."""
-    deletions = [each for each in repairs if each.action is not Action.ABORT_UPLOAD]
-    others = [each for each in repairs if each.action is Action.ABORT_UPLOAD]
+    deletions = [each for each in repairs if each.action in _DELETIONS]
+    others = [each for each in repairs if each.action not in _DELETIONS]
     return [*deletions[:deletions_max], *others], deletions[deletions_max:]

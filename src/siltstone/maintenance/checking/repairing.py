@@ -13,6 +13,7 @@ from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPla
 from siltstone.maintenance.checking.wal_check import wal_findings
 from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
 from siltstone.maintenance.sweep.sweeping import is_forsaken
+from siltstone.metadata.commands import WithdrawCopies
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError
@@ -24,6 +25,7 @@ from siltstone.runtime.tasks import OnProgress
 NO_LONGER = "is not there any more"
 IN_USE = "kept: the metadata names it now"
 CHANGED = "kept: it has changed since it was listed"
+NO_COPY = "the object is gone, or has no other copy any more"
 NOT_OURS = "kept: the bucket is not marked as this store's"
 
 
@@ -67,12 +69,18 @@ def repair(
 
 
 def _carry_out(context: MaintenanceContext, image: MetadataImage, each: Repair) -> str:
+    if each.action is Action.WITHDRAW_COPY:
+        assert each.object_id is not None
+        withdrawn = context.metadata.execute(WithdrawCopies((each.object_id,), each.bucket_id))
+        return "" if withdrawn else NO_COPY
     check_may_write(context, each.bucket_id)
     store = context.buckets.store(each.bucket_id)
     if store_id_of(image) is not None and marked_identity(store) is None:
         return NOT_OURS
     if each.action is Action.ABORT_UPLOAD:
         return _abort(store, image, each)
+    if each.action is Action.DELETE_PROBE:
+        return _delete(store, each)
     is_litter = each.action is Action.DELETE_WAL_OBJECT
     if not (_is_litter(store, image, each) if is_litter else _is_orphan(image, each)):
         return IN_USE

@@ -5,24 +5,21 @@ must not fail the others: the tasks name it, and the round is planned again with
 and is a unit by itself from then on.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import msgspec
-import numpy as np
 
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import ENTRY, Source
+from siltstone.maintenance.blocks.columns import Source
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.planning import Round
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport, object_name
 from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
-from siltstone.maintenance.stream_object_compaction import task_input as copying
 from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
 from siltstone.maintenance.stream_object_compaction.kind import GROUPS_PER_WAVE
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
-from siltstone.maintenance.stream_set_compaction import task_input as rewriting
 from siltstone.maintenance.stream_set_compaction.carrying_out import (
     CompactionRound,
     RoundOutcome,
@@ -31,8 +28,7 @@ from siltstone.maintenance.stream_set_compaction.carrying_out import (
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
-from siltstone.maintenance.tasks.runner import RunFailed, Runner, TaskFailure
-from siltstone.maintenance.tasks.throttle import Throttle, ThrottledRunner
+from siltstone.maintenance.tasks.runner import RunFailed, TaskFailure
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import CoverageNotMatched
@@ -49,7 +45,6 @@ class CollectionWork(msgspec.Struct, frozen=True):
     compaction: CompactionSettings
     copying: StreamObjectCompactionSettings
     round_bytes: int
-    throttle: Throttle
 
 
 def plan_of_sources(
@@ -125,7 +120,7 @@ class CarryingOut:
                 return
             groups = [work for _, work in together if isinstance(work, MergeGroup)]
             if groups:
-                yield from Wave(self._throttled(bytes_of_copy), self._work.copying).carry_out(groups)
+                yield from Wave(self._attempt, self._work.copying).carry_out(groups)
             else:
                 for name, work in together:
                     assert not isinstance(work, MergeGroup)
@@ -145,18 +140,10 @@ class CarryingOut:
         copied = self._work.copied_bytes
         return portions(groups, GROUPS_PER_WAVE, lambda each: (copied[each[0]],), (self._work.round_bytes,))
 
-    def _throttled(self, bytes_of: Callable[[bytes], int]) -> Attempt:
-        attempt, throttle = self._attempt, self._work.throttle
-
-        def start_runner() -> Runner:
-            return ThrottledRunner(attempt.start_runner(), throttle, bytes_of, attempt.watch.check)
-
-        return msgspec.structs.replace(attempt, start_runner=start_runner)
-
     def _rewritten(self, name: str, members: Round) -> Iterator[UnitReport]:
         """Yields the report of the round, then one FAILED report for each object that had to be left out. Such an
         object is set aside under its own name, so the next plan leaves it out of rounds."""
-        attempt = self._throttled(bytes_of_rewrite)
+        attempt = self._attempt
         failures: Failures = {}
         try:
             done = rewrite(attempt, [each.source for each in members], self._work.compaction, failures)
@@ -175,16 +162,6 @@ class CarryingOut:
                 return
             yield _report(name, done)
         yield from map(_failure, failures.values())
-
-
-def bytes_of_rewrite(data: bytes) -> int:
-    return rewriting.CODEC.decode_input(data).iteration.bytes_read
-
-
-def bytes_of_copy(data: bytes) -> int:
-    given = copying.CODEC.decode_input(data)
-    read = np.frombuffer(given.blocks, dtype=ENTRY)["size_bytes"].sum()
-    return sum(part.size_bytes for part in given.copied) + int(read)
 
 
 def _report(name: str, done: Rewritten | None) -> UnitReport:

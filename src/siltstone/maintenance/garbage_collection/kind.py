@@ -41,7 +41,6 @@ from siltstone.maintenance.settings import (
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
-from siltstone.maintenance.tasks.throttle import Throttle
 from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import CorruptData, InvalidRequest
@@ -95,13 +94,13 @@ class Collection:
             units=tuple(planning.units),
             unplanned=(*looked.unplanned, *planning.unplanned),
             has_remaining=looked.has_remaining and bool(planning.units),
+            bytes_per_second=self._settings.copy_bytes_per_second,
             work=CollectionWork(
                 units=planning.work,
                 copied_bytes={unit.name: unit.bytes_written for unit in planning.units},
                 compaction=self._compaction,
                 copying=self._copying,
                 round_bytes=self._settings.round_bytes,
-                throttle=Throttle(self._settings.copy_bytes_per_second, context.clock),
             ),
         )
 

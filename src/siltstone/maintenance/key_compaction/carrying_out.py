@@ -16,7 +16,7 @@ from itertools import chain
 import msgspec
 
 from siltstone.foundation.quantity_words import count_words, counted, seconds_words, size_words
-from siltstone.maintenance.committing import commit, prepare
+from siltstone.maintenance.committing import commit, prepare, with_copies
 from siltstone.maintenance.context import check_may_write
 from siltstone.maintenance.key_compaction.planning.allowances import (
     LONGEST,
@@ -163,7 +163,7 @@ class CarryingOut:
         now_ms = self._context.clock.now_ms()
         bucket_id = self._outputs.of_stream(whole.stream_id)
         command = PrepareObjects(count, time_limit_ms, bucket_id, job_id=self._attempt.job_id)
-        first_object_id = prepare(self._context, command)
+        first_object_id = prepare(self._context, command, self._outputs)
         binding = Binding(
             start_offset=start_offset,
             now_ms=now_ms,
@@ -204,6 +204,8 @@ class CarryingOut:
             commit(self._context, self._command(bound, result))
         except JobNotRunning:
             raise
+        except RunFailed as failure:
+            yield failed(bound.plan, str(failure))
         except CompactionTooLate:
             yield from self._ran_late(current, bound, given.bound)
         except OVERTAKEN as refusal:
@@ -234,7 +236,9 @@ class CarryingOut:
             topic_id=plan.topic_id,
             configs=plan.configs,
             compacted=() if result.is_unchanged else tuple(source.object_id for source in plan.sources),
-            stream_objects=tuple(NewObject(each.object_id, each.size_bytes, (each.held,)) for each in new),
+            stream_objects=with_copies(
+                self._attempt, [NewObject(each.object_id, each.size_bytes, (each.held,)) for each in new]
+            ),
             cleaned_offset=result.cleaned_offset,
             latest_ms=bound.latest_ms,
             released=tuple(object_id for object_id in prepared if object_id not in used),

@@ -13,10 +13,15 @@ from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.second_scan import SecondScan, Tally
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
 from siltstone.maintenance.key_compaction.passes.time_limit import RanLate, TimeLimit
-from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
+from siltstone.maintenance.key_compaction.task_input import (
+    CODEC,
+    KeyCompactionInput,
+    KeyCompactionResult,
+    SourceObject,
+)
 from siltstone.maintenance.tasks.runner import TaskFailure, peak_memory_bytes
-from siltstone.maintenance.tasks.source_bytes import SourceError, store_at
-from siltstone.object_store.port import ObjectStore
+from siltstone.maintenance.tasks.source_bytes import SourceError, copies_at, store_at
+from siltstone.object_store.copies import Copies
 from siltstone.record_columns.batches import BAD_BATCH
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.record_columns.kernels.port import Kernels
@@ -45,13 +50,13 @@ def compact_keys(given: KeyCompactionInput, kernels: Kernels, clock: Clock = _MA
 
 
 def _compact(given: KeyCompactionInput, kernels: Kernels, limit: TimeLimit) -> KeyCompactionResult:
-    def store_of(bucket_id: int) -> ObjectStore:
-        return store_at(given.bucket_urls[bucket_id])
+    def copies_of(source: SourceObject) -> Copies:
+        return copies_at([(each, given.bucket_urls[each]) for each in source.bucket_ids], source.object_id)
 
-    scanner = Scanner(given.stream_id, given.hash_key, SourceBlocks(given, store_of), kernels)
+    scanner = Scanner(given.stream_id, given.hash_key, SourceBlocks(given, copies_of), kernels)
     learned = learn(given, scanner, limit)
     scan = SecondScan(given, scanner, learned, limit)
-    output = Output(given, store_of(given.output_bucket_id))
+    output = Output(given, store_at(given.bucket_urls[given.output_bucket_id]))
     unchanged = scan.look()
     tally = scan.write(output) if unchanged is None else unchanged
     return _result(given, learned, tally, output, scanner, is_unchanged=unchanged is not None)

@@ -12,12 +12,18 @@ from siltstone.model.objects import ObjectRange
 
 
 class SourceObject(msgspec.Struct, frozen=True, array_like=True):
-    """A stream object to be compacted. ``held`` is its one range, ``size_bytes`` the size of the whole object."""
+    """A stream object to be compacted. ``held`` is its one range, ``size_bytes`` the size of the whole object.
+    ``copies``: the further buckets in which it is."""
 
     object_id: int
     bucket_id: int
     size_bytes: int
     held: ObjectRange
+    copies: tuple[int, ...] = ()
+
+    @property
+    def bucket_ids(self) -> tuple[int, ...]:
+        return (self.bucket_id, *self.copies)
 
 
 class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):

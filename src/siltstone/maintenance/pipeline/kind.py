@@ -58,10 +58,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """A run begins units as long as some of its budget is left. The first unit is always begun, since otherwise a unit
-    larger than the budget would never be done."""
+    larger than the budget would never be done. ``spread_ms``: the bytes that are copied are spread over this time."""
 
     bytes_max: int | None = None
     seconds_max: float | None = None
+    spread_ms: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -172,6 +173,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unplanned: Sequence[Unplanned] = ()
     has_remaining: bool = False
     """A limit was reached, and another run would find work at once."""
+    bytes_per_second: int = 0
+    """The highest rate at which the kind itself lets its tasks copy; 0: none."""
+    urgency: str = ""
+    """Why the run must not be spread over time, and goes before other maintenance; empty when it may wait."""
     work: Any = None
 
 

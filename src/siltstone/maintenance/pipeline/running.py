@@ -28,6 +28,8 @@ from siltstone.maintenance.pipeline.kind import (
     UnitReport,
     Unplanned,
 )
+from siltstone.maintenance.pipeline.rates import rate_of
+from siltstone.maintenance.pipeline.run_rate import RunRate
 from siltstone.maintenance.pipeline.set_aside import (
     SetAside,
     forget_gone,
@@ -38,7 +40,9 @@ from siltstone.maintenance.pipeline.set_aside import (
 )
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.pressure import COPYING
+from siltstone.maintenance.tasks.pacing import PacedRunner
 from siltstone.maintenance.tasks.runner import RunnerUnusable
+from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.object_store.port import StoreDenied
@@ -72,6 +76,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the plan had to leave out, because it is lost, damaged or out of reach."""
     bytes_left: int | None = None
     """The bytes that the units of the plan that are not done wanted to read; None if no plan could be made."""
+    held_seconds: float = 0.0
+    """How long the tasks waited for the rate of the run, all together."""
 
     @property
     def done(self) -> tuple[UnitReport, ...]:
@@ -106,6 +112,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
             *held_up,
             f"{size_words(read)} read, {size_words(written)} written" if read or written else "",
             f"{size_words(freed)} freed" if freed else "",
+            f"{seconds_words(self.held_seconds)} held by its rate" if self.held_seconds >= 1 else "",
             "cancelled" if self.is_cancelled else "",
             self.trouble,
             seconds_words(self.seconds),
@@ -149,6 +156,7 @@ def carry_out(
     ``check_metadata_is_newest`` raises; a failure after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed, aside = _chosen(context, plan, budget, scope)
+    carrying.set_rate(names, budget)
     if names or not context.is_admitted:
         check_metadata_is_newest(context)  # before the run's first entry in the metadata, too
     if names:
@@ -183,10 +191,30 @@ class _CarryingOut:
         self._has_no_runner = False
         self._trouble = ""
 
+    def set_rate(self, names: Sequence[str], budget: Budget) -> None:
+        if self._kind.name in COPYING and names:
+            size_bytes = sum(self._units[name].bytes_read for name in names)
+            rates, space = self._context.rates, self._context.space()
+            is_draining = bool(bucket_list_of(self._context.metadata.image).draining)
+            # While a bucket is drained its objects are replaced soon, so a long compaction of them would be in vain.
+            spread_ms = 0 if is_draining else budget.spread_ms or 0
+            self._watch.rate = rate_of(self._plan, size_bytes, rates, spread_ms, space)
+
+    def _paced(self, start_runner: StartRunner, units: int) -> StartRunner:
+        """The runner at the rate of this run."""
+        pace = self._watch.rate.pace(self._kind.name, self._context.bandwidth)
+        if self._kind.name not in COPYING or not pace.is_limited:
+            return start_runner
+        clock, watch = self._context.clock, self._watch
+        return lambda: PacedRunner(
+            start_runner(), pace, units=units, clock=clock, check=watch.check, on_held=watch.held
+        )
+
     def carry_out(self, names: Sequence[str], start_runner: StartRunner) -> None:
         with self._job(names) as job:
             try:
-                attempt = Attempt(self._context, start_runner, job.job_id, self._watch)
+                paced = self._paced(start_runner, len(names))
+                attempt = Attempt(self._context, paced, job.job_id, self._watch)
                 for report in self._kind.carry_out(self._plan, names, attempt):
                     if report.outcome is Outcome.FAILED:
                         self._check_buckets()
@@ -233,6 +261,7 @@ class _CarryingOut:
             set_aside=tuple(aside),
             unusable=tuple(each for each in self._plan.unplanned if each.is_failure),
             bytes_left=self._bytes_left(),
+            held_seconds=self._watch.held_ms / 1000,
         )
 
     def _bytes_left(self) -> int | None:
@@ -252,7 +281,7 @@ class _CarryingOut:
         if lease_ms is None:
             yield RunningJob(NO_JOB)
             return
-        description = _description([self._units[name] for name in names])
+        description = _description([self._units[name] for name in names], self._watch.rate)
         with running_job(self._context, self._kind.name, lease_ms, description, self._watch.cancel) as job:
             self._job_id = job.job_id
             yield job
@@ -298,6 +327,7 @@ def _cost(unit: PlannedUnit) -> int:
     return unit.bytes_read + unit.bytes_written
 
 
-def _description(units: Sequence[PlannedUnit]) -> str:
+def _description(units: Sequence[PlannedUnit], rate: RunRate) -> str:
     only = f"{units[0].name}, " if len(units) == 1 else f"{len(units)} units, "
-    return f"{only}{size_words(sum(unit.bytes_read for unit in units))} to read"
+    size = size_words(sum(unit.bytes_read for unit in units))
+    return ", ".join(filter(None, (f"{only}{size} to read", rate.words)))

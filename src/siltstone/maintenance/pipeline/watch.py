@@ -8,6 +8,7 @@ from threading import Event, RLock
 
 import msgspec
 
+from siltstone.maintenance.pipeline.run_rate import NO_RATE
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import OnProgress
@@ -44,6 +45,10 @@ class Watch:
         self._cancelled = Event()
         self._reason = ""
         self._has_begun = False
+        self.rate = NO_RATE
+        """The rate and the grade of what the run copies."""
+        self.held_ms = 0.0
+        """How long tasks that have ended waited for their rate, all together."""
 
     def tell(self, step: str, done: int, total: int, bytes_done: int = 0, bytes_total: int = 0) -> None:
         """Reports progress. Raises Cancelled."""
@@ -56,6 +61,10 @@ class Watch:
         return lambda done, total: self.tell(
             step, done, total, bytes_total * done // total if total else 0, bytes_total
         )
+
+    def held(self, duration_ms: float) -> None:
+        """A task has ended that was held for so long."""
+        self.held_ms += duration_ms
 
     def cancel(self, reason: str) -> None:
         """Cancels the run. Of several reasons the first is kept."""

@@ -8,7 +8,6 @@ from siltstone.foundation.quantity_words import size_words
 from siltstone.maintenance.blocks.columns import LeftOut, Source
 from siltstone.maintenance.committing import prepare
 from siltstone.maintenance.context import check_may_write
-from siltstone.maintenance.output_buckets import OutputBuckets
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.relocation.planning import WholeObject, tail_position
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
@@ -29,7 +28,7 @@ class Copying(Merging):
     bucket_id = -1
 
     def command(self, job_id: int) -> CommitCompaction:
-        new = self.merge.new_object(self.object_id)
+        new = self.new_object()
         is_set = self.merge.sources[0].kind is ObjectKind.STREAM_SET_OBJECT
         sources = self.merge.source_ids
         return (
@@ -54,7 +53,6 @@ class Copying(Merging):
 class RelocationWave(Wave):
     def __init__(self, attempt: Attempt, settings: StreamObjectCompactionSettings) -> None:
         super().__init__(attempt, settings)
-        self._outputs = OutputBuckets(attempt.context)
         self._bucket_of: dict[str, int] = {}
         """By the name of an object, the bucket of its copy."""
         self._checked: set[int] = set()
@@ -77,18 +75,21 @@ class RelocationWave(Wave):
         metadata = source.metadata
         try:
             self._bucket_of[group.name] = self._output(metadata)
-            store = self._context.buckets.store(metadata.bucket_id)
-            tail = store.get_range(object_key(metadata.object_id), tail_position(source), metadata.size_bytes)
+            key, position = object_key(metadata.object_id), tail_position(source)
+            copies = self._context.buckets.copies(metadata.bucket_ids, group.name)
+            tail = copies.read(lambda store: store.get_range(key, position, metadata.size_bytes))
             return PlannedMerge(group, WholeObject(source, tail))
         except SiltstoneError as trouble:
             return self._failed(group, failure_in_one_line(trouble))
 
     def _output(self, metadata: ObjectMetadata) -> int:
-        """The bucket of the copy. Raises what ``OutputBuckets`` and ``check_may_write`` raise."""
+        """The bucket of the copy, or of the first copy under replication. Raises what ``OutputBuckets`` and
+        ``check_may_write`` raise."""
         if metadata.kind is ObjectKind.STREAM_SET_OBJECT:
             bucket_id = self._outputs.of_set()
         else:
             bucket_id = self._outputs.of_stream(metadata.ranges[0].stream_id)
+        self._outputs.of_copies()
         if bucket_id not in self._checked:
             check_may_write(self._context, bucket_id)
             self._checked.add(bucket_id)
@@ -96,16 +97,15 @@ class RelocationWave(Wave):
 
     def _prepare(self, planned: Sequence[PlannedMerge]) -> list[Merging]:
         bucket_ids = tuple(self._bucket_of[each.group.name] for each in planned)
-        first_id = prepare(
-            self._context,
-            PrepareObjects(
-                len(planned), self._settings.time_limit_ms, job_id=self._attempt.job_id, bucket_ids=bucket_ids
-            ),
+        command = PrepareObjects(
+            len(planned), self._settings.time_limit_ms, job_id=self._attempt.job_id, bucket_ids=bucket_ids
         )
+        first_id = prepare(self._context, command, self._outputs)
         copies: list[Merging] = []
         for at, (each, bucket_id) in enumerate(zip(planned, bucket_ids, strict=True)):
             copy = Copying(each.group, each.merge, first_id + at, self._context.buckets.store(bucket_id))
             copy.bucket_id = bucket_id
-            copy.source_url = self._context.buckets.store(each.group.bucket_id).url
+            copy.source_url = self._context.buckets.store(each.group.members[0].bucket_id).url
+            copy.copies = self._copies_of(each.group)
             copies.append(copy)
         return copies

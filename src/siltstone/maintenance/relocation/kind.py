@@ -39,8 +39,8 @@ class Relocation:
         watch.check()
         image = context.metadata.refresh()
         topics = names_of_topics(image, scope)
-        found = [each for each in objects_to_move(image) if in_scope(each, topics, scope)]
-        moved = {each.name: each for each in map(MovedObject, found[:OBJECTS_MAX])}
+        found = [each for each in objects_to_move(image) if in_scope(each.metadata, topics, scope)]
+        moved = {each.name: each for each in found[:OBJECTS_MAX]}
         return Plan(
             kind=JOB_KIND,
             units=[_unit(each) for each in moved.values()],

@@ -21,9 +21,10 @@ from siltstone.model.objects import ObjectState
 
 
 class MovedObject(msgspec.Struct, frozen=True):
-    """An object of a bucket that is drained."""
+    """An object that is in a bucket that is drained, or may have a copy there."""
 
     metadata: ObjectMetadata
+    bucket_id: int
 
     @property
     def name(self) -> str:
@@ -33,23 +34,21 @@ class MovedObject(msgspec.Struct, frozen=True):
     def members(self) -> tuple[ObjectMetadata, ...]:
         return (self.metadata,)
 
-    @property
-    def bucket_id(self) -> int:
-        return self.metadata.bucket_id
 
-
-def objects_to_move(image: MetadataImage) -> list[ObjectMetadata]:
+def objects_to_move(image: MetadataImage) -> list[MovedObject]:
     """The committed objects of all buckets that are drained, by id; without those that hold nothing live, which the
     kind ``dead-objects`` destroys."""
     draining = bucket_list_of(image).draining
     if not draining:
         return []
     found = (
-        each
+        MovedObject(each, min(draining.intersection(each.every_bucket_id)))
         for each in image.objects.values()
-        if each.bucket_id in draining and each.state is ObjectState.COMMITTED and each.ranges
+        if each.state is ObjectState.COMMITTED
+        and each.ranges
+        and not draining.isdisjoint(each.every_bucket_id)
     )
-    return sorted(found, key=lambda each: each.object_id)
+    return sorted(found, key=lambda each: each.metadata.object_id)
 
 
 class WholeObject(Merge):

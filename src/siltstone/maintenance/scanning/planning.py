@@ -227,6 +227,7 @@ def _pieces_of(image: ImageView, wanted: Cut, times: TimeRange | None) -> Iterat
             until,
             held.size_bytes * (until - next_offset) // offsets,
             passed_over_ms,
+            metadata.copies,
         )
         next_offset = until
     if next_offset < end:

@@ -7,7 +7,7 @@ process, because the tasks that read other parts of the same object need them, t
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Lock
 
@@ -15,14 +15,16 @@ import msgspec
 
 from siltstone.maintenance.scanning.failures import RangeNotCovered, ScanDamaged, ScanOutdated
 from siltstone.maintenance.scanning.unit import ScanPiece, ScanUnit
-from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.maintenance.tasks.pacing import PacedThreads
+from siltstone.maintenance.tasks.source_bytes import copies_at, read_block
 from siltstone.model.errors import CorruptData
 from siltstone.model.limits import INDEX_CACHE_BYTES_MAX, READ_REQUEST_BYTES_MAX
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
-from siltstone.object_formats.block_index import BlockIndex, verify_block
+from siltstone.object_formats.block_index import BlockIndex, DamagedBlock, verify_block
 from siltstone.object_store.buckets import UnknownBucket, read_index
-from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.object_store.copies import Copies
+from siltstone.object_store.port import ObjectNotFound
 from siltstone.runtime.clock import Clock
 
 Block = tuple[ScanPiece, BlockEntry, memoryview]
@@ -37,14 +39,14 @@ class Indexes:
         self._bytes = 0
         self._lock = Lock()
 
-    def of(self, store: ObjectStore, object_id: int, object_bytes: int) -> BlockIndex:
+    def of(self, copies: Copies, object_id: int, object_bytes: int) -> BlockIndex:
         """Raises what ``read_index`` raises."""
-        key = (store.url, object_id)
+        key = (copies.first.url, object_id)
         with self._lock:
             if (held := self._held.get(key)) is not None:
                 self._held.move_to_end(key)
                 return held
-        index = read_index(store, object_key(object_id), object_bytes)
+        index = copies.read(lambda store: read_index(store, object_key(object_id), object_bytes))
         with self._lock:
             if key not in self._held:
                 self._held[key] = index
@@ -60,7 +62,7 @@ INDEXES = Indexes()
 class _Request(msgspec.Struct):
     """A ranged GET of adjacent blocks of one object. If two pieces meet inside a block, the block belongs to both."""
 
-    store: ObjectStore
+    copies: Copies
     wanted: list[tuple[ScanPiece, BlockEntry]]
 
     @property
@@ -82,6 +84,17 @@ class _Request(msgspec.Struct):
         )
 
 
+def _verified(copies: Copies, piece: ScanPiece, entry: BlockEntry, block: memoryview) -> memoryview:
+    """The block, or that of another copy if it is damaged. Raises DamagedBlock, and what the stores raise."""
+    try:
+        verify_block(block, entry, piece.object_id)
+    except DamagedBlock:
+        if not copies.are_several:
+            raise
+        return memoryview(read_block(copies, piece.object_id, entry))
+    return block
+
+
 class UnitBlocks:
     """Reads the blocks of a unit's pieces. ``bytes_read`` counts blocks."""
 
@@ -99,32 +112,34 @@ class UnitBlocks:
             for piece, entry in request.wanted:
                 block = data[entry.position - request.start : entry.end_position - request.start]
                 with self._naming(piece, entry.start_offset):
-                    verify_block(block, entry, piece.object_id)
+                    block = _verified(request.copies, piece, entry, block)
                 yield piece, entry, block
 
     def _requests(self) -> Iterator[_Request]:
         request: _Request | None = None
         for piece in self._unit.pieces:
-            store = self._store_of(piece.bucket_id)
-            for entry in self._entries(store, piece):
+            copies = self._copies_of(piece)
+            for entry in self._entries(copies, piece):
                 if request is not None and request.joins(piece, entry, self._request_bytes_max):
                     request.wanted.append((piece, entry))
                     continue
                 if request is not None:
                     yield request
-                request = _Request(store, [(piece, entry)])
+                request = _Request(copies, [(piece, entry)])
         if request is not None:
             yield request
 
-    def _store_of(self, bucket_id: int) -> ObjectStore:
-        url = self._unit.bucket_urls.get(bucket_id)
-        if url is None:
-            raise UnknownBucket(bucket_id)
-        return store_at(url)
+    def _copies_of(self, piece: ScanPiece) -> Copies:
+        """Raises UnknownBucket if the unit has the URL of none of the buckets."""
+        urls = self._unit.bucket_urls
+        known = [(each, urls[each]) for each in piece.bucket_ids if each in urls]
+        if not known:
+            raise UnknownBucket(piece.bucket_id)
+        return copies_at(known, piece.object_id)
 
-    def _entries(self, store: ObjectStore, piece: ScanPiece) -> Iterator[BlockEntry]:
+    def _entries(self, copies: Copies, piece: ScanPiece) -> Iterator[BlockEntry]:
         with self._naming(piece, piece.start_offset):
-            index = INDEXES.of(store, piece.object_id, piece.object_bytes)
+            index = INDEXES.of(copies, piece.object_id, piece.object_bytes)
             next_offset = piece.start_offset
             for entry in index.blocks_of(piece.stream_id, piece.start_offset, piece.end_offset):
                 if entry.start_offset > next_offset:
@@ -136,7 +151,7 @@ class UnitBlocks:
                 raise RangeNotCovered(f"object {piece.object_id} has no block for offset {next_offset}")
 
     def _fetched(self, requests: Iterable[_Request]) -> Iterator[tuple[_Request, memoryview]]:
-        with ThreadPoolExecutor(1, thread_name_prefix="scan-read") as reader:
+        with PacedThreads(1, thread_name_prefix="scan-read") as reader:
             ahead: tuple[_Request, Future[bytes]] | None = None
             for request in requests:
                 begun = (request, reader.submit(self._fetch, request))
@@ -149,7 +164,8 @@ class UnitBlocks:
     def _fetch(self, request: _Request) -> bytes:
         piece, entry = request.wanted[0]
         with self._naming(piece, entry.start_offset):
-            return request.store.get_range(object_key(piece.object_id), request.start, request.end)
+            key = object_key(piece.object_id)
+            return request.copies.read(lambda store: store.get_range(key, request.start, request.end))
 
     @contextmanager
     def _naming(self, piece: ScanPiece, offset: int) -> Iterator[None]:

@@ -3,7 +3,6 @@ are in milliseconds since 1970."""
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
 
 import msgspec
@@ -57,11 +56,14 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Tail(Enum):
-    """``AUTO``: what is in no object yet is read from the broker of an open partition. ``FETCH``: the broker is asked
-    for closed partitions, too. ``COMMITTED``: a partition ends where its objects end."""
+    """``AUTO``: what is in no object yet is read from the broker of an open partition; the broker of a compacted topic
+    uploads it first, since key compaction may remove records of a tail before they are read. ``FETCH``: the broker is
+    asked for closed partitions, too. ``FLUSH``: brokers upload first, and only objects are read. ``COMMITTED``: a
+    partition ends where its objects end."""
 
     AUTO = "auto"
     FETCH = "fetch"
+    FLUSH = "flush"
     COMMITTED = "committed"
 
 
@@ -136,13 +138,3 @@ def lease_ms_of(text: str) -> int:
     if not 0 <= lease_ms <= SCAN_PIN_MS_MAX:
         raise ScanRefused(f"the lease of a scan cannot be {text!r}: write 0 to 24h, such as 90min or 6h")
     return lease_ms
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-
-
-def first_ms_at_or_after(time: datetime) -> int:
-    """The first millisecond since 1970 that is not before the time, which has a time zone: a record is at or after the
-    one if and only if it is at or after the other. Floats would be off by one for some times."""
-    return -((_EPOCH - time) // _MILLISECOND)

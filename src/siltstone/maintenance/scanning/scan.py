@@ -1,7 +1,8 @@
 """Plans a scan: one image, the ends that brokers report, offsets by time, and the units that follow from them.
 
-The order matters. First the scan pins the objects of all later images (SR8), then the image is taken, then
-brokers are asked: what they have acknowledged by then is in the image's objects or in the tail.
+The order matters. First the scan pins the objects of all later images (SR8), then brokers upload what is to be flushed,
+then the image is taken, then brokers are asked: what they have acknowledged by then is in the image's objects or in the
+tail.
 """
 
 import logging
@@ -14,6 +15,7 @@ import msgspec
 from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext, check_metadata_is_newest
 from siltstone.maintenance.scanning.failures import NoRecordAtTime, ScanRefused
+from siltstone.maintenance.scanning.flushing import flush_tails
 from siltstone.maintenance.scanning.planning import (
     Cut,
     ScanPartition,
@@ -27,12 +29,15 @@ from siltstone.maintenance.scanning.tail import TailEnds, tail_ends
 from siltstone.maintenance.scanning.times import committed_offset_at
 from siltstone.maintenance.scanning.unit import ScanPiece, ScanUnit, TailPiece
 from siltstone.maintenance.scanning.values import settled
+from siltstone.maintenance.topic_streams import topic_defaults
 from siltstone.metadata.commands import SHARED_PIN, PinScan
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.store_id import store_id_of
+from siltstone.model.errors import Unavailable
 from siltstone.object_store.bucket_identity import refuse_if_marked_by_another
 from siltstone.record_columns.row_columns import VALUE
+from siltstone.topic_configs.table import stored_topic_config
 from siltstone.value_formats.settling import SAMPLE_VALUES
 from siltstone.value_formats.value_format import ValueFormat
 
@@ -76,7 +81,12 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
     partitions = wanted_partitions(image, request)
     refuse_others(request.start, partitions, "begin")
     refuse_others(request.end, partitions, "end")
-    with tail_ends(image, partitions, request.tail, source.clock, source.rng) as ends:
+    flushed = frozenset(each.key for each in to_flush(image, partitions, request))
+    if flushed:
+        image = flush_tails(source, [each for each in partitions if each.key in flushed])
+        partitions = wanted_partitions(image, request)
+    asked = [each for each in partitions if each.key not in flushed]
+    with tail_ends(image, asked, request.tail, source.clock, source.rng) as ends:
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
@@ -98,6 +108,25 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
         image.version, unit.planned_ms, lease_until_ms, request.columns, request.value_format, tuple(cuts),
         (*held, *tails), tuple(warnings),
     )  # fmt: skip
+
+
+def to_flush(
+    image: MetadataImage, partitions: Sequence[ScanPartition], request: ScanRequest
+) -> list[ScanPartition]:
+    """The partitions whose tail is uploaded before the scan. With AUTO those of compacted topics, since no pin holds a
+    tail: key compaction may remove a record before a task fetches it. A scan without a lease may not write, and has no
+    pin either, so it fetches such a tail, too."""
+    if request.tail is Tail.FLUSH:
+        return list(partitions)
+    if request.tail is not Tail.AUTO or not request.lease_ms:
+        return []
+    defaults = dict(topic_defaults(image))
+    return [
+        each
+        for each in partitions
+        if each.stream.state is StreamState.OPENED
+        and stored_topic_config(each.topic.configs, defaults).is_compacted
+    ]
 
 
 def _pin(source: MaintenanceContext, request: ScanRequest) -> int:
@@ -189,7 +218,7 @@ def _offset_at(
     bounds: Bounds,
     ends: TailEnds,
 ) -> int:
-    found = committed_offset_at(image, partition, bound.value, source.buckets.store)
+    found = committed_offset_at(image, partition, bound.value, source.buckets.copies)
     if found is None:
         found = ends.offset_at(partition, bound.value)
     if found is None and not bounds.no_record_means_end:
@@ -202,8 +231,14 @@ def _store_id(source: MaintenanceContext, image: MetadataImage, units: Sequence[
     is; the others may be out of reach."""
     store_id = store_id_of(image) or ""
     if store_id:
-        for bucket_id in sorted({piece.bucket_id for pieces in units for piece in pieces}):
-            refuse_if_marked_by_another(source.buckets.store(bucket_id), store_id, bucket_id)
+        all_pieces = [piece for pieces in units for piece in pieces]
+        needed = {piece.bucket_id for piece in all_pieces if not piece.copies}
+        for bucket_id in sorted({each for piece in all_pieces for each in piece.bucket_ids}):
+            try:
+                refuse_if_marked_by_another(source.buckets.store(bucket_id), store_id, bucket_id)
+            except Unavailable:
+                if bucket_id in needed:
+                    raise
     return store_id
 
 

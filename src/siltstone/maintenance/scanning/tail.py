@@ -43,7 +43,7 @@ from siltstone.maintenance.scanning.failures import DataLost, ScanDamaged, TailN
 from siltstone.maintenance.scanning.planning import ScanPartition
 from siltstone.maintenance.scanning.request import PartitionName, Tail
 from siltstone.maintenance.scanning.unit import TailPiece
-from siltstone.metadata.entities import NO_NODE, StreamState
+from siltstone.metadata.entities import NO_NODE, SINK_NODE, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.node_address import node_address, stored_cluster_id
 from siltstone.model.errors import CorruptData, Unavailable
@@ -135,12 +135,12 @@ def tail_ends(
     """Asks the owner of each partition that may have a tail for its end, one connection for each node. The caller
     closes the result. Raises TailNotReadable."""
     ends = TailEnds(stored_cluster_id(image) or "")
-    if tail is Tail.COMMITTED:
+    if tail in (Tail.COMMITTED, Tail.FLUSH):
         return ends
     by_node: dict[int, list[ScanPartition]] = {}
     for each in partitions:
         may_have = each.stream.state is StreamState.OPENED or tail is Tail.FETCH
-        if may_have and each.stream.owner != NO_NODE:
+        if may_have and each.stream.owner not in (NO_NODE, SINK_NODE):
             by_node.setdefault(each.stream.owner, []).append(each)
     try:
         for node_id, theirs in by_node.items():

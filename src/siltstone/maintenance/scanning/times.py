@@ -5,23 +5,26 @@ the block's batches which batch; that one is decoded. If a header's largest time
 read, and the answer is the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after
 from siltstone.maintenance.scanning.failures import RangeNotCovered, ScanDamaged
 from siltstone.maintenance.scanning.planning import ScanPartition
 from siltstone.maintenance.scanning.reading import INDEXES
+from siltstone.maintenance.tasks.source_bytes import read_block
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import committed_object, find_ranges
 from siltstone.model.errors import CorruptData
-from siltstone.model.objects import ObjectRange, object_key
+from siltstone.model.objects import ObjectRange
 from siltstone.object_formats.batch_frame import decode_frames
-from siltstone.object_formats.block_index import verify_block
-from siltstone.object_store.port import ObjectStore
+from siltstone.object_store.copies import Copies
+
+CopiesOf = Callable[[Sequence[int], str], Copies]
+"""``Buckets.copies``."""
 
 
 def committed_offset_at(
-    image: ImageView, partition: ScanPartition, timestamp_ms: int, store_of: Callable[[int], ObjectStore]
+    image: ImageView, partition: ScanPartition, timestamp_ms: int, copies_of: CopiesOf
 ) -> int | None:
     """The offset of the first record with that time or a later one, in offset order, among those in objects; None if
     there is none. Raises ScanDamaged, and what the stores raise."""
@@ -30,7 +33,7 @@ def committed_offset_at(
         if held.largest_timestamp_ms < timestamp_ms:
             continue
         try:
-            found = _offset_in(image, held, start, timestamp_ms, store_of)
+            found = _offset_in(image, held, start, timestamp_ms, copies_of)
         except CorruptData as damage:
             raise ScanDamaged(partition.name, max(start, held.start_offset), damage) from damage
         if found is not None:
@@ -39,18 +42,17 @@ def committed_offset_at(
 
 
 def _offset_in(
-    image: ImageView, held: ObjectRange, start: int, timestamp_ms: int, store_of: Callable[[int], ObjectStore]
+    image: ImageView, held: ObjectRange, start: int, timestamp_ms: int, copies_of: CopiesOf
 ) -> int | None:
     metadata = committed_object(image, held.object_id)
     if metadata is None:
         raise RangeNotCovered(f"object {held.object_id} of stream {held.stream_id} is not committed")
-    store = store_of(metadata.bucket_id)
-    index = INDEXES.of(store, held.object_id, metadata.size_bytes)
+    copies = copies_of(metadata.bucket_ids, f"object {held.object_id}")
+    index = INDEXES.of(copies, held.object_id, metadata.size_bytes)
     for entry in index.blocks_of(held.stream_id, max(start, held.start_offset), held.end_offset):
         if entry.largest_timestamp_ms < timestamp_ms:
             continue
-        block = store.get_range(object_key(held.object_id), entry.position, entry.end_position)
-        verify_block(block, entry, held.object_id)
+        block = read_block(copies, held.object_id, entry)
         for batch in decode_frames(block):
             if batch.largest_timestamp_ms >= timestamp_ms and batch.end_offset > start:
                 found = first_record_at_or_after(batch.payload, timestamp_ms, start)

@@ -16,7 +16,8 @@ UNIT_VERSION = 2
 class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The offsets [start, end) of a partition's data stream, all of which the object holds. ``object_bytes`` is the
     size of the object, ``size_bytes`` about how many of them the piece has. Blocks whose largest timestamp is below
-    ``passed_over_ms`` are not read: none of their records is wanted."""
+    ``passed_over_ms`` are not read: none of their records is wanted. ``copies``: the further buckets in which the
+    object is."""
 
     topic: str
     partition: int
@@ -28,6 +29,11 @@ class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     end_offset: int
     size_bytes: int
     passed_over_ms: int | None = None
+    copies: tuple[int, ...] = ()
+
+    @property
+    def bucket_ids(self) -> tuple[int, ...]:
+        return (self.bucket_id, *self.copies)
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from siltstone.foundation.milliseconds import first_ms_at_or_after
 from siltstone.maintenance.scanning.failures import ScanRefused
 from siltstone.maintenance.scanning.request import (
     EARLIEST,
@@ -16,7 +17,6 @@ from siltstone.maintenance.scanning.request import (
     Tail,
     TimeRange,
     ValueWish,
-    first_ms_at_or_after,
     lease_ms_of,
 )
 from siltstone.record_columns.row_columns import chosen_columns
@@ -56,7 +56,8 @@ def scan_request(
     producers set timestamps correctly.
 
     ``tail``: records that are acknowledged and in no object yet are read from the broker that has them (``auto``;
-    ``fetch`` asks brokers even if no record seems to be missing), or left out (``committed``).
+    ``fetch`` asks brokers even if no record seems to be missing), are uploaded by it first (``flush``), or are left out
+    (``committed``).
 
     ``value`` decodes values: ``string``, ``json``, ``avro`` or ``protobuf``. ``schema`` is a schema's text or file, for
     JSON also a pyarrow type; ``registry`` is the URL or the folder of a schema registry, ``subject`` the name there

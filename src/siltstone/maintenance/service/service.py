@@ -1,5 +1,6 @@
 """Maintenance as a service, in lanes. A lane is a thread with a metadata client of its own, in which some kinds take
-turns. The kinds that only free space have a lane of their own, so that no long copy delays them (GC14).
+turns. The kinds that only free space have a lane of their own, so that no long copy delays them (GC14). So do
+kinds that spread what they copy over their interval, with those that rewrite the same objects.
 
 No failure of a kind ends a lane: it is logged and counted, and the kind is tried again.
 """
@@ -41,8 +42,11 @@ class Lane:
         counters: Counters,
         *,
         seconds_max: float,
+        spread_ms: Mapping[str, int] | None = None,
     ) -> None:
+        """``spread_ms``: by kind, the time over which a scheduled run spreads the bytes that it copies."""
         self.name = name
+        self._spread_ms = dict(spread_ms or {})
         self._context = context
         self._kinds = {kind.name: kind for kind in kinds}
         self._start_runner = start_runner
@@ -57,13 +61,15 @@ class Lane:
         self._current.cancel(reason)
 
     def turn(self, *, is_everything_due: bool = False) -> float:
-        """Runs the kinds that are due, each at most once. → Milliseconds until a kind is due again."""
+        """Runs the kinds that are due, each at most once. With ``is_everything_due`` somebody waits, so
+        none is spread. → Milliseconds until a kind is due again."""
         if (wait_ms := self._find_metadata()) is not None:
             return wait_ms
         done: list[str] = []
         while not self._current.is_cancelled and (kind := self._next(done, is_everything_due)) is not None:
             done.append(kind)
-            if self._run(self._kinds[kind]).has_no_runner:
+            spread_ms = None if is_everything_due else self._spread_ms.get(kind)
+            if self._run(self._kinds[kind], spread_ms).has_no_runner:
                 break
         now_ms = self._context.clock.now_ms()
         return max(0, self._schedule.next_due_ms(now_ms) - now_ms)
@@ -97,10 +103,10 @@ class Lane:
         self._schedule = self._schedule.seen(ended_ms, self._context.clock.now_ms())
         return None
 
-    def _run(self, kind: Kind) -> RunReport:
-        self._counters.began(kind.name)
+    def _run(self, kind: Kind, spread_ms: int | None) -> RunReport:
         watch = self._current.replace(Watch(kind.name, self._context.clock, seconds_max=self._seconds_max))
-        report = self._reported(kind, watch)
+        self._counters.began(kind.name, watch)
+        report = self._reported(kind, watch, spread_ms)
         is_cut_short = watch.is_over and bool(report.postponed)
         self._say(report)
         self._counters.ended(report, self._count_set_aside(kind))
@@ -117,11 +123,11 @@ class Lane:
             self._schedule = self._schedule.ended(kind.name, now_ms, chance, has_remaining=has_remaining)
         return report
 
-    def _reported(self, kind: Kind, watch: Watch) -> RunReport:
+    def _reported(self, kind: Kind, watch: Watch, spread_ms: int | None) -> RunReport:
         clock = self._context.clock
         started_ms = clock.monotonic_ms()
         try:
-            return run(self._context, kind, self._start_runner, Scope(), Budget(), watch)
+            return run(self._context, kind, self._start_runner, Scope(), Budget(spread_ms=spread_ms), watch)
         except SiltstoneError as failure:
             trouble: Exception = failure
         except Exception as failure:  # a bug in one kind must not stop the others

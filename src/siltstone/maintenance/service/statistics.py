@@ -6,7 +6,9 @@ from threading import Lock
 import msgspec
 
 from siltstone.foundation.quantity_words import counted, seconds_words, size_words
+from siltstone.maintenance.pipeline.run_rate import NO_RATE, RunRate
 from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.runtime.clock import Clock
 
 
@@ -15,7 +17,8 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
     of a failure that no unit is to blame for. ``unusable`` counts what the latest run could not read.
     ``last_success_ms`` is 0 before the first success; a run without units is a success, unless something could not be
     read. ``running_since_ms`` is 0 when the kind is not running. ``bytes_left`` is what the last plan wanted to read
-    and is not done; None before the first plan."""
+    and is not done; None before the first plan. ``rate`` is that of the present run, or of the latest one;
+    ``held_seconds``: how long tasks waited for it."""
 
     kind: str
     runs: int = 0
@@ -30,6 +33,8 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
     last_success_ms: int = 0
     running_since_ms: int = 0
     bytes_left: int | None = None
+    rate: RunRate = NO_RATE
+    held_seconds: float = 0.0
 
     def in_one_line(self, now_ms: int) -> str:
         age = "never" if not self.last_success_ms else f"{_age(now_ms, self.last_success_ms)} ago"
@@ -42,8 +47,10 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
             f"{size_words(self.bytes_read)} read" if self.bytes_read else "",
             f"{size_words(self.bytes_written)} written" if self.bytes_written else "",
             f"{size_words(self.bytes_freed)} freed" if self.bytes_freed else "",
+            f"{seconds_words(self.held_seconds)} held by its rate" if self.held_seconds >= 1 else "",
             f"last success {age}",
             f"running for {_age(now_ms, self.running_since_ms)}" if self.running_since_ms else "",
+            self.rate.words if self.running_since_ms else "",
         )
         return ", ".join(filter(None, facts))
 
@@ -69,19 +76,31 @@ class Counters:
         self._changing = Lock()
         self._kinds = {kind: KindStatistics(kind=kind) for kind in kinds}
         self._metadata_lost: dict[str, int] = {}
+        self._watches: dict[str, Watch] = {}
 
     def statistics(self) -> ServiceStatistics:
         with self._changing:
             lost_ms = min(self._metadata_lost.values(), default=0)
-            return ServiceStatistics(self._clock.now_ms(), tuple(self._kinds.values()), lost_ms)
+            kinds = tuple(self._at_present(each) for each in self._kinds.values())
+            return ServiceStatistics(self._clock.now_ms(), kinds, lost_ms)
 
-    def began(self, kind: str) -> None:
+    def _at_present(self, counts: KindStatistics) -> KindStatistics:
+        """With the rate of the run that is under way, and what its tasks have waited."""
+        watch = self._watches.get(counts.kind)
+        if watch is None:
+            return counts
+        held_seconds = counts.held_seconds + watch.held_ms / 1000
+        return msgspec.structs.replace(counts, rate=watch.rate, held_seconds=held_seconds)
+
+    def began(self, kind: str, watch: Watch) -> None:
         with self._changing:
+            self._watches[kind] = watch
             self._set(kind, running_since_ms=self._clock.now_ms())
 
     def ended(self, report: RunReport, set_aside: int) -> None:
         with self._changing:
-            before = self._kinds[report.kind]
+            before = self._at_present(self._kinds[report.kind])
+            self._watches.pop(report.kind, None)
             self._set(
                 report.kind,
                 runs=before.runs + bool(report.units),
@@ -97,6 +116,8 @@ class Counters:
                 last_success_ms=self._clock.now_ms() if report.is_well else before.last_success_ms,
                 running_since_ms=0,
                 bytes_left=before.bytes_left if report.bytes_left is None else report.bytes_left,
+                rate=before.rate,
+                held_seconds=before.held_seconds,
             )
 
     def metadata_lost(self, lane: str) -> None:
@@ -107,7 +128,7 @@ class Counters:
         with self._changing:
             self._metadata_lost.pop(lane, None)
 
-    def _set(self, kind: str, **changed: int | None) -> None:
+    def _set(self, kind: str, **changed: float | RunRate | None) -> None:
         self._kinds[kind] = msgspec.structs.replace(self._kinds[kind], **changed)
 
 

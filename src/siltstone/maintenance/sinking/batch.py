@@ -1,12 +1,17 @@
-"""Ends a batch of a sink, on the driver: the intent, the relay, done.
+"""Ends a batch of a sink, on the driver: the intent, the relay or the load, done.
 
 The process may die after each step. Before the intent nothing of the batch is stored, and its staged objects are
 deleted a day later. After it the next driver that asks finishes the batch, with the parts that the intent names.
 After the last write the record says done, and a repetition changes nothing.
+
+If the caller names no mode, a batch is relayed where a broker is there: one of its streams is open, or a broker of the
+store answers. Otherwise it is loaded, in mode OBJECTS. A load that was begun, and whose streams a broker has opened
+since, is finished by a relay: a load writes nothing before its commit.
 """
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import parse_bootstrap
@@ -14,7 +19,14 @@ from siltstone.kafka_client.failures import NotKafka, RequestNotSpoken
 from siltstone.kafka_client.producing.producer import new_identity
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.scanning.tail import Stranger, refuse_stranger
-from siltstone.maintenance.sinking.failures import BrokerNotFound, SinkBatchStuck, TopicGoneForSink
+from siltstone.maintenance.sinking.failures import (
+    BrokerNotFound,
+    SinkBatchStuck,
+    SinkOutcomeUnknown,
+    TopicGoneForSink,
+)
+from siltstone.maintenance.sinking.load import load_batch
+from siltstone.maintenance.sinking.load_plan import closed_stream
 from siltstone.maintenance.sinking.manifest import (
     SinkManifest,
     delete_staged,
@@ -27,9 +39,13 @@ from siltstone.maintenance.sinking.relay import Relay, RelayOverlaps, start_offs
 from siltstone.maintenance.sinking.staging import StagedPart, TaskReport
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.metadata.commands import RemoveKey
+from siltstone.metadata.entities import StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.node_address import node_address, stored_cluster_id
+from siltstone.metadata.refusals import StreamNotExist
 from siltstone.metadata.sinks import (
+    OBJECTS,
+    RELAY,
     SINK_PREFIX,
     BeginSinkBatch,
     CommitSinkBatch,
@@ -39,13 +55,12 @@ from siltstone.metadata.sinks import (
     batch_folder,
     sink_of,
 )
-from siltstone.model.errors import Unavailable
+from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.object_store.port import ObjectStore
 from siltstone.runtime.randomness import random_token
 
 log = logging.getLogger(__name__)
 
-RELAY = "relay"
 OVERLAPS_MAX = 5
 """While another process relays the same batch, the relay asks again how far the producer came, at most so many
 times."""
@@ -55,8 +70,9 @@ Step = Callable[[str], None]
 
 
 class SinkDriver:
-    """The driver of one batch of a sink. ``bootstrap`` overrides the addresses of brokers in the metadata. The record
-    of a nameless sink is removed when its only batch is done: no other driver knows the sink's id."""
+    """The driver of one batch of a sink. ``bootstrap`` overrides the addresses of brokers in the metadata. ``mode`` is
+    RELAY, OBJECTS, or None for the one that fits. The record of a nameless sink is removed when its only batch is done,
+    or is known not to be written at all: no other driver knows the sink's id."""
 
     def __init__(
         self,
@@ -66,8 +82,10 @@ class SinkDriver:
         bootstrap: str | None = None,
         on_step: Step = lambda _: None,
         *,
+        mode: str | None = None,
         is_nameless: bool = False,
     ) -> None:
+        self._mode = mode
         self._source = source
         self._plan = plan
         self._sink_id = sink_id
@@ -79,7 +97,7 @@ class SinkDriver:
     def commit(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> SinkState:
         """Writes the batch unless it is done already. Returns once every Kafka record is acknowledged and the sink's
         record says done. Raises the refusals of BeginSinkBatch, SinkTakenOver, SinkBatchStuck, TopicGoneForSink,
-        BrokerNotFound, Unavailable."""
+        BrokerNotFound, StreamNotClosed, SinkStreamMoved, SinkOutcomeUnknown, Unavailable."""
         metadata = self._source.metadata
         standing = sink_of(metadata.refresh(), self._sink_id)
         manifest = manifest_of(reports)
@@ -98,9 +116,15 @@ class SinkDriver:
                 manifest_begun = self._manifest(store, begun)
             else:
                 manifest_begun = manifest
-            targets = self._relay(store, begun, manifest_begun, is_resumed=not is_ours)
-            self._on_step("relayed")
-            metadata.execute(CommitSinkBatch(self._sink_id, batch_id, self._driver, targets))
+            if begun.mode == OBJECTS and manifest_begun.parts:
+                self._load(begun, manifest_begun)
+            else:
+                was_loading = standing is not None and standing.mode == OBJECTS
+                targets = self._relay(
+                    store, begun, manifest_begun, is_resumed=not is_ours and not was_loading
+                )
+                self._on_step("relayed")
+                metadata.execute(CommitSinkBatch(self._sink_id, batch_id, self._driver, targets))
             self._on_step("done")
             delete_staged(store, [begun.manifest, *(part.key for part in manifest_begun.parts)])
         delete_staged(store, [part.key for part in manifest.parts])
@@ -133,25 +157,88 @@ class SinkDriver:
         is_new: bool,
     ) -> tuple[str, SinkBatch]:
         """Writes the manifest and the intent. Returns the manifest's key and the batch that the sink's record then has.
-        What could fail permanently is checked before the intent: the topics exist, and a broker answers."""
+        What could fail permanently is checked before the intent: the topics exist, and a broker answers, or the streams
+        are closed."""
         source = self._source
+        store = store_at(self._plan.bucket_url)
         key, crc, producer_id = "", 0, -1
         targets: tuple[SinkTarget, ...] = ()
-        if is_new and manifest.parts and (standing is None or standing.is_over):
-            with self._cluster(manifest.parts) as cluster:
-                producer_id = standing.producer_id if standing is not None else -1
-                if producer_id < 0:
-                    producer_id = new_identity(cluster).producer_id
-                targets = start_offsets(cluster, manifest.parts)
+        mode = self._mode or (RELAY if standing is None else standing.mode)
+        is_over = standing is None or standing.is_over
+        if is_new and manifest.parts and is_over:
+            mode = self._mode or self._fitting_mode(manifest.parts)
+            if mode == RELAY:
+                producer_id, targets = self._producer(standing, manifest.parts)
+            else:
+                self._check_closed(manifest.parts)
             folder = batch_folder(self._sink_id, batch_id)
-            key, crc = put_manifest(store_at(self._plan.bucket_url), folder, manifest, source.rng)
+            key, crc = put_manifest(store, folder, manifest, source.rng)
             self._on_step("staged")
+        elif standing is not None and not is_over and standing.mode == OBJECTS:
+            parts = self._manifest(store, standing).parts
+            if self._mode == RELAY or (self._mode is None and self._any_open(parts)):
+                mode = RELAY
+                producer_id, targets = self._producer(standing, parts)
         staged_ms = min((report.staged_ms for report in reports), default=source.clock.now_ms())
         wanted = SinkBatch(
-            RELAY, query_id, batch_id, SinkState.INTENT, self._driver, producer_id, key, crc, 0, self._plan.schema,
+            mode, query_id, batch_id, SinkState.INTENT, self._driver, producer_id, key, crc, 0, self._plan.schema,
             targets,
         )  # fmt: skip
         return key, source.metadata.execute(BeginSinkBatch(self._sink_id, wanted, staged_ms))
+
+    def _fitting_mode(self, parts: Sequence[StagedPart]) -> str:
+        """The mode of a batch for which the caller has named none."""
+        if self._bootstrap is not None or self._any_open(parts):
+            return RELAY
+        try:
+            self._cluster(parts).close()
+        except BrokerNotFound as absent:
+            log.info("sink %s writes objects, because no broker is there: %s", self._sink_id, absent)
+            return OBJECTS
+        return RELAY
+
+    def _any_open(self, parts: Sequence[StagedPart]) -> bool:
+        streams = self._source.metadata.image.streams
+        found = (streams.get(part.stream_id) for part in parts)
+        return any(stream is not None and stream.state is StreamState.OPENED for stream in found)
+
+    def _check_closed(self, parts: Sequence[StagedPart]) -> None:
+        image = self._source.metadata.image
+        for part in {part.stream_id: part for part in parts}.values():
+            closed_stream(image, part)
+
+    def _producer(
+        self, standing: SinkBatch | None, parts: Sequence[StagedPart]
+    ) -> tuple[int, tuple[SinkTarget, ...]]:
+        """The sink's producer, a new one if it has none, and the high watermarks of the streams."""
+        with self._cluster(parts) as cluster:
+            producer_id = standing.producer_id if standing is not None else -1
+            if producer_id < 0:
+                producer_id = new_identity(cluster).producer_id
+            return producer_id, start_offsets(cluster, parts)
+
+    def _load(self, begun: SinkBatch, manifest: SinkManifest) -> None:
+        command = CommitSinkBatch(self._sink_id, begun.batch_id, self._driver, ())
+        try:
+            load_batch(self._source, self._plan, manifest, command, self._on_step)
+        except SinkOutcomeUnknown:
+            raise
+        except (TopicGoneForSink, StreamNotExist) as gone:
+            self._forget_nameless()
+            topic = gone.topic if isinstance(gone, TopicGoneForSink) else manifest.parts[0].topic
+            if self._is_nameless:
+                raise TopicGoneForSink(topic) from gone
+            reason = "the topic was deleted, and none of its records were written"
+            raise SinkBatchStuck(self._sink_id, begun.batch_id, topic, reason) from gone
+        except SiltstoneError:
+            self._forget_nameless()
+            raise
+
+    def _forget_nameless(self) -> None:
+        """Removes the record of a nameless sink of which nothing is written: nobody could finish its batch."""
+        if self._is_nameless:
+            with suppress(SiltstoneError):
+                self._source.metadata.execute(RemoveKey(f"{SINK_PREFIX}{self._sink_id}"))
 
     def _manifest(self, store: ObjectStore, begun: SinkBatch) -> SinkManifest:
         if not begun.manifest:

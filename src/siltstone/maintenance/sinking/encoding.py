@@ -18,7 +18,7 @@ from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import KIB, MIB
 from siltstone.value_formats.failures import RowNotEncodable
-from siltstone.value_formats.value_format import ValueEncoding
+from siltstone.value_formats.value_format import FormatKind, ValueEncoding
 
 BATCH_BYTES_MAX = 1 * MIB
 KEYLESS_RUN_BYTES = 16 * KIB
@@ -185,6 +185,10 @@ def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearr
 
 
 def _encoder(encoding: ValueEncoding) -> Callable[[Any], Iterator[bytes | None]]:
+    if encoding.schema.kind is FormatKind.JSON:
+        from siltstone.value_formats.encoders.json import JsonEncoder  # noqa: PLC0415  beside the other
+
+        return JsonEncoder().encode
     from siltstone.value_formats.encoders.avro import AvroEncoder  # noqa: PLC0415  loads fastavro
 
     return AvroEncoder(encoding).encode

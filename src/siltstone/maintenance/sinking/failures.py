@@ -39,6 +39,17 @@ class SinkBatchStuck(InvalidRequest):
         self.sink_id, self.batch_id, self.partition = sink_id, batch_id, partition
 
 
+class SinkOutcomeUnknown(Unavailable):
+    """The metadata store did not say whether the commit of a batch was applied. The same batch again finds out."""
+
+    def __init__(self, sink_id: str, batch_id: int) -> None:
+        super().__init__(
+            f"the metadata store did not say whether batch {batch_id} of sink {sink_id} was committed: write the same"
+            " batch again, which finds out and writes nothing twice"
+        )
+        self.sink_id, self.batch_id = sink_id, batch_id
+
+
 class BrokerNotFound(Unavailable):
     """No broker of the store can be asked to write the batch."""
 

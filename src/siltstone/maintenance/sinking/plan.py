@@ -17,7 +17,7 @@ from siltstone.metadata.sinks import SINK_ID
 from siltstone.metadata.store_id import store_id_of
 from siltstone.topic_configs.table import stored_topic_config
 from siltstone.value_formats.schemas.opening import open_registry
-from siltstone.value_formats.value_format import FormatKind, ValueEncoding
+from siltstone.value_formats.value_format import AS_JSON, FormatKind, ValueEncoding
 
 PLAN_VERSION = 1
 CODECS = {codec.name.lower(): codec for codec in Codec}
@@ -36,11 +36,13 @@ _SPACES = re.compile(r"\s+")
 
 
 class EncodingWish(msgspec.Struct, frozen=True):
-    """How a caller wants values encoded as Avro: with a schema, or with the newest of a registry's subject."""
+    """How a caller wants values encoded: as JSON, or as Avro with a schema or with the newest of a registry's
+    subject."""
 
     schema: str | None = None
     registry: str = ""
     subject: str = ""
+    kind: FormatKind = FormatKind.AVRO
 
 
 class TopicPlace(msgspec.Struct, frozen=True, array_like=True):
@@ -102,8 +104,10 @@ def plan_sink(
 
 
 def value_encoding(wish: EncodingWish, topic: str | None) -> ValueEncoding:
-    """The schema with which values are written: the given one, or the newest of the subject. Raises SinkRefused, and
-    what the registry and the schema raise."""
+    """JSON, or the Avro schema with which values are written: the given one, or the newest of the subject. Raises
+    SinkRefused, and what the registry and the schema raise."""
+    if wish.kind is FormatKind.JSON:
+        return AS_JSON
     from siltstone.value_formats.encoders.avro import AvroEncoder  # noqa: PLC0415  loads fastavro
     from siltstone.value_formats.settling import given_schema  # noqa: PLC0415  loads the libraries of all formats
 
@@ -159,7 +163,7 @@ def _refuse_columns(columns: list[tuple[str, str]], *, has_topic: bool, is_encod
         if name == "value" and is_encoded:
             if not kind.startswith("struct<"):
                 raise SinkRefused(
-                    f"column value has type {kind}, and Avro is made of a struct: select struct(*) as value"
+                    f"column value has type {kind}, and JSON and Avro are made of structs: select struct(*) as value"
                 )
             continue
         if kind not in COLUMNS[name]:
@@ -169,7 +173,7 @@ def _refuse_columns(columns: list[tuple[str, str]], *, has_topic: bool, is_encod
     names = {name for name, _ in columns}
     if "value" not in names:
         raise SinkRefused(
-            "a sink needs the column value: select something as value, such as to_json(struct(*))"
+            "a sink needs the column value: select something as value, such as struct(*) with value=json"
         )
     if not has_topic and "topic" not in names:
         raise SinkRefused("option topic says where the rows go, or a column topic does for each: give one")

@@ -15,8 +15,8 @@ import msgspec
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.blocks.columns import LeftOut, Source
 from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.committing import commit, prepare
-from siltstone.maintenance.output_buckets import why_not_writable
+from siltstone.maintenance.committing import commit, copy_outputs, prepare
+from siltstone.maintenance.output_buckets import OutputBuckets, TooFewBuckets, why_not_writable
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Merge, Part, ReadPart, plan_merge
@@ -24,7 +24,7 @@ from siltstone.maintenance.stream_object_compaction.planning import held_by
 from siltstone.maintenance.stream_object_compaction.task import run_copies
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
 from siltstone.maintenance.tasks.runner import RunFailed, failure_in_one_line
-from siltstone.metadata.commands import CommitCompaction, PrepareObjects
+from siltstone.metadata.commands import CommitCompaction, NewObject, PrepareObjects
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
@@ -67,6 +67,10 @@ class Merging:
         self.failure = ""
         self.source_url = ""
         """Where the sources are, if they are not in the bucket of the object."""
+        self.copies: tuple[tuple[tuple[int, str], ...], ...] = ()
+        """Where each of the sources is, if any is in several buckets."""
+        self.bucket_ids: tuple[int, ...] = ()
+        """The buckets in which the object is, once it is copied into all of them."""
         self.results: list[CopyResult] = []
 
     @property
@@ -92,6 +96,7 @@ class Merging:
                 read=read,
                 read_request_bytes_max=read_request_bytes_max,
                 source_url=self.source_url,
+                copies=self.copies,
             )
 
     def take(self, result: CopyResult) -> None:
@@ -111,7 +116,10 @@ class Merging:
             self.upload = None
 
     def command(self, job_id: int) -> CommitCompaction:
-        return CommitCompaction(job_id, self.merge.source_ids, None, (self.merge.new_object(self.object_id),))
+        return CommitCompaction(job_id, self.merge.source_ids, None, (self.new_object(),))
+
+    def new_object(self) -> NewObject:
+        return msgspec.structs.replace(self.merge.new_object(self.object_id), bucket_ids=self.bucket_ids)
 
     def done(self) -> UnitReport:
         merge, results = self.merge, self.results
@@ -169,6 +177,7 @@ class Wave:
         self._context = attempt.context
         self._watch = attempt.watch
         self._settings = settings
+        self._outputs = OutputBuckets(attempt.context)
 
     def carry_out(self, groups: Sequence[Group]) -> Iterator[UnitReport]:
         """Yields a report for each merge group. Raises Cancelled, JobNotRunning, and Unavailable when the metadata
@@ -226,20 +235,27 @@ class Wave:
 
     def _prepare(self, planned: Sequence[PlannedMerge]) -> list[Merging]:
         """Prepares an object for each group in the bucket of its sources, because a store copies within one bucket."""
-        first_id = prepare(
-            self._context,
-            PrepareObjects(
-                len(planned),
-                self._settings.time_limit_ms,
-                job_id=self._attempt.job_id,
-                bucket_ids=tuple(each.group.bucket_id for each in planned),
-            ),
+        command = PrepareObjects(
+            len(planned),
+            self._settings.time_limit_ms,
+            job_id=self._attempt.job_id,
+            bucket_ids=tuple(each.group.bucket_id for each in planned),
         )
+        first_id = prepare(self._context, command, self._outputs)
         stores = [self._context.buckets.store(each.group.bucket_id) for each in planned]
-        return [
+        mergings = [
             Merging(each.group, each.merge, first_id + at, store)
             for at, (each, store) in enumerate(zip(planned, stores, strict=True))
         ]
+        for merging in mergings:
+            merging.copies = self._copies_of(merging.group)
+        return mergings
+
+    def _copies_of(self, group: Group) -> tuple[tuple[tuple[int, str], ...], ...]:
+        if not any(member.copies for member in group.members):
+            return ()
+        store = self._context.buckets.store
+        return tuple(tuple((each, store(each).url) for each in member.bucket_ids) for member in group.members)
 
     def _run(self, mergings: Sequence[Merging]) -> None:
         """Starts the uploads, runs the tasks and completes the uploads. Raises RunFailed, Cancelled."""
@@ -259,6 +275,11 @@ class Wave:
             result = CODEC.decode_result(answer)
             mergings[result.number].take(result)
         _side_by_side(Merging.complete, mergings)
+        complete = {each.object_id: each for each in mergings if not each.failure}
+        sizes = {object_id: each.merge.size_bytes for object_id, each in complete.items()}
+        for object_id, standing in copy_outputs(self._attempt, sizes).items():
+            complete[object_id].bucket_ids = standing.bucket_ids
+            complete[object_id].failure = standing.failure
 
     def _commit_each(self, mergings: Sequence[Merging]) -> Iterator[UnitReport]:
         for done, merging in enumerate(mergings, start=1):
@@ -281,7 +302,12 @@ class Wave:
 
     def _check_writable(self, groups: Sequence[Group]) -> dict[int, str]:
         """By bucket id, why nothing may be written there."""
-        return why_not_writable(self._context, {group.bucket_id for group in groups})
+        bucket_ids = {group.bucket_id for group in groups}
+        try:
+            self._outputs.of_copies()
+        except TooFewBuckets as trouble:
+            return dict.fromkeys(bucket_ids, str(trouble))
+        return why_not_writable(self._context, bucket_ids)
 
     def _stands(self, image: MetadataImage, group: Group) -> bool:
         """Whether all members are still committed and live. A member that was trimmed meanwhile is left to

@@ -7,13 +7,12 @@ only, and the other groups of the wave are not affected.
 Memory: the read parts that are written at the same time, each less than three times the smallest part and a block.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from siltstone.maintenance.blocks.columns import ENTRY, Read, Table, plan_reads
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceBytes,
@@ -21,12 +20,14 @@ from siltstone.maintenance.tasks.source_bytes import (
     blame,
     blaming,
     checked_blocks,
+    copies_at,
     read_source,
     store_at,
 )
 from siltstone.model.buffers import Buffer, total_bytes
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import UploadedPart
 
 PARTS_SIDE_BY_SIDE = 4
@@ -47,8 +48,8 @@ def run_copies(data: bytes) -> bytes:
 
 
 def _run(given: CopyInput) -> CopyResult:
-    readers = ThreadPoolExecutor(READS_SIDE_BY_SIDE, thread_name_prefix="merge-read")
-    writers = ThreadPoolExecutor(PARTS_SIDE_BY_SIDE, thread_name_prefix="merge-write")
+    readers = PacedThreads(READS_SIDE_BY_SIDE, thread_name_prefix="merge-read")
+    writers = PacedThreads(PARTS_SIDE_BY_SIDE, thread_name_prefix="merge-write")
     work = _Work(given, readers)
     try:
         copied = [writers.submit(work.copy, part) for part in given.copied]
@@ -70,11 +71,10 @@ def _run(given: CopyInput) -> CopyResult:
 
 
 class _Work:
-    def __init__(self, given: CopyInput, readers: ThreadPoolExecutor) -> None:
+    def __init__(self, given: CopyInput, readers: PacedThreads) -> None:
         self._given = given
         self._readers = readers
         self._store = store_at(given.bucket_url)
-        self._sources = store_at(given.source_url or given.bucket_url)
         self._blocks: Table = np.frombuffer(given.blocks, dtype=ENTRY)
         self._object_ids = given.source_ids
 
@@ -110,8 +110,13 @@ class _Work:
         wanted = zip(blocks["source"].tolist(), blocks["position"].tolist(), strict=True)
         reads = plan_reads(blocks, self._given.read_request_bytes_max)
         return checked_blocks(
-            blocks, SourceBytes(reads, wanted, self._fetch, self._readers), self._object_ids
+            blocks, SourceBytes(reads, wanted, self._fetch, self._readers), self._object_ids, self._copies_of
         )
 
     def _fetch(self, read: Read) -> bytes:
-        return read_source(self._sources, self._object_ids[read.source], read.start, read.end)
+        return read_source(self._copies_of(read.source), self._object_ids[read.source], read.start, read.end)
+
+    def _copies_of(self, number: int) -> Copies:
+        given = self._given
+        urls = given.copies[number] if given.copies else ((0, given.source_url or given.bucket_url),)
+        return copies_at(urls, self._object_ids[number])

@@ -13,7 +13,8 @@ class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
     another one for the sources; then no part is copied inside the store.
 
     ``blocks`` are the index entries (``columns.ENTRY``) of the read parts only; the block numbers in ``read`` count in
-    them. ``number`` is the number of the object in its wave.
+    them. ``number`` is the number of the object in its wave. ``copies``: for each source, pairs of bucket id and URL
+    of all places where it is, if any source is in several.
     """
 
     number: int
@@ -26,6 +27,7 @@ class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
     read: tuple[ReadPart, ...]
     read_request_bytes_max: int
     source_url: str = ""
+    copies: tuple[tuple[tuple[int, str], ...], ...] = ()
 
 
 class CopyResult(msgspec.Struct, frozen=True, kw_only=True):

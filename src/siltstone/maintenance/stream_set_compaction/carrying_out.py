@@ -12,7 +12,7 @@ from typing import overload
 
 import msgspec
 
-from siltstone.maintenance.committing import check_sources, commit, prepare
+from siltstone.maintenance.committing import check_sources, commit, prepare, with_copies
 from siltstone.maintenance.context import check_may_write
 from siltstone.maintenance.output_buckets import OutputBuckets
 from siltstone.maintenance.pipeline.kind import Attempt, object_name
@@ -99,7 +99,10 @@ class CompactionRound:
         first_object_id = self._prepare()
         results = self._rewrite(store, first_object_id)
         sets, stream_objects = plan.new_objects(first_object_id)
-        command = CommitCompaction(self._attempt.job_id, plan.compacted_ids, sets, stream_objects)
+        new = with_copies(self._attempt, (*((sets,) if sets else ()), *stream_objects))
+        command = CommitCompaction(
+            self._attempt.job_id, plan.compacted_ids, new[0] if sets else None, new[1:] if sets else new
+        )
         written = sum(result.part.size_bytes for result in results if result.part is not None)
         assert sets is None or written == sets.size_bytes, f"{written} bytes written of {sets.size_bytes}"
         commit(context, command)
@@ -115,7 +118,7 @@ class CompactionRound:
         command = PrepareObjects(
             count, time_limit_ms, job_id=self._attempt.job_id, bucket_ids=(*sets, *self._bucket_ids)
         )
-        return prepare(self._context, command)
+        return prepare(self._context, command, self._outputs)
 
     def _rewrite(self, store: ObjectStore, first_object_id: int) -> list[IterationResult]:
         upload = (
@@ -148,7 +151,7 @@ class CompactionRound:
         iteration = self._plan.iteration(at)
         first = self._plan.has_stream_set_object
         of_objects = tuple(self._bucket_ids[piece.number - first] for piece in iteration.stream_objects)
-        sources = (source.bucket_id for source in iteration.sources)
+        sources = {each for source in iteration.sources for each in (source.bucket_id, *source.copies)}
         urls = self._context.buckets.urls
         return IterationInput(
             iteration=iteration,

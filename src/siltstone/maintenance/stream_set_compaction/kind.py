@@ -83,6 +83,11 @@ class StreamSetObjectCompaction:
             units=(_unit(plan),),
             unplanned=unplanned,
             has_remaining=plan.has_remaining,
+            urgency=(
+                f"{counted(plan.force_split, 'stream set object')} must be split because of age"
+                if plan.force_split
+                else ""
+            ),
             work=plan,
         )
 

@@ -96,7 +96,9 @@ class CompactionPlan:
         bounds: Sequence[Bounds],
         settings: CompactionSettings,
         has_remaining: bool,
+        force_split: int = 0,
     ) -> None:
+        """``force_split``: how many of the sources are so old that they are split."""
         self.sources = tuple(sources)
         self.compacted_sources = tuple(sources[number] for number in compacted)
         self.left_out = tuple(left_out)
@@ -105,6 +107,7 @@ class CompactionPlan:
         self.bounds = tuple(bounds)
         self.settings = settings
         self.has_remaining = has_remaining
+        self.force_split = force_split
         self.small_rows: Integers = small_rows(extents)
         self.pieces = StreamObjectPieces(table, extents, bounds)
 
@@ -178,7 +181,7 @@ class CompactionPlan:
 
     def _reference(self, number: int) -> SourceReference:
         metadata = self.sources[number].metadata
-        return SourceReference(metadata.object_id, metadata.bucket_id)
+        return SourceReference(metadata.object_id, metadata.bucket_id, metadata.copies)
 
     def _stream_object_pieces(
         self, numbers: range, spans: Sequence[tuple[int, int]]

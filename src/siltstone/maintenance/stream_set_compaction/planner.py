@@ -120,6 +120,7 @@ def plan_compaction(
         bounds=chosen.bounds,
         settings=settings,
         has_remaining=has_remaining or bool(chosen.excluded),
+        force_split=int(is_aged.sum()),
     )
 
 

@@ -8,7 +8,7 @@ Memory: the blocks of the iteration, once, and the buffers of the store's client
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
 import numpy as np
@@ -23,17 +23,20 @@ from siltstone.maintenance.stream_set_compaction.task_input import (
     StreamObjectPiece,
     WrittenObject,
 )
+from siltstone.maintenance.tasks.pacing import PacedThreads
 from siltstone.maintenance.tasks.runner import peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import (
     SourceBytes,
     SourceError,
     blame,
     checked_blocks,
+    copies_at,
     read_source,
     store_at,
 )
 from siltstone.model.buffers import total_bytes
 from siltstone.model.objects import object_key
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import ObjectStore, UploadedPart
 
 T = TypeVar("T")
@@ -54,8 +57,8 @@ def run_iteration(data: bytes) -> bytes:
 
 def _run(given: IterationInput) -> IterationResult:
     work = _Work(given)
-    readers = ThreadPoolExecutor(READS_SIDE_BY_SIDE, thread_name_prefix="compaction-read")
-    writers = ThreadPoolExecutor(WRITES_SIDE_BY_SIDE, thread_name_prefix="compaction-write")
+    readers = PacedThreads(READS_SIDE_BY_SIDE, thread_name_prefix="compaction-read")
+    writers = PacedThreads(WRITES_SIDE_BY_SIDE, thread_name_prefix="compaction-write")
     try:
         return work.run(readers, writers)
     finally:
@@ -69,8 +72,9 @@ class _Work:
         self._given = given
         self._iteration = given.iteration
         self._blocks: Table = np.frombuffer(given.iteration.blocks, dtype=ENTRY)
+        self._stores = {bucket_id: store_at(url) for bucket_id, url in given.bucket_urls.items()}
 
-    def run(self, readers: ThreadPoolExecutor, writers: ThreadPoolExecutor) -> IterationResult:
+    def run(self, readers: PacedThreads, writers: PacedThreads) -> IterationResult:
         wanted = zip(self._blocks["source"].tolist(), self._blocks["position"].tolist(), strict=True)
         sources = SourceBytes(self._iteration.reads, wanted, self._fetch, readers)
         objects = [
@@ -94,10 +98,17 @@ class _Work:
 
     def _fetch(self, read: Read) -> bytes:
         source = self._iteration.sources[read.source]
-        return read_source(self._store_of(source.bucket_id), source.object_id, read.start, read.end)
+        return read_source(self._copies_of(read.source), source.object_id, read.start, read.end)
+
+    def _copies_of(self, number: int) -> Copies:
+        source = self._iteration.sources[number]
+        urls = self._given.bucket_urls
+        return copies_at(
+            [(each, urls[each]) for each in (source.bucket_id, *source.copies)], source.object_id
+        )
 
     def _store_of(self, bucket_id: int) -> ObjectStore:
-        return store_at(self._given.bucket_urls[bucket_id])
+        return self._stores[bucket_id]
 
     def _write_stream_object(
         self, piece: StreamObjectPiece, bucket_id: int, sources: SourceBytes
@@ -120,7 +131,8 @@ class _Work:
         )
 
     def _checked(self, blocks: Table, sources: SourceBytes) -> list[memoryview]:
-        return checked_blocks(blocks, sources, [source.object_id for source in self._iteration.sources])
+        object_ids = [source.object_id for source in self._iteration.sources]
+        return checked_blocks(blocks, sources, object_ids, self._copies_of)
 
 
 def _results(futures: Sequence["Future[T]"]) -> list[T]:

@@ -12,8 +12,11 @@ from siltstone.object_store.port import MultipartUpload, UploadedPart
 
 
 class SourceReference(msgspec.Struct, frozen=True, array_like=True):
+    """``copies``: the further buckets in which the object is."""
+
     object_id: int
     bucket_id: int
+    copies: tuple[int, ...] = ()
 
 
 class StreamObjectPiece(msgspec.Struct, frozen=True, array_like=True):

@@ -9,7 +9,7 @@ that is killed, or two at once, do no harm.
 """
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -123,21 +123,27 @@ def _expire(context: MaintenanceContext) -> int:
 
 def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: dict[int, str]) -> _Deleted:
     """Deletes all objects that are due in one image. An id leaves the state DESTROYED only by being forgotten, so
-    changes after the image was read do no harm, and 200,000 objects are looked at once, not once for each batch."""
+    changes after the image was read do no harm, and 200,000 objects are looked at once, not once for each batch.
+
+    An object is forgotten with the batch that deletes the last of its copies. If a bucket fails, its objects stay
+    DESTROYED until a later sweep, which deletes their other copies once more (B14)."""
     deleted = _Deleted()
     image = context.metadata.refresh()
     found = deletable_objects(image, context.metadata.now_ms(), grace_period_ms, len(image.destroyed))
     due = [image.objects[object_id] for object_id in by_shard(each.object_id for each in found)]
+    copies_left = Counter({each.object_id: len(each.every_bucket_id) for each in due})
     for bucket_id, objects in _by_bucket(due).items():
         for first in range(0, len(objects), DELETE_BATCH_KEYS_MAX):
             batch = objects[first : first + DELETE_BATCH_KEYS_MAX]
             deleting = _Deleting(context, bucket_id)
             deleting.begin(batch)
-            if gone := deleting.gone:
+            copies_left.subtract(each.object_id for each in deleting.gone)
+            gone = [each for each in deleting.gone if not copies_left[each.object_id]]
+            if gone:
                 ids = tuple(metadata.object_id for metadata in gone)
                 context.metadata.execute(ForgetObjects(ids, grace_period_ms))
             deleted.objects += len(gone)
-            deleted.size_bytes += sum(metadata.size_bytes for metadata in gone)
+            deleted.size_bytes += sum(metadata.size_bytes for metadata in deleting.gone)
             deleted.requests += deleting.requests
             if deleting.trouble is not None:
                 _pass_over(bucket_id, deleting.trouble, passed_over)
@@ -153,9 +159,11 @@ def count_in_grace(image: MetadataImage, now_ms: int, grace_period_ms: int) -> i
 
 
 def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetadata]]:
+    """The objects of each bucket; one that has, or may have, copies is in several."""
     grouped: defaultdict[int, list[ObjectMetadata]] = defaultdict(list)
     for metadata in objects:
-        grouped[metadata.bucket_id].append(metadata)
+        for bucket_id in metadata.every_bucket_id:
+            grouped[bucket_id].append(metadata)
     return grouped
 
 

@@ -1,5 +1,5 @@
-"""Topics as tables: the kind of maintenance ``table-export`` appends the records of a topic to a Parquet or Iceberg
-table, each of them exactly once.
+"""Topics as tables: the kind of maintenance ``table-export`` appends the records of a topic to a Parquet, Iceberg
+or Delta table, each of them exactly once.
 
 Words. A *table* is a set of *data files* (Parquet) and its metadata. Its *ledger* says up to which offset of each
 partition the records are in it; the ledger is a part of the table, and changes only together with the data files. A
@@ -9,7 +9,12 @@ decoded; they are rows of a second table, ``NAME__errors``, which has a ledger o
 Flow of a round: ledger → scan units → tasks that write data files → commit of the dead letters → commit of the table →
 ``progress``, a copy of the ledger in the metadata for retention and for people.
 
+A table with ``siltstone.table.mode=upsert`` has the newest record of each key: the tasks' files are *staged*, and
+further tasks merge them into the *buckets* of the table. In other tables such tasks join small files (``joining``,
+``rewriting``).
+
 Reading order: ``ledger``, ``formats.port``, ``planning`` (pure: what is due), ``kind``, ``rounds`` (the driver) with
-``schemas``, ``task`` with ``decoding``, ``layout``, ``fitting`` and ``writing`` (an executor). ``formats`` holds the
-formats, ``inspecting`` what commands show. pyarrow and pyiceberg are loaded when a round begins, not before.
+``round_tasks`` and ``schemas``, ``task`` with ``decoding``, ``layout``, ``fitting`` and ``writing`` (an executor).
+``formats`` holds the formats, ``inspecting`` what commands show. pyarrow, pyiceberg and deltalake are loaded when a
+round begins, not before.
 """

@@ -13,7 +13,12 @@ from collections.abc import Sequence
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost
-from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, TableFormat
+from siltstone.maintenance.tables.formats.port import (
+    DataFile,
+    LoadedTable,
+    Replacement,
+    TableFormat,
+)
 from siltstone.maintenance.tables.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -29,13 +34,15 @@ def commit_round(
     table: LoadedTable,
     files: Sequence[DataFile],
     after: Ledger,
+    replacement: Replacement | None = None,
 ) -> LoadedTable | None:
-    """Appends the files, and sets the ledger to ``after``, exactly once. Returns the table after the commit; None if
-    another driver has moved the ledger. Raises CommitUnknown, CatalogFailed, and what a ledger raises."""
+    """Appends the files, makes the replacement, and sets the ledger to ``after``, exactly once. Returns the table after
+    the commit; None if another driver has moved the ledger. Raises CommitUnknown, CatalogFailed, what a ledger raises,
+    and CommitOvertaken if another program has replaced the same files."""
     before = table.ledger
     for attempt in range(ATTEMPTS_MAX):
         try:
-            table.append(files, after)
+            table.append(files, after, replacement)
         except CommitOvertaken as overtaken:
             log.info("a commit is made again if that is needed: %s", overtaken)
         except CommitUnknown as trouble:
@@ -48,6 +55,10 @@ def commit_round(
             return table
         if found.offsets != before.offsets or found.token != before.token:
             return None
+        if replacement and not set(replacement.removed) <= {each.path for each in table.files()}:
+            raise CommitOvertaken(
+                f"another program has replaced files of table {table.name}; the next run goes on"
+            )
     raise CommitUnknown(
         f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries: nothing is lost, the next run goes on"
     )

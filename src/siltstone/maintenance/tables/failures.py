@@ -8,8 +8,8 @@ AGAIN = "siltstone tables forget TOPIC begins a new table once the old one is dr
 class TablesMissing(InvalidRequest):
     """A package that tables need is not installed."""
 
-    def __init__(self, package: str) -> None:
-        super().__init__(f"tables need {package}; install it: pip install 'siltstone[tables]'")
+    def __init__(self, package: str, extra: str = "tables") -> None:
+        super().__init__(f"tables need {package}; install it: pip install 'siltstone[{extra}]'")
 
 
 class TableNotThere(InvalidRequest):

@@ -5,7 +5,7 @@ A number may become wider, and a struct may get more fields. A column never gets
 fit, so two types that have nothing in common are a *conflict*, and values of the second one stay out of the table.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -33,29 +33,32 @@ def plain_type(kind: Any) -> Any:
     return kind
 
 
-def columns_of_type(kind: Any, *, may_widen: bool) -> dict[str, Any]:
+def columns_of_type(kind: Any, *, may_widen: bool, has_times: bool = True) -> dict[str, Any]:
     """The columns that values of a type become, by name. Where a column cannot be widened later, numbers are wide from
-    the beginning."""
+    the beginning. Where there is no type for a time of day, it is a number of microseconds."""
     parts = {each.name: each.type for each in kind} if pa.types.is_struct(kind) else {VALUE: kind}
-    found = {name: _stored(plain_type(part), may_widen=may_widen) for name, part in parts.items()}
+    numbers = {} if may_widen else _WIDER
+    if not has_times:
+        numbers = {**numbers, pa.time64("us"): pa.int64()}
+    found = {name: _stored(plain_type(part), numbers) for name, part in parts.items()}
     return {name: part for name, part in found.items() if part is not None}
 
 
-def _stored(kind: Any, *, may_widen: bool) -> Any:
+def _stored(kind: Any, numbers: Mapping[Any, Any]) -> Any:
     """The type in files; None for one without content, an empty struct or nothing but null, which files cannot have."""
     if pa.types.is_struct(kind):
-        parts = [(each.name, _stored(each.type, may_widen=may_widen)) for each in kind]
+        parts = [(each.name, _stored(each.type, numbers)) for each in kind]
         kept = [(name, part) for name, part in parts if part is not None]
         return pa.struct(kept) if kept else None
     if pa.types.is_list(kind):
-        inner = _stored(kind.value_type, may_widen=may_widen)
+        inner = _stored(kind.value_type, numbers)
         return None if inner is None else pa.list_(inner)
     if pa.types.is_map(kind):
-        inner = _stored(kind.item_type, may_widen=may_widen)
+        inner = _stored(kind.item_type, numbers)
         return None if inner is None else pa.map_(kind.key_type, inner)
     if pa.types.is_null(kind):
         return None
-    return kind if may_widen else _WIDER.get(kind, kind)
+    return numbers.get(kind, kind)
 
 
 def joined_type(there: Any, here: Any, *, may_widen: bool) -> Any:

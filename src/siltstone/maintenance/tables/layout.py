@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from siltstone.maintenance.tables.fitting import fitted, joined_type, plain_type
+from siltstone.maintenance.tables.formats.derived import division_column, is_derived
+from siltstone.maintenance.tables.formats.port import plain_column
 from siltstone.record_columns.arrow import arrow_schema
 from siltstone.record_columns.row_columns import (
     ALL_COLUMNS,
@@ -20,7 +23,7 @@ from siltstone.record_columns.row_columns import (
     TIMESTAMP,
     VALUE,
 )
-from siltstone.topic_configs.table_export import IDENTITY, KAFKA, TableConfig
+from siltstone.topic_configs.table_export import BUCKET, IDENTITY, KAFKA, TRUNCATE, TableConfig
 
 REASON = "reason"
 _IN_STRUCT = (PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS)
@@ -51,9 +54,14 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) 
         value = pa.binary() if config.value == "raw" else pa.string()
         return pa.schema([_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS])
     inside = pa.struct([_with(record.field(name), {KEY: key}) for name in _IN_STRUCT])
-    fields = [pa.field(each.name, field_type(each.kind)) for each in config.columns]
+    fields = [pa.field(each.name, _column_type(each.kind, config)) for each in config.columns]
     fields += [pa.field(name, kind) for name, kind in (columns or {}).items()]
     return pa.schema([*fields, pa.field(KAFKA, inside)])
+
+
+def _column_type(kind: str, config: TableConfig) -> Any:
+    """A Delta table has long for int from the beginning, since its columns cannot become wider."""
+    return field_type("long" if (kind, config.table_format) == ("int", "delta") else kind)
 
 
 def dead_letter_schema() -> Any:
@@ -83,6 +91,14 @@ def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
 def misdivision(schema: Any, config: TableConfig) -> str:
     """Why a table of the schema cannot be divided as configured; empty if it can. Only fields of values' schemas are
     judged here: those of JSON are known when a topic is configured."""
+    if config.table_format == "delta":
+        taken = [
+            each for each in config.division if is_derived(each) and division_column(each) in schema.names
+        ]
+        if taken:
+            name = division_column(taken[0])
+            plain = plain_column(taken[0].column)
+            return f"{replace(taken[0], column=plain).text} would have the name of the field {name}"
     if not config.has_schemas:
         return ""
     for by in config.partition_by:
@@ -90,12 +106,12 @@ def misdivision(schema: Any, config: TableConfig) -> str:
         if config.is_field(by.column):
             if at < 0:
                 return f"no schema of its values has a field {by.column}, by which the table is to be divided"
-            is_fit = pa.types.is_timestamp if by.transform != IDENTITY else _is_plain
+            is_fit = _FITS.get(by.kind, pa.types.is_timestamp)
             if not is_fit(schema.field(at).type):
                 kind = schema.field(at).type
-                return f"it cannot be divided by {by.transform}({by.column}), as the field is {kind}"
+                return f"it cannot be divided by {by.text}, as the field is {kind}"
         if by.transform != IDENTITY and by.name in schema.names:
-            return f"{by.transform}({by.column}) would have the name of the field {by.name}"
+            return f"{by.text} would have the name of the field {by.name}"
     return ""
 
 
@@ -104,6 +120,24 @@ def _is_plain(kind: Any) -> bool:
     return any(
         is_it(kind) for is_it in (types.is_integer, types.is_boolean, types.is_string, types.is_large_string)
     )
+
+
+def _is_bucketed(kind: Any) -> bool:
+    types = pa.types
+    is_bytes = types.is_binary(kind) or types.is_large_binary(kind)
+    return (
+        (_is_plain(kind) and not types.is_boolean(kind))
+        or is_bytes
+        or types.is_timestamp(kind)
+        or types.is_date32(kind)
+    )
+
+
+def _is_truncated(kind: Any) -> bool:
+    return _is_plain(kind) and not pa.types.is_boolean(kind)
+
+
+_FITS = {IDENTITY: _is_plain, BUCKET: _is_bucketed, TRUNCATE: _is_truncated}
 
 
 def _is_record(schema: Any) -> bool:

@@ -11,6 +11,7 @@ each of its commit files, an Iceberg table in properties that are set together w
     siltstone.commit       {"token": …, "snapshot": …}: the last export, and the snapshot that it made
     siltstone.gaps         [[partition, start, end], …]: offsets that retention removed before they were exported
     siltstone.time         when the last export was committed, in ms since 1970
+    siltstone.mode         "upsert" if the table has the newest record of each key alone; otherwise it is not there
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 import msgspec
 
 from siltstone.maintenance.tables.failures import LedgerLost
+from siltstone.topic_configs.table_export import APPEND
 
 LAYOUT = 1
 PREFIX = "siltstone."
@@ -50,6 +52,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_id: int | None = None
     gaps: tuple[Gap, ...] = ()
     committed_ms: int = 0
+    mode: str = APPEND
 
     def offset(self, partition: int) -> int | None:
         """The first offset that was not exported; None if nothing of the partition was."""
@@ -77,7 +80,9 @@ class _Commit(msgspec.Struct):
 
 def properties_of(ledger: Ledger) -> dict[str, str]:
     """The ledger as properties of a table."""
+    mode = {} if ledger.mode == APPEND else {f"{PREFIX}mode": ledger.mode}
     return {
+        **mode,
         f"{PREFIX}layout": str(LAYOUT),
         f"{PREFIX}store-id": ledger.identity.store_id,
         f"{PREFIX}topic-id": ledger.identity.topic_id,
@@ -114,6 +119,7 @@ def ledger_of(table: str, properties: Mapping[str, str]) -> Ledger:
             snapshot_id=commit.snapshot,
             gaps=msgspec.json.decode(text("gaps"), type=tuple[Gap, ...]),
             committed_ms=int(text("time")),
+            mode=properties.get(f"{PREFIX}mode", APPEND),
         )
     except (msgspec.DecodeError, ValueError) as damage:
         raise LedgerLost(table, f"it cannot be read: {damage}") from damage

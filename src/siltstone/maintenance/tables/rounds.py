@@ -7,17 +7,14 @@ these records and no others. So no record is in both tables, and none is in neit
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
-from hashlib import blake2b
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
-from siltstone.maintenance.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Tail
 from siltstone.maintenance.scanning.scan import ScanPlan, plan_scan
 from siltstone.maintenance.scanning.unit import encode_unit
 from siltstone.maintenance.settings import TableSettings
@@ -33,7 +30,8 @@ from siltstone.maintenance.tables.failures import (
     VerdictLost,
 )
 from siltstone.maintenance.tables.formats.choosing import open_format
-from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
+from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, Replacement, TableFormat
+from siltstone.maintenance.tables.joining import joins, merges
 from siltstone.maintenance.tables.layout import added, dead_letter_schema, misdivision, mismatch, table_schema
 from siltstone.maintenance.tables.ledger import Gap, Ledger, TableIdentity
 from siltstone.maintenance.tables.orphans import ORPHAN_AGE_MS, delete_orphans
@@ -51,22 +49,16 @@ from siltstone.maintenance.tables.progress import (
     put_schema_ids,
     schema_ids_of,
 )
+from siltstone.maintenance.tables.round_tasks import RoundTasks
 from siltstone.maintenance.tables.schemas import RoundSchemas
 from siltstone.maintenance.tables.task import run_export
-from siltstone.maintenance.tables.task_input import (
-    CODEC,
-    FILE_BYTES,
-    ExportInput,
-    ExportResult,
-    ValueSchemas,
-)
-from siltstone.maintenance.tasks.runner import RunFailed, RunnerNotStarted, Task
+from siltstone.maintenance.tables.task_input import ExportResult, ValueSchemas
+from siltstone.maintenance.tasks.runner import RunnerNotStarted, Task
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.metadata.store_id import store_id_of
-from siltstone.model.errors import SiltstoneError, Unavailable
-from siltstone.record_columns.row_columns import ALL_COLUMNS
-from siltstone.topic_configs.table_export import PartitionTransform
+from siltstone.model.errors import SiltstoneError
+from siltstone.topic_configs.table_export import APPEND, PartitionTransform
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +122,9 @@ class _Round:
         self._attempt = attempt
         self._context = attempt.context
         self._settings = settings
-        self._task = task
         self._export = export
         self._tables = tables
+        self._tasks = RoundTasks(attempt, settings, task, export)
         image = self._context.metadata.image
         self._progress = progress_in(image, export)
         self._identity = TableIdentity(store_id_of(image) or "", export.topic.topic_id)
@@ -174,12 +166,15 @@ class _Round:
             if dead_letters is None:
                 return self._overtaken()
         files = [file for each in written.results for file in each.files]
+        replacement = self._replacement(written, files)
+        self._attempt.watch.check()
         after = ledger.after(written.ends, written.token, self._context.clock.now_ms(), written.gaps)
-        committed = commit_round(self._context, self._tables, written.table, files, after)
+        appended = () if self._export.config.is_upsert else files
+        committed = commit_round(self._context, self._tables, written.table, appended, after, replacement)
         if committed is None:
             return self._overtaken()
         self._note(committed, dead_letters, written.gaps)
-        return self._report(committed, written, ranges)
+        return self._report(committed, written, ranges, replacement)
 
     # -- the tables ------------------------------------------------------------------------------------------------
 
@@ -193,12 +188,14 @@ class _Round:
         if table is None:
             if self._progress is not None and self._progress.offsets:
                 raise LedgerLost(name, f"the table is gone, {self._progress.rows} rows of it")
-            divided_by = [replace(each, column=config.source_of(each.column)) for each in config.partition_by]
-            return self._made(name, wanted, tuple(divided_by))
+            return self._made(name, wanted, config.division, config.mode)
         ledger = self._checked(table)
         self._refuse_rolled_back(ledger)
+        if ledger.mode != config.mode:
+            reason = f"it was made with siltstone.table.mode={ledger.mode}, which cannot be changed"
+            raise TableShapedOtherwise(name, reason)
         if table.partition_by != config.partition_by:
-            there = ", ".join(f"{each.transform}({each.column})" for each in table.partition_by) or "nothing"
+            there = ", ".join(each.text for each in table.partition_by) or "nothing"
             raise TableShapedOtherwise(name, f"it is divided by {there}, which cannot be changed")
         return self._extended(table, wanted)
 
@@ -234,13 +231,13 @@ class _Round:
         is_needed = config.errors == "dead-letter" and (config.value, config.key) != ("raw", "raw")
         return self._made(name, dead_letter_schema(), ()) if table is None and is_needed else table
 
-    def _made(self, name: str, schema: Any, partition_by: tuple[PartitionTransform, ...]) -> LoadedTable:
-        table = self._tables.make(name, self._new_ledger(), schema, partition_by)
+    def _made(
+        self, name: str, schema: Any, partition_by: tuple[PartitionTransform, ...], mode: str = APPEND
+    ) -> LoadedTable:
+        ledger = Ledger(identity=self._identity, created_ms=self._context.clock.now_ms(), mode=mode)
+        table = self._tables.make(name, ledger, schema, partition_by)
         self._checked(table)
         return table
-
-    def _new_ledger(self) -> Ledger:
-        return Ledger(identity=self._identity, created_ms=self._context.clock.now_ms())
 
     def _checked(self, table: LoadedTable) -> Ledger:
         """The ledger of a table that is this topic's. Raises TableOfAnotherTopic, and what a ledger raises."""
@@ -286,9 +283,9 @@ class _Round:
     ) -> _Written:
         wanted = {number: end for number, end in ranges.ends.items() if end > ranges.starts[number]}
         if not wanted:
-            token = self._token([repr(ranges.gaps).encode()])
+            token = self._tasks.token([repr(ranges.gaps).encode()])
             return _Written(table, token, None, ranges.ends, ranges.gaps)
-        plan = plan_scan(self._context, self._request(ranges, wanted))
+        plan = plan_scan(self._context, self._tasks.request(ranges, wanted))
         cuts = {each.of.partition: each for each in plan.cuts}
         if any(each.of.topic.topic_id != self._export.topic.topic_id for each in plan.cuts):
             raise TableOfAnotherTopic(table.name, self._export.topic.name)
@@ -300,7 +297,7 @@ class _Round:
         self._refuse_gaps(tuple(later))
         ends = {**ranges.ends, **{number: each.end_offset for number, each in cuts.items()}}
         units = [encode_unit(unit) for unit in plan.units]
-        token = self._token(units)
+        token = self._tasks.token(units)
         table, results = self._exported(table, dead_letters, units, token, verdict, plan.size_bytes)
         return _Written(table, token, plan, ends, (*ranges.gaps, *later), results)
 
@@ -317,7 +314,7 @@ class _Round:
         has got other columns for these schemas, so that all files of a commit have the same. The tasks that run again
         write files of other names."""
         numbered = dict(enumerate(units))
-        results = self._run(self._inputs(table, dead_letters, numbered, token, verdict), size_bytes)
+        results = self._run(table, dead_letters, numbered, token, verdict, size_bytes)
         needed = {schema_id for each in results.values() for schema_id in each.needed}
         if needed:
             assert self._schemas is not None, "only values with schemas need them"
@@ -328,90 +325,31 @@ class _Round:
                 raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
             is_same = schema.equals(table.schema)
             again = {at: unit for at, unit in numbered.items() if results[at].needed or not is_same}
-            token = self._token(again.values())
-            results |= self._run(self._inputs(table, dead_letters, again, token, verdict), size_bytes)
+            token = self._tasks.token(again.values())
+            results |= self._run(table, dead_letters, again, token, verdict, size_bytes)
         return table, tuple(results[at] for at in numbered)
 
-    def _request(self, ranges: RoundRanges, wanted: dict[int, int]) -> ScanRequest:
-        topic = self._export.topic.name
-
-        def bounds(offsets: dict[int, int]) -> Bounds:
-            return Bounds(
-                None, {(topic, number): Bound(BoundKind.OFFSET, offsets[number]) for number in wanted}
-            )
-
-        return ScanRequest(
-            assigned={topic: tuple(wanted)},
-            start=bounds(ranges.starts),
-            end=bounds(ranges.ends),
-            columns=ALL_COLUMNS,
-            tail=Tail.COMMITTED,
-            fail_on_data_loss=False,  # what was removed meanwhile becomes a gap
-            unit_bytes_max=FILE_BYTES,
-        )
-
-    def _token(self, parts: Iterable[bytes]) -> str:
-        """A name that only this round has: a round with another plan would write other bytes, and must not use the same
-        file names."""
-        digest = blake2b(digest_size=8)
-        for part in parts:
-            digest.update(part)
-        digest.update(self._context.rng.getrandbits(64).to_bytes(8, "big"))
-        return f"{self._attempt.job_id}-{digest.hexdigest()}"
-
-    def _inputs(
+    def _run(
         self,
         table: LoadedTable,
         dead_letters: LoadedTable | None,
         units: Mapping[int, bytes],
         token: str,
         verdict: dict[int, list[int]] | None,
-    ) -> Iterable[tuple[int, ExportInput]]:
-        config = self._export.config
+        size_bytes: int,
+    ) -> dict[int, ExportResult]:
         schemas = ValueSchemas() if self._schemas is None else self._schemas.given()
-        schema, dead_schema = (
-            each.serialize().to_pybytes()
-            for each in (table.schema, dead_letters.schema if dead_letters else dead_letter_schema())
+        return self._tasks.run(
+            self._tasks.inputs(table, dead_letters, units, token, verdict, schemas), size_bytes
         )
-        for number, unit in units.items():
-            yield (
-                number,
-                ExportInput(
-                    name=f"{self._export.topic.name}, unit {number}",
-                    unit=unit,
-                    config=config,
-                    schema=schema,
-                    dead_letter_schema=dead_schema,
-                    partition_by=config.partition_by,
-                    location=self._settings.location,
-                    folder=folder_of(self._export.table),
-                    dead_letter_folder=folder_of(self._export.dead_letter_table),
-                    token=token,
-                    number=number,
-                    verdict=verdict,
-                    schemas=schemas,
-                ),
-            )
 
-    def _run(self, given: Iterable[tuple[int, ExportInput]], size_bytes: int) -> dict[int, ExportResult]:
-        """The results of the tasks, by the numbers of their units."""
-        numbers, inputs = [], []
-        for number, each in given:
-            numbers.append(number)
-            inputs.append(CODEC.encode_input(each))
-        results: dict[int, ExportResult] = {}
-        watch = self._attempt.watch
-        report_progress = watch.steps(f"export {self._export.topic.name}", size_bytes)
-        ended = self._attempt.start_runner().run_each(self._task, inputs, watch.check)
-        with closing(ended):
-            for at, result in ended:
-                if isinstance(result, RunFailed):
-                    raise result
-                results[numbers[at]] = found = CODEC.decode_result(result)
-                if (failure := found.failure) is not None:
-                    raise Unavailable(failure.reason)
-                report_progress(len(results), len(inputs))
-        return results
+    def _replacement(self, written: _Written, files: Sequence[DataFile]) -> Replacement | None:
+        """What the commit replaces: the rows of the buckets that have new records, or small files by larger ones."""
+        if not files:
+            return None
+        there = written.table.files()
+        plans = merges(there, files) if self._export.config.is_upsert else joins(there, files)
+        return self._tasks.rewrite(written.table, plans) if plans else None
 
     def _refuse_bad(self, written: _Written, *, is_repeated: bool) -> None:
         bad, records = written.total("bad"), written.total("records")
@@ -463,13 +401,23 @@ class _Round:
             each.expire(now_ms)
             delete_orphans(store, loaded(self._tables, each.name), image.jobs, now_ms)
 
-    def _report(self, table: LoadedTable, written: _Written, ranges: RoundRanges) -> UnitReport:
+    def _report(
+        self, table: LoadedTable, written: _Written, ranges: RoundRanges, replacement: Replacement | None
+    ) -> UnitReport:
         files = sum(len(each.files) for each in written.results)
+        replaced = replacement or Replacement((), (), keeps_rows=True)
+        bytes_written = written.total("bytes_written") + sum(each.size_bytes for each in replaced.added)
         bad, lost = written.total("bad"), _lost(written.gaps)
         rows = written.total("records") - bad
         what = "dropped" if self._export.config.errors == "drop" else "in its dead letters"
+        appended = f"{counted(rows, 'row')} in {counted(files, 'file')} appended to table {table.name}"
+        if self._export.config.is_upsert:
+            merged = f"{counted(rows, 'record')} merged into table {table.name}"
+            appended = f"{merged}, which has {counted(table.rows, 'row')}"
+        elif replaced.removed:
+            appended += f"; {counted(len(replaced.removed), 'small file')} joined to {len(replaced.added)}"
         facts = [
-            f"{counted(rows, 'row')} in {counted(files, 'file')} appended to table {table.name}",
+            appended,
             f"{counted(bad, 'record')} could not be decoded, {what}" if bad else "",
             f"{counted(lost, 'offset')} had been removed before the export" if lost else "",
         ]
@@ -478,10 +426,10 @@ class _Round:
             outcome=Outcome.DONE,
             text="; ".join(filter(None, facts)),
             bytes_read=written.plan.size_bytes if written.plan else 0,
-            bytes_written=written.total("bytes_written"),
-            peak_memory_bytes=max((each.peak_memory_bytes for each in written.results), default=0),
+            bytes_written=bytes_written,
+            peak_memory_bytes=self._tasks.peak_memory_bytes,
             has_remaining=ranges.has_remaining,
-            detail={"table": table.name, "written": size_words(written.total("bytes_written"))},
+            detail={"table": table.name, "written": size_words(bytes_written)},
         )
 
 

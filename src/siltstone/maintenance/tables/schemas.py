@@ -127,5 +127,8 @@ class RoundSchemas:
         except (SchemaMalformed, FormatRefused) as cause:
             self._refused[schema_id] = reason_of(cause)
             return
-        self._columns[schema_id] = columns_of_type(settled.arrow_type, may_widen=self._may_widen)
+        has_times = self._config.table_format != "delta"
+        self._columns[schema_id] = columns_of_type(
+            settled.arrow_type, may_widen=self._may_widen, has_times=has_times
+        )
         self._found[schema_id] = schema

@@ -15,15 +15,16 @@ from siltstone.maintenance.scanning.rows import unit_rows
 from siltstone.maintenance.scanning.unit import decode_unit
 from siltstone.maintenance.tables.decoding.choosing import key_decoder, value_decoder
 from siltstone.maintenance.tables.decoding.port import DecodedValues
+from siltstone.maintenance.tables.formats.derived import with_division
 from siltstone.maintenance.tables.layout import REASON, Shaping
 from siltstone.maintenance.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
-from siltstone.maintenance.tables.writing import FileWriting, divided
+from siltstone.maintenance.tables.writing import TOMBSTONE, FileWriting, divided, staged_schema
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.object_store.port import ObjectStore
 from siltstone.record_columns.arrow import TimestampNotInRange
 from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, VALUE
-from siltstone.topic_configs.table_export import KAFKA
+from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
 
 BAD_DATA = (ScanDamaged, ScanOutdated, TimestampNotInRange)
 """Errors that become the result's ``failure``: other topics are not affected."""
@@ -48,7 +49,12 @@ class _Exporting:
         schema, dead = (
             pa.ipc.read_schema(pa.py_buffer(each)) for each in (given.schema, given.dead_letter_schema)
         )
+        self._division: tuple[PartitionTransform, ...] = ()
+        if given.config.table_format == "delta":
+            self._division = given.config.division
         self._values = value_decoder(given.config, given.schemas, schema)
+        if given.config.is_upsert:
+            schema = staged_schema(schema)
         self._keys = key_decoder(given.config)
         stem = f"{given.token}-{given.number:05}"
         self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
@@ -94,12 +100,15 @@ class _Exporting:
             self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
             are_good &= decoded.are_good(batch.num_rows)
         columns = self._table_columns(record, decoded)
+        if given.config.is_upsert:
+            columns[TOMBSTONE] = record[VALUE].is_null()
+            are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
         rows = self._shaping.rows(columns, batch.num_rows)
         if not are_good.all():
             rows = rows.filter(pa.array(are_good))
         for values, part in divided(rows, given.partition_by, given.config):
             if part.num_rows:
-                self._files.add(part, values)
+                self._files.add(with_division(part, self._division, values), values)
 
     def _decoded(self, record: Mapping[str, Any]) -> DecodedValues:
         decoded = self._values.decode(record[VALUE])

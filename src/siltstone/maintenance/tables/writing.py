@@ -12,12 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from siltstone.maintenance.tables.bucketing import bucket_of, truncated
 from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue
 from siltstone.maintenance.tables.task_input import FileLimits
 from siltstone.object_store.port import ObjectStore
-from siltstone.topic_configs.table_export import PartitionTransform, TableConfig
+from siltstone.topic_configs.table_export import (
+    BUCKET,
+    IDENTITY,
+    WITH_WIDTH,
+    PartitionTransform,
+    TableConfig,
+)
 
 DATA = "data/"
+TOMBSTONE = "__tombstone"
+"""A column of staged files alone: whether the record has no value. A row of the layout of fields does not show it."""
 _UNITS_US = {"day": 86_400_000_000, "hour": 3_600_000_000}
 
 Values = tuple[PartitionValue, ...]
@@ -104,6 +113,11 @@ class FileWriting:
         self.files.append(DataFile(path, file.rows, len(data), values))
 
 
+def staged_schema(schema: Any) -> Any:
+    """The pyarrow.Schema of staged files of a table: records that are not merged yet."""
+    return pa.schema([*schema, pa.field(TOMBSTONE, pa.bool_())])
+
+
 def divided(
     rows: Any, by: tuple[PartitionTransform, ...], config: TableConfig
 ) -> Iterator[tuple[Values, Any]]:
@@ -132,12 +146,14 @@ def divided(
 
 
 def _values(rows: Any, by: PartitionTransform, config: TableConfig) -> Any:
-    """The partition values of the rows: for times the number of units since 1970, rounded down [Iceberg's transforms of
-    times]."""
+    """The partition values of the rows [as Iceberg's transforms]: for times the number of units since 1970, rounded
+    down."""
     outer, _, inner = config.source_of(by.column).rpartition(".")
     column = rows.column(outer).field(inner) if outer else rows.column(inner)
-    if by.transform == "identity":
+    if by.transform == IDENTITY:
         return column
+    if by.kind in WITH_WIDTH:
+        return bucket_of(column, by.width) if by.kind == BUCKET else truncated(column, by.width)
     if by.transform in _UNITS_US:
         times = column.view(pa.int64())
         floored = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), _UNITS_US[by.transform])

@@ -9,6 +9,7 @@ import resource
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from contextvars import copy_context
 from itertools import islice
 from threading import RLock
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -121,6 +122,11 @@ class Runner(Protocol):
         ...
 
     @property
+    def slots(self) -> int:
+        """How many tasks run at a time."""
+        ...
+
+    @property
     def is_lost(self) -> bool:
         """Whether the processes that would run tasks have died, so that another runner has to be started."""
         ...
@@ -197,13 +203,17 @@ class InProcessRunner:
         try:
             while True:
                 for at, given in islice(numbered, self._threads_max - len(running)):
-                    running[pool.submit(_ended, task, given)] = at
+                    running[pool.submit(copy_context().run, _ended, task, given)] = at
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     yield running.pop(future), future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    @property
+    def slots(self) -> int:
+        return self._threads_max
 
     @property
     def is_lost(self) -> bool:
@@ -226,7 +236,9 @@ class InProcessRunner:
         """After the first failure no further task is started."""
         pool = ThreadPoolExecutor(self._threads_max, thread_name_prefix="maintenance")
         try:
-            futures = [pool.submit(_attempt_at, task, inputs, at) for at in range(len(inputs))]
+            futures = [
+                pool.submit(copy_context().run, _attempt_at, task, inputs, at) for at in range(len(inputs))
+            ]
             for done, future in enumerate(as_completed(futures), start=1):
                 future.result()
                 if on_progress is not None:

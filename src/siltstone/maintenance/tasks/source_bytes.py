@@ -5,6 +5,7 @@ A read that fails because of one object raises an error with the object's id, so
 not copied in memory: a block that lies in two reads is a list of two views.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -13,25 +14,32 @@ from threading import Lock
 
 from siltstone.foundation.crc32c import crc32c
 from siltstone.maintenance.blocks.columns import Read, Table
+from siltstone.maintenance.tasks.pacing import running_pace
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line
-from siltstone.model.errors import CorruptData
+from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
-from siltstone.object_formats.block_index import DamagedBlock
+from siltstone.object_formats.block_index import DamagedBlock, verify_block
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, ObjectTruncated
+from siltstone.object_store.retrying import passing
+
+log = logging.getLogger(__name__)
 
 _opened: dict[str, ObjectStore] = {}
 _lock = Lock()
 
 
 def store_at(url: str) -> ObjectStore:
-    """The store at a URL, opened once in each process and never closed. Raises what ``open_store`` raises."""
+    """The store at a URL, opened once in each process and never closed. In a task, the bytes of its requests are
+    held by the pace of the task (``PacedThreads``). Raises what ``open_store`` raises."""
     with _lock:
         store = _opened.get(url)
         if store is None:
             store = _opened[url] = open_store(url)
-        return store
+    pace = running_pace()
+    return store if pace is None else passing(store, pace.passage(url))
 
 
 class UnusableSource(CorruptData):
@@ -51,10 +59,35 @@ def blaming(object_id: int) -> Iterator[None]:
         raise UnusableSource(object_id, cause) from cause
 
 
-def read_source(store: ObjectStore, object_id: int, start: int, end: int) -> bytes:
-    """Bytes [start, end) of a source object. Raises UnusableSource, and what the store raises."""
+def copies_at(urls: Sequence[tuple[int, str]], object_id: int) -> Copies:
+    """The copies of an object in the buckets of these ids and URLs. Raises what ``open_store`` raises."""
+
+    def note(bucket_id: int, failure: SiltstoneError) -> None:
+        log.warning(
+            "object %d could not be read from bucket %d, and was read from another one: %s",
+            object_id, bucket_id, failure,
+        )  # fmt: skip
+
+    return Copies([(bucket_id, store_at(url)) for bucket_id, url in urls], note)
+
+
+def read_source(copies: Copies, object_id: int, start: int, end: int) -> bytes:
+    """Bytes [start, end) of a source object. Raises UnusableSource, and what the stores raise."""
     with blaming(object_id):
-        return store.get_range(object_key(object_id), start, end)
+        return copies.read(lambda store: store.get_range(object_key(object_id), start, end))
+
+
+def read_block(copies: Copies, object_id: int, entry: BlockEntry) -> bytes:
+    """One block of a source object, undamaged, after a damaged one was read. Raises DamagedBlock, UnusableSource, and
+    what the stores raise."""
+
+    def undamaged(store: ObjectStore) -> bytes:
+        block = store.get_range(object_key(object_id), entry.position, entry.end_position)
+        verify_block(block, entry, object_id)
+        return block
+
+    with blaming(object_id):
+        return copies.read(undamaged)
 
 
 SourceError = (UnusableSource, DamagedBlock)
@@ -107,10 +140,12 @@ class SourceBytes:
         return views
 
 
-def checked_blocks(blocks: Table, sources: SourceBytes, object_ids: Sequence[int]) -> list[memoryview]:
+def checked_blocks(
+    blocks: Table, sources: SourceBytes, object_ids: Sequence[int], copies_of: Callable[[int], Copies]
+) -> list[memoryview]:
     """The bytes of the blocks one after another, each block verified by its checksum: rewriting a damaged block would
-    give the damage a valid checksum. ``object_ids`` are the ids of the sources, by source number. Raises
-    DamagedBlock."""
+    give the damage a valid checksum. A damaged block is read from another copy, if its object has one. ``object_ids``
+    are the ids of the sources, by source number, as ``copies_of`` takes. Raises DamagedBlock."""
     buffers: list[memoryview] = []
     columns = (blocks["source"], blocks["position"], blocks["size_bytes"], blocks["crc32c"])
     for at, (source, position, size, crc) in enumerate(
@@ -118,7 +153,11 @@ def checked_blocks(blocks: Table, sources: SourceBytes, object_ids: Sequence[int
     ):
         views = sources.views(source, position, size)
         if crc32c(views) != crc:
-            raise _damaged(blocks, at, object_ids)
+            copies = copies_of(source)
+            if not copies.are_several:
+                raise _damaged(blocks, at, object_ids)
+            *fields, _ = blocks[at].tolist()
+            views = [memoryview(read_block(copies, object_ids[source], BlockEntry(*fields)))]
         buffers += views
     return buffers
 

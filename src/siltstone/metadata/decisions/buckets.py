@@ -30,7 +30,7 @@ from siltstone.metadata.refusals import (
     StrategyNotAvailable,
     TooManyBuckets,
 )
-from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyType
+from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, WriteStrategy
 
 
 def decide_register_buckets(view: ImageView, command: RegisterBuckets, now_ms: int) -> Decision[BucketList]:
@@ -70,6 +70,12 @@ def decide_set_bucket_state(view: ImageView, command: SetBucketState, now_ms: in
         raise LastWritableBucket(
             f"no other bucket than {found.id} is writable, so new objects would have no place; add another one first"
         )
+    needed = listed.strategy.copies_needed
+    if found.is_writable and len(after.writable) < needed:
+        raise LastWritableBucket(
+            f"without bucket {found.id} only {len(after.writable)} buckets would be writable, and each new object has"
+            f" to be in {needed}; add another one first, or choose fewer copies (siltstone buckets strategy)"
+        )
     return Decision(_changed(listed, after), None)
 
 
@@ -82,35 +88,63 @@ def decide_remove_bucket(view: ImageView, command: RemoveBucket, now_ms: int) ->
         raise BucketInUse(
             f"bucket {found.id} is writable: drain it first (siltstone buckets drain {found.id})"
         )
-    held = Counter(each.state for each in view.objects.values() if each.bucket_id == found.id)
+    held = Counter(each.state for each in view.objects.values() if found.id in each.every_bucket_id)
     if held:
         counts = ", ".join(f"{count:,} {state.name.lower()}" for state, count in held.items())
         raise BucketInUse(
             f"bucket {found.id} still has objects: {counts}; committed ones are relocated while it is drained, "
             "destroyed ones are deleted after the grace period, and prepared ones after their time limit"
         )
+    refuse_log_in(view, found.id)
+    return Decision(removal(listed, found), None)
+
+
+def refuse_log_in(view: ImageView, bucket_id: int) -> None:
+    """Raises BucketInUse if a node has its write-ahead log in the bucket."""
     for node in view.nodes.values():
-        if node.wal_location.startswith(f"bucket:{found.id}/"):
-            raise BucketInUse(f"node {node.node_id} has its write-ahead log in bucket {found.id}")
+        if node.wal_location.startswith(f"bucket:{bucket_id}/"):
+            raise BucketInUse(f"node {node.node_id} has its write-ahead log in bucket {bucket_id}")
+
+
+def removal(listed: BucketList, found: BucketDefinition) -> tuple[Record, ...]:
+    """The record of a list in which the bucket is REMOVED."""
     strategy = replace(
         listed.strategy, order=tuple(each for each in listed.strategy.order if each != found.id)
     )
     after = replace(_with(listed, [replace(found, state=BucketState.REMOVED)]), strategy=strategy)
-    return Decision(_changed(listed, after), None)
+    return _changed(listed, after)
 
 
 def decide_set_write_strategy(view: ImageView, command: SetWriteStrategy, now_ms: int) -> Decision[None]:
     listed = bucket_list_of(view)
     strategy = command.strategy
-    if strategy.name is StrategyType.REPLICATION:
-        raise StrategyNotAvailable(
-            "replication is not available yet: an object has one bucket; choose another strategy"
-        )
+    _check_copies(listed, strategy)
     if len(set(strategy.order)) < len(strategy.order):
         raise CommandMalformed(f"the order {list(strategy.order)} names a bucket twice")
     for bucket_id in strategy.order:
         _found(listed, bucket_id)
-    return Decision(_changed(listed, replace(listed, strategy=strategy)), None)
+    has_copies = listed.has_copies or strategy.is_replication
+    return Decision(_changed(listed, replace(listed, strategy=strategy, has_copies=has_copies)), None)
+
+
+def _check_copies(listed: BucketList, strategy: WriteStrategy) -> None:
+    """Raises CommandMalformed, StrategyNotAvailable."""
+    if not strategy.is_replication:
+        if (strategy.copies, strategy.copies_min) != (1, 0):
+            raise CommandMalformed(
+                f"{strategy.name.value} puts each object into one bucket: leave out copies"
+            )
+        return
+    if strategy.copies < 2 or not 0 <= strategy.copies_min <= strategy.copies:
+        raise CommandMalformed(
+            f"{strategy.copies} copies, of which {strategy.copies_min} are enough, are impossible; give at least 2"
+            " copies, and at most as many as their minimum"
+        )
+    if len(listed.writable) < strategy.copies:
+        raise StrategyNotAvailable(
+            f"{strategy.copies} copies of each object need as many writable buckets, and there are"
+            f" {len(listed.writable)}; add another one first (siltstone buckets add)"
+        )
 
 
 def check_buckets_writable(view: ImageView, bucket_ids: Iterable[int]) -> None:

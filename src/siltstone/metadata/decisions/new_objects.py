@@ -4,6 +4,7 @@ Besides, the records that destroy objects and delete streams: a deleted stream i
 object that holds one of its ranges. ``uploads``, ``compaction`` and ``key_compaction`` are the commits.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -13,6 +14,8 @@ from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamSt
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.records import (
+    CopiesAdded,
+    CopiesUncertain,
     ObjectCommitted,
     ObjectsDestroyed,
     Record,
@@ -147,8 +150,32 @@ def check_waiting(view: ImageView, object_ids: Sequence[int], now_ms: int) -> No
         )
 
 
+def _places(view: ImageView, objects: NewObjects) -> Iterator[Record]:
+    """Yields the records that say in which buckets the objects are, beyond the one of each. Raises CommandMalformed."""
+    added: defaultdict[int, list[int]] = defaultdict(list)
+    uncertain: defaultdict[int, list[int]] = defaultdict(list)
+    for _, new in objects.members:
+        prepared = view.objects[new.object_id].every_bucket_id
+        standing = new.bucket_ids or prepared[:1]
+        if not set(standing) <= set(prepared):
+            raise CommandMalformed(
+                f"object {new.object_id} was prepared for the buckets {list(prepared)}, and is committed in"
+                f" {list(standing)}"
+            )
+        for bucket_id in prepared[1:]:
+            if bucket_id in standing:
+                added[bucket_id].append(new.object_id)
+        if prepared[0] not in standing:
+            uncertain[prepared[0]].append(new.object_id)
+    for bucket_id, object_ids in added.items():
+        yield CopiesAdded(tuple(object_ids), bucket_id)
+    for bucket_id, object_ids in uncertain.items():
+        yield CopiesUncertain(tuple(object_ids), bucket_id)
+
+
 def commitment(view: ImageView, objects: NewObjects, data_time_ms: int, now_ms: int) -> tuple[Record, ...]:
-    """Returns the records that commit each object with its live ranges, and destroy each object that has none.
+    """Returns the records that commit each object with its live ranges, and destroy each object that has none. Raises
+    CommandMalformed.
 
     A range that is dead on arrival (its stream was deleted or trimmed since) is left out, so a deleted stream gets no
     new ranges and can be forgotten.
@@ -168,4 +195,4 @@ def commitment(view: ImageView, objects: NewObjects, data_time_ms: int, now_ms: 
         records.append(committed)
         if not live:
             dead.append(new.object_id)
-    return (*records, *destruction(view, dead, now_ms))
+    return (*records, *_places(view, objects), *destruction(view, dead, now_ms))

@@ -13,10 +13,23 @@ from siltstone.metadata.decisions.membership import (
     claimer_of,
     known_node,
 )
-from siltstone.metadata.entities import NodeMetadata, NodeRegistration, StreamMetadata, StreamState
+from siltstone.metadata.entities import (
+    SINK_NODE,
+    NodeMetadata,
+    NodeRegistration,
+    StreamMetadata,
+    StreamState,
+)
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import KeySet, NodeRegistered, Record, StreamClosed
-from siltstone.metadata.refusals import ClaimLost, NodeEpochNotExist, NodeInUse, NodeLogBehind, NodeLogLost
+from siltstone.metadata.refusals import (
+    ClaimLost,
+    CommandMalformed,
+    NodeEpochNotExist,
+    NodeInUse,
+    NodeLogBehind,
+    NodeLogLost,
+)
 
 FIRST_NODE_EPOCH = 1
 
@@ -28,6 +41,8 @@ LOST_LOG_PREFIX = "lost-log/"
 
 
 def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) -> Decision[NodeRegistration]:
+    if command.node_id >= SINK_NODE:
+        raise CommandMalformed(f"node ids from {SINK_NODE} on are kept for sinks; choose a lower node id")
     node = view.nodes.get(command.node_id)
     if command.failover:
         return _fail_over(view, command)

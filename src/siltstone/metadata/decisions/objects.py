@@ -8,10 +8,12 @@ from siltstone.metadata.commands import ExpireObjects, ForgetObjects, PrepareObj
 from siltstone.metadata.decisions.buckets import check_buckets_writable
 from siltstone.metadata.decisions.fences import Decision, check_node, running_job
 from siltstone.metadata.decisions.new_objects import destruction
+from siltstone.metadata.decisions.sinks import check_sink_driver
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import expired_objects, grace_is_over, is_pinned, pinned_from
-from siltstone.metadata.records import ObjectsForgotten, ObjectsPrepared
+from siltstone.metadata.records import CopiesPrepared, ObjectsForgotten, ObjectsPrepared
 from siltstone.metadata.refusals import CommandMalformed, GracePeriodRunning, ObjectNotDestroyed, ObjectPinned
+from siltstone.metadata.sinks import sink_of
 
 
 def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int) -> Decision[int]:
@@ -26,12 +28,23 @@ def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int
         )
     _check_requester(view, command)
     bucket_ids = command.bucket_ids or (command.bucket_id,)
-    check_buckets_writable(view, bucket_ids)
+    copies = command.copies
+    if len(set(copies)) < len(copies):
+        raise CommandMalformed(f"the buckets {list(copies)} of copies name a bucket twice")
+    check_buckets_writable(view, (*bucket_ids, *copies))
     first_id = view.next_object_id
     deadline_ms = now_ms + command.time_limit_ms
+    places = list(enumerate(command.bucket_ids or bucket_ids * command.count, first_id))
+    further = tuple(
+        CopiesPrepared(ids, bucket_id)
+        for bucket_id in copies
+        if (ids := tuple(object_id for object_id, first in places if first != bucket_id))
+    )
     if len(set(bucket_ids)) == 1:
-        return Decision((ObjectsPrepared(first_id, command.count, bucket_ids[0], deadline_ms),), first_id)
-    return Decision(tuple(_prepared(first_id, bucket_ids, deadline_ms)), first_id)
+        return Decision(
+            (ObjectsPrepared(first_id, command.count, bucket_ids[0], deadline_ms), *further), first_id
+        )
+    return Decision((*_prepared(first_id, bucket_ids, deadline_ms), *further), first_id)
 
 
 def _prepared(first_id: int, bucket_ids: tuple[int, ...], deadline_ms: int) -> Iterator[ObjectsPrepared]:
@@ -43,14 +56,16 @@ def _prepared(first_id: int, bucket_ids: tuple[int, ...], deadline_ms: int) -> I
 
 
 def _check_requester(view: ImageView, command: PrepareObjects) -> None:
-    match command.node_id, command.node_epoch, command.job_id:
-        case int(node_id), int(node_epoch), None:
+    match command.node_id, command.node_epoch, command.job_id, command.sink_id:
+        case int(node_id), int(node_epoch), None, None:
             check_node(view, node_id, node_epoch)
-        case None, None, int(job_id):
+        case None, None, int(job_id), None:
             running_job(view, job_id)
+        case None, None, None, str(sink_id):
+            check_sink_driver(sink_id, sink_of(view, sink_id), command.sink_driver)
         case _:
             raise CommandMalformed(
-                "objects are prepared for a node with its epoch or for a job; give exactly one of them"
+                "objects are prepared for a node with its epoch, for a job or for a sink; give exactly one of them"
             )
 
 

@@ -7,21 +7,28 @@ one: answering either with "done" would silently lose rows.
 
 import msgspec
 
-from siltstone.metadata.decisions.fences import Decision
+from siltstone.metadata.decisions.fences import Decision, existing_stream
+from siltstone.metadata.decisions.new_objects import NewObjects, check_form, check_waiting, commitment
+from siltstone.metadata.entities import StreamState
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.records import KeySet
+from siltstone.metadata.records import KeySet, Record, StreamsLoaded
 from siltstone.metadata.refusals import (
     CommandMalformed,
+    OffsetNotMatched,
     SinkBatchBehind,
     SinkBatchUnfinished,
     SinkChanged,
     SinkOfAnotherQuery,
     SinkPartsTooOld,
+    SinkStreamMoved,
     SinkTakenOver,
     SinkUnknown,
+    StreamNotClosed,
     TooManySinks,
 )
 from siltstone.metadata.sinks import (
+    OBJECTS,
+    RELAY,
     SINK_ID,
     SINK_PREFIX,
     SINKS_MAX,
@@ -31,9 +38,11 @@ from siltstone.metadata.sinks import (
     SinkBatch,
     SinkState,
     SinkTarget,
+    StreamLoad,
     encode_sink,
     sink_of,
 )
+from siltstone.metadata.streams import load_epoch
 from siltstone.model.limits import HOUR_MS
 
 
@@ -49,6 +58,8 @@ def decide_begin_sink_batch(view: ImageView, command: BeginSinkBatch, now_ms: in
         return _begun(command, wanted.producer_id, (), now_ms)
     _refuse_others(sink_id, standing, wanted)
     if standing.batch_id == wanted.batch_id:
+        if not standing.is_over and (standing.mode, wanted.mode) == (OBJECTS, RELAY):
+            return _relayed_instead(sink_id, standing, wanted)
         if standing.is_over or standing.driver == wanted.driver:
             return Decision((), standing)
         resumed = msgspec.structs.replace(standing, driver=wanted.driver)
@@ -68,18 +79,78 @@ def decide_commit_sink_batch(view: ImageView, command: CommitSinkBatch, now_ms: 
         raise SinkUnknown(f"batch {command.batch_id} of sink {command.sink_id} was not begun; begin it first")
     if standing.batch_id > command.batch_id or standing.is_over:
         return Decision((), None)
-    if standing.driver != command.driver:
-        raise SinkTakenOver(
-            f"another process has resumed batch {command.batch_id} of sink {command.sink_id} and finishes it; stop"
-            " this one"
-        )
+    check_sink_driver(command.sink_id, standing, command.driver)
+    loaded = () if command.is_abandoned else _loaded(view, standing, command, now_ms)
     done = msgspec.structs.replace(standing, state=SinkState.DONE, manifest="", manifest_crc=0)
     if command.is_abandoned:  # how far the producer came is not known, so the next batch has another one
         done = msgspec.structs.replace(done, state=SinkState.ABANDONED, producer_id=-1, targets=())
     else:
         targets = {target.stream_id: target for target in (*standing.targets, *command.targets)}
         done = msgspec.structs.replace(done, targets=tuple(target for _, target in sorted(targets.items())))
-    return Decision((_set(command.sink_id, done),), None)
+    return Decision((*loaded, _set(command.sink_id, done)), None)
+
+
+def check_sink_driver(sink_id: str, standing: SinkBatch | None, driver: str) -> None:
+    """Checks that ``driver`` has begun or resumed the unfinished batch of the sink last. Raises SinkTakenOver."""
+    if standing is None or standing.is_over or standing.driver != driver:
+        which = "a batch" if standing is None else f"batch {standing.batch_id}"
+        raise SinkTakenOver(
+            f"another process has resumed {which} of sink {sink_id} and finishes it; stop this one"
+        )
+
+
+def _relayed_instead(sink_id: str, standing: SinkBatch, wanted: SinkBatch) -> Decision[SinkBatch]:
+    """The unfinished batch in mode RELAY, with its own parts."""
+    producer_id = wanted.producer_id if standing.producer_id < 0 else standing.producer_id
+    relayed = msgspec.structs.replace(
+        standing, mode=RELAY, driver=wanted.driver, producer_id=producer_id,
+        targets=_targets(standing.targets, wanted.targets),
+    )  # fmt: skip
+    return Decision((_set(sink_id, relayed),), relayed)
+
+
+def _loaded(
+    view: ImageView, standing: SinkBatch, command: CommitSinkBatch, now_ms: int
+) -> tuple[Record, ...]:
+    """The records that commit the objects of the batch and move the ends of their streams. Raises CommandMalformed,
+    ObjectNotExist, StreamNotExist, StreamNotClosed, SinkStreamMoved, OffsetNotMatched."""
+    objects = NewObjects.of(command.stream_set_object, command.stream_objects)
+    has_objects = bool(objects.members or command.loads)
+    if has_objects != (standing.mode == OBJECTS and bool(standing.manifest)):
+        raise CommandMalformed(
+            f"batch {command.batch_id} of sink {command.sink_id} has mode {standing.mode}, and its commit names"
+            f" {len(objects.members)} objects"
+        )
+    if not has_objects:
+        return ()
+    check_form(objects)
+    ends = {load.stream_id: _checked_load(view, load) for load in command.loads}
+    for held in sorted(objects.ranges(), key=lambda held: (held.stream_id, held.start_offset)):
+        if ends.get(held.stream_id) != held.start_offset:
+            raise OffsetNotMatched(
+                f"the range [{held.start_offset}, {held.end_offset}) of object {held.object_id} does not continue"
+                f" stream {held.stream_id}, which ends at {ends.get(held.stream_id)}"
+            )
+        ends[held.stream_id] = held.end_offset
+    check_waiting(view, objects.ids, now_ms)
+    loads = tuple((load.stream_id, load.epoch, ends[load.stream_id]) for load in command.loads)
+    return (*commitment(view, objects, now_ms, now_ms), StreamsLoaded(loads))
+
+
+def _checked_load(view: ImageView, load: StreamLoad) -> int:
+    """The end of the stream that the load continues. Raises StreamNotExist, StreamNotClosed, SinkStreamMoved."""
+    stream = existing_stream(view, load.stream_id)
+    if stream.state is not StreamState.CLOSED:
+        raise StreamNotClosed(
+            f"stream {stream.stream_id} is open at node {stream.owner}, and only the broker there may append to it:"
+            " stop that broker, or write with mode=relay"
+        )
+    if (load_epoch(stream), stream.end_offset) != (load.epoch, load.start_offset):
+        raise SinkStreamMoved(
+            f"stream {stream.stream_id} ends at {stream.end_offset}, and is to be appended to under epoch"
+            f" {load_epoch(stream)}: the objects were written for {load.start_offset} and epoch {load.epoch}"
+        )
+    return stream.end_offset
 
 
 def _begun(
@@ -91,16 +162,22 @@ def _begun(
             f"the parts of batch {command.batch.batch_id} of sink {command.sink_id} were staged more than"
             f" {STAGED_MS_MAX // HOUR_MS} hours ago and are deleted soon; write the batch again"
         )
-    sequences = {target.stream_id: target.next_sequence for target in standing}
-    targets = {target.stream_id: target for target in standing}
-    for target in command.batch.targets:
-        sequence = sequences.get(target.stream_id, 0)
-        targets[target.stream_id] = SinkTarget(target.stream_id, sequence, target.start_offset)
     begun = msgspec.structs.replace(
         command.batch, state=SinkState.INTENT, producer_id=producer_id, begun_ms=now_ms,
-        targets=tuple(target for _, target in sorted(targets.items())),
+        targets=_targets(standing, command.batch.targets),
     )  # fmt: skip
     return Decision((_set(command.sink_id, begun),), begun)
+
+
+def _targets(standing: tuple[SinkTarget, ...], given: tuple[SinkTarget, ...]) -> tuple[SinkTarget, ...]:
+    """The recorded targets, with the start offsets of the given ones; the sequences of streams that are new begin at
+    0."""
+    targets = {target.stream_id: target for target in standing}
+    for target in given:
+        recorded = targets.get(target.stream_id)
+        sequence = 0 if recorded is None else recorded.next_sequence
+        targets[target.stream_id] = SinkTarget(target.stream_id, sequence, target.start_offset)
+    return tuple(target for _, target in sorted(targets.items()))
 
 
 def _set(sink_id: str, batch: SinkBatch) -> KeySet:
@@ -119,7 +196,10 @@ def _refuse_others(sink_id: str, standing: SinkBatch, wanted: SinkBatch) -> None
             f"batch {wanted.batch_id} of sink {sink_id} is behind batch {standing.batch_id}, which was begun: an old"
             " checkpoint was put back, or two programs use one sinkName"
         )
-    if standing.mode != wanted.mode or (standing.schema != wanted.schema and not standing.is_over):
+    if standing.is_over:
+        return
+    is_other_mode = standing.mode != wanted.mode and (standing.mode, wanted.mode) != (OBJECTS, RELAY)
+    if is_other_mode or standing.schema != wanted.schema:
         raise SinkChanged(
             f"sink {sink_id} has mode {standing.mode} and columns {standing.schema}, and the batch has mode"
             f" {wanted.mode} and columns {wanted.schema}: finish batch {standing.batch_id} as it was begun"

@@ -18,6 +18,8 @@ from siltstone.metadata.buckets import (
     SetWriteStrategy,
 )
 from siltstone.metadata.commands import (
+    AcceptLoss,
+    AddCopies,
     AddPartitions,
     AlterTopicConfigs,
     CancelJob,
@@ -36,6 +38,7 @@ from siltstone.metadata.commands import (
     FenceNode,
     FinishJob,
     ForgetObjects,
+    GiveUpBucket,
     GiveUpLog,
     GiveUpPartitions,
     MovePartitions,
@@ -43,6 +46,7 @@ from siltstone.metadata.commands import (
     OpenStream,
     PinScan,
     PlacePartitions,
+    PrepareCopies,
     PrepareObjects,
     PutKey,
     RegisterNode,
@@ -57,6 +61,7 @@ from siltstone.metadata.commands import (
     TrimStreams,
     UnpinScan,
     UnregisterNode,
+    WithdrawCopies,
 )
 from siltstone.metadata.decisions.buckets import (
     decide_add_bucket,
@@ -66,7 +71,15 @@ from siltstone.metadata.decisions.buckets import (
     decide_set_write_strategy,
 )
 from siltstone.metadata.decisions.compaction import decide_commit_compaction
+from siltstone.metadata.decisions.copies import (
+    decide_accept_loss,
+    decide_add_copies,
+    decide_give_up_bucket,
+    decide_prepare_copies,
+    decide_withdraw_copies,
+)
 from siltstone.metadata.decisions.fences import Decision
+from siltstone.metadata.decisions.flushes import decide_answer_flush, decide_ask_flush
 from siltstone.metadata.decisions.jobs import (
     decide_cancel_job,
     decide_finish_job,
@@ -109,6 +122,7 @@ from siltstone.metadata.decisions.topics import (
     decide_delete_topic,
 )
 from siltstone.metadata.decisions.uploads import decide_commit_upload
+from siltstone.metadata.flushes import AnswerFlush, AskFlush
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import CommandMalformed, Refusal
 from siltstone.metadata.sinks import BeginSinkBatch, CommitSinkBatch
@@ -174,11 +188,18 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     UnpinScan: decide_unpin_scan,
     BeginSinkBatch: decide_begin_sink_batch,
     CommitSinkBatch: decide_commit_sink_batch,
+    AskFlush: decide_ask_flush,
+    AnswerFlush: decide_answer_flush,
     RegisterBuckets: decide_register_buckets,
     AddBucket: decide_add_bucket,
     SetBucketState: decide_set_bucket_state,
     RemoveBucket: decide_remove_bucket,
     SetWriteStrategy: decide_set_write_strategy,
+    PrepareCopies: decide_prepare_copies,
+    AddCopies: decide_add_copies,
+    WithdrawCopies: decide_withdraw_copies,
+    AcceptLoss: decide_accept_loss,
+    GiveUpBucket: decide_give_up_bucket,
 }
 
 

@@ -22,6 +22,10 @@ class BoardUnavailable(Unavailable):
     """The board did not answer in time, or cannot be opened. A beat may have been written all the same."""
 
 
+ENDED = ""
+"""In place of the incarnation, in the last beat of a node that has ended well."""
+
+
 class Beat(msgspec.Struct, frozen=True):
     """``number`` rises with each beat of one life, which ``node_epoch`` and ``incarnation`` name. Nodes write the time
     of the beat there, in ms since 1970 by the clock of the metadata log, or one more than in the beat before: that is

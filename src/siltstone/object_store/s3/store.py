@@ -21,6 +21,7 @@ from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.keys import checked_batch, checked_key, checked_part_number, size_of_parts
 from siltstone.object_store.port import (
+    InvalidStoreUrl,
     MultipartUpload,
     ObjectNotFound,
     ObjectSummary,
@@ -194,9 +195,14 @@ def _client(location: S3Location, connections_max: int) -> Any:
         signature_version=UNSIGNED if location.anonymous else None,
     )
     with s3_errors_translated(f"open {location.url}"):
-        return botocore.session.get_session().create_client(
-            "s3", region_name=location.region, endpoint_url=location.endpoint_url, config=config
-        )
+        try:
+            return botocore.session.get_session().create_client(
+                "s3", region_name=location.region, endpoint_url=location.endpoint_url, config=config
+            )
+        except ValueError as failure:  # botocore checks the endpoint, and raises no error of its own
+            raise InvalidStoreUrl(
+                f"{location.url}: {failure}; an endpoint is an address such as http://127.0.0.1:8333"
+            ) from failure
 
 
 def _epoch_ms(time: datetime) -> int:

@@ -13,6 +13,7 @@ from siltstone.broker.request_measures import error_name
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import TOPICS_SHOWN_MAX
+from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
@@ -154,7 +155,11 @@ class EngineSource:
         collected.add("damaged_reads", self._broker.parts.partitions.damage.statistics().reads_refused)
         _add_engine(collected, self._node.engine.statistics())
         yield
-        _add_caches(collected, self._node.reader.statistics())
+        reads = self._node.reader.statistics()
+        _add_caches(collected, reads)
+        catch_up = reads.catch_up.of(Direction.IN, Grade.CATCH_UP_READ)
+        collected.add("catch_up_limit_bytes", reads.catch_up.bytes_per_second[Direction.IN])
+        collected.add("catch_up_held_seconds", catch_up.held_seconds)
         metadata = self._node.metadata.statistics()
         collected.add("metadata_version", metadata.version)
         collected.add("metadata_append_seconds", metadata.append_seconds)

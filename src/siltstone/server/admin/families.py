@@ -80,6 +80,10 @@ ENGINE = (
     _counter("upload_bytes", "Bytes of objects uploaded.", unit="bytes"),
     _counter("uploads_committed", "Objects that were uploaded and committed."),
     _gauge("upload_outage", "1 while uploads fail and are tried again, otherwise 0."),
+    _gauge("catch_up_limit_bytes", "The rate at which reads that catch up give way to appends, in bytes a second; 0: "
+           "they need not.", unit="bytes"),
+    _counter("catch_up_held_seconds", "How long reads that catch up have given way to appends, all together.",
+             unit="seconds"),
     _counter("damaged_reads", "Reads that met a damaged or missing object."),
 )  # fmt: skip
 
@@ -105,8 +109,18 @@ STORE = (
              "bucket", "operation"),
     _gauge("store_silent", "1 while a bucket refuses requests or does not answer, otherwise 0; the log has more.",
            "bucket"),
+    _counter("store_copies_passed_over", "Reads of a copy in this bucket that failed, so that another copy was read.",
+             "bucket"),
     _counter("store_cost", "The estimated cost of the requests to a bucket, and of the bytes read, by the prices in "
              "admin.prices.*.", "bucket"),
+    _counter("bandwidth_bytes", "Bytes that have passed the limiter of this process, to and from all buckets, by "
+             "direction and grade.", "direction", "grade", unit="bytes"),
+    _counter("bandwidth_held_seconds", "How long requests waited for the limits of bandwidth.*, all together.",
+             "direction", "grade", unit="seconds"),
+    _gauge("bandwidth_waiting_bytes", "Bytes that wait for the limits of bandwidth.* now.", "direction", "grade",
+           unit="bytes"),
+    _gauge("bandwidth_limit_bytes", "The limit of a direction, in bytes a second; 0: no limit.", "direction",
+           unit="bytes"),
     _gauge("objects", "Objects that the metadata names, by bucket, kind and state.", "bucket", "kind", "state"),
     _gauge("object_bytes", "The bytes of these objects.", "bucket", "kind", "state", unit="bytes"),
     _gauge("live_bytes", "The bytes of committed objects that a read may still return, estimated from offsets. Garbage "
@@ -150,6 +164,10 @@ MAINTENANCE = (
            "since the start.", "kind", unit="seconds"),
     _gauge("maintenance_interval_seconds", "How often the kind is due.", "kind", unit="seconds"),
     _gauge("maintenance_running", "1 while the kind runs, otherwise 0.", "kind"),
+    _gauge("maintenance_rate_bytes", "The rate of a kind's present run, or of its latest one, in bytes a second; 0: "
+           "none.", "kind", unit="bytes"),
+    _gauge("maintenance_grade", "The grade of that run: 3 urgent, 4 ordinary.", "kind"),
+    _counter("maintenance_held_seconds", "How long tasks waited for the rate, all together.", "kind", unit="seconds"),
     _gauge("compaction_debt_bytes", "Bytes that the last plan of a kind wanted to read and that are not done yet.",
            "kind", unit="bytes"),
 )  # fmt: skip

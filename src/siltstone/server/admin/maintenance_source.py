@@ -63,5 +63,9 @@ def _add_kind(collected: Collected, counts: KindStatistics) -> None:
     collected.add("maintenance_set_aside", counts.units_set_aside, kind)
     collected.add("maintenance_last_success_seconds", counts.last_success_ms / 1000, kind)
     collected.add("maintenance_running", int(counts.running_since_ms > 0), kind)
+    if kind in COPYING:
+        collected.add("maintenance_rate_bytes", counts.rate.bytes_per_second, kind)
+        collected.add("maintenance_grade", int(counts.rate.grade), kind)
+        collected.add("maintenance_held_seconds", counts.held_seconds, kind)
     if counts.bytes_left is not None and kind in COPYING:
         collected.add("compaction_debt_bytes", counts.bytes_left, kind)

@@ -50,16 +50,20 @@ class ObjectBytes(msgspec.Struct):
 
     def _add_object(self, metadata: ObjectMetadata, streams: Mapping[int, StreamMetadata]) -> Iterator[None]:
         kind = "unknown" if metadata.kind is None else metadata.kind.name.lower()
-        bucket, state = str(metadata.bucket_id), metadata.state.name.lower()
-        self.counts[bucket, kind, state] += 1
-        self.sizes[bucket, kind, state] += metadata.size_bytes
-        if metadata.state is not ObjectState.COMMITTED:
+        state = metadata.state.name.lower()
+        is_committed = metadata.state is ObjectState.COMMITTED
+        buckets = [str(each) for each in (metadata.bucket_ids if is_committed else metadata.every_bucket_id)]
+        for bucket in buckets:
+            self.counts[bucket, kind, state] += 1
+            self.sizes[bucket, kind, state] += metadata.size_bytes
+        if not is_committed:
             return
-        live = self.live.get((bucket, kind), 0.0)
+        live = 0.0
         for held in metadata.ranges:
             live += _live_bytes(held, streams)
             yield
-        self.live[bucket, kind] = live
+        for bucket in buckets:
+            self.live[bucket, kind] = self.live.get((bucket, kind), 0.0) + live
 
     def _add_dirty(self, image: MetadataImage) -> Iterator[None]:
         defaults = topic_defaults(image)

@@ -7,6 +7,7 @@ from pathlib import Path
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.maintenance.pressure import Space
 from siltstone.model.limits import GIB, SECOND_MS
+from siltstone.object_store.bandwidth.limiter import LimiterStatistics
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.statistics import StoreStatistics
 from siltstone.runtime.blocking import BlockingCalls
@@ -50,8 +51,13 @@ class StoreSource:
         for bucket_id in counts:
             is_silent = any(buckets.silent().get(bucket_id) for buckets in self._buckets)
             collected.add("store_silent", int(is_silent), str(bucket_id))
+            passed_over = sum(buckets.passed_over().get(bucket_id, 0) for buckets in self._buckets)
+            collected.add("store_copies_passed_over", passed_over, str(bucket_id))
         for (bucket_id, operation), observed in seconds.items():
             collected.add("store_request_seconds", observed, str(bucket_id), operation)
+            yield
+        for limiter in {id(buckets.limiter): buckets.limiter for buckets in self._buckets}.values():
+            _add_bandwidth(collected, limiter.statistics())
             yield
 
     def _add(self, collected: Collected, bucket: str, statistics: StoreStatistics) -> None:
@@ -61,6 +67,17 @@ class StoreSource:
         collected.add("store_read_bytes", statistics.bytes_read, bucket)
         collected.add("store_written_bytes", statistics.bytes_written, bucket)
         collected.add("store_cost", cost_of(statistics, self._prices), bucket)
+
+
+def _add_bandwidth(collected: Collected, bandwidth: LimiterStatistics) -> None:
+    """Buckets that a process has opened twice share one limiter."""
+    for direction, bytes_per_second in bandwidth.bytes_per_second.items():
+        collected.add("bandwidth_limit_bytes", bytes_per_second, direction.value)
+    for passed in bandwidth.passed:
+        labels = passed.direction.value, passed.grade.label
+        collected.add("bandwidth_bytes", passed.size_bytes, *labels)
+        collected.add("bandwidth_held_seconds", passed.held_seconds, *labels)
+        collected.add("bandwidth_waiting_bytes", passed.waiting_bytes, *labels)
 
 
 def cost_of(statistics: StoreStatistics, prices: AdminPrices) -> float:

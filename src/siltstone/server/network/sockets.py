@@ -105,7 +105,7 @@ async def _hosts(address: ListenerAddress) -> list[tuple[int, str]]:
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(address.host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror as failure:
+    except (socket.gaierror, UnicodeError) as failure:  # UnicodeError: a part of the name is too long
         raise CannotListen(f"listener {address}: the host {address.host!r} is not known") from failure
     return list(dict.fromkeys((int(family), str(peer[0])) for family, _, _, _, peer in found))
 

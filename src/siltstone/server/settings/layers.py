@@ -19,6 +19,9 @@ NOT_SETTINGS = frozenset({
 """Variables with the prefix that are no settings: they choose the store, the broker or Java, show stack
 traces, or are a password."""
 
+FILE_BYTES_MAX = 1 << 20
+"""All settings with all their comments take a tenth of it; ``--config`` may name a device that never ends."""
+
 
 class Layer(msgspec.Struct, frozen=True):
     """One source of settings; ``is_text``: its values are strings whatever their type, because it has no other
@@ -32,7 +35,13 @@ class Layer(msgspec.Struct, frozen=True):
 def file_layer(path: Path) -> Layer:
     """The layer of a TOML file; a value in nested tables gets a key with dots. Raises SettingRefused."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+        if len(content) > FILE_BYTES_MAX:
+            raise SettingRefused(
+                f"settings file {path} has more than {FILE_BYTES_MAX} bytes: name another one"
+            )
+        tables = tomllib.loads(content.decode())
     except (OSError, UnicodeDecodeError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "not UTF-8"
         raise SettingRefused(f"settings file {path} cannot be read: {reason}") from failure

@@ -24,6 +24,7 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_store.bandwidth.grades import BandwidthSettings
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.settings.admin import AdminSettings
 from siltstone.server.settings.layers import Layer, environment_layer, file_layer, flags_layer
@@ -54,6 +55,7 @@ class Tuning(msgspec.Struct, frozen=True):
     engine: EngineSettings = EngineSettings()
     read: ReadSettings = ReadSettings()
     retry: RetrySettings = RetrySettings()
+    bandwidth: BandwidthSettings = BandwidthSettings()
     compaction: CompactionSettings = CompactionSettings()
     sweep: SweepSettings = SweepSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
@@ -103,6 +105,10 @@ class StoreSettings(msgspec.Struct, frozen=True):
     @property
     def retry(self) -> RetrySettings:
         return self.tuning.retry
+
+    @property
+    def bandwidth(self) -> BandwidthSettings:
+        return self.tuning.bandwidth
 
     @property
     def compaction(self) -> CompactionSettings:

@@ -82,7 +82,9 @@ class Setting(msgspec.Struct, frozen=True):
 _MAY_BE_ZERO = frozenset({
     "node_id", "grace_period_ms", "backoff_ms_min", "force_split_age_ms", "split_size_bytes",
     "group_initial_rebalance_delay_ms", "offset_metadata_max_bytes", "settled_ms", "small_object_bytes",
-    "copy_bytes_per_second", "quota_bytes", "allowance_ms",
+    "copy_bytes_per_second", "quota_bytes", "allowance_ms", "in_bytes_per_second", "out_bytes_per_second",
+    "table_export_bytes_per_second", "sso_compaction_bytes_per_second", "key_compaction_bytes_per_second",
+    "so_compaction_bytes_per_second", "relocation_bytes_per_second", "copies_bytes_per_second",
 })  # fmt: skip
 
 

@@ -7,6 +7,8 @@ written; under the same sink and batch id nothing is written twice. Several sink
 from pathlib import Path
 from typing import Any
 
+from siltstone.spark.naming import named
+
 QUERY_ID = "sql.streaming.queryId"
 
 
@@ -21,14 +23,17 @@ def write_batch(
     ... )
 
     ``topic`` says where all rows go; without it the column ``topic`` does. ``options`` are further ones of the writer,
-    such as ``compression``. Raises what Spark raises when a job fails; the text has the sink's own error.
+    such as ``compression``. Spark's pages show the job by sink, batch and topic. Raises what Spark raises when a job
+    fails; the text has the sink's own error.
     """
-    named = {"store": str(store), "sinkName": sink, "batchId": str(batch_id), **options}
+    options_of_all = {"store": str(store), "sinkName": sink, "batchId": str(batch_id), **options}
     if topic is not None:
-        named["topic"] = topic
+        options_of_all["topic"] = topic
     if query_id := _query_id(rows):
-        named["queryId"] = query_id
-    rows.write.format("siltstone").options(**named).mode("append").save()
+        options_of_all["queryId"] = query_id
+    work = f"write batch {batch_id} of sink {sink}" + (f" into {topic}" if topic is not None else "")
+    with named(work):
+        rows.write.format("siltstone").options(**options_of_all).mode("append").save()
 
 
 def _query_id(rows: Any) -> str | None:

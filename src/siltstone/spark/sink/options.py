@@ -13,7 +13,9 @@ import msgspec
 
 from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
+from siltstone.metadata.sinks import OBJECTS, RELAY
 from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.value_formats.value_format import FormatKind
 
 log = logging.getLogger(__name__)
 
@@ -49,19 +51,21 @@ class SinkRequest(msgspec.Struct, frozen=True):
     compression: str | None
     bootstrap: str | None
     encoding: EncodingWish | None = None
+    mode: str | None = None
 
 
 def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: bool) -> SinkRequest:
     """Raises SinkRefused or ScanRefused with a text that names the option."""
     if overwrite:
         raise SinkRefused(
-            "a topic cannot be overwritten: write with mode append (and outputMode append or update); to begin anew,"
+            "a topic cannot be overwritten: write with mode append (and outputMode append); to begin anew,"
             " delete the topic"
         )
     options, place, bootstrap = _known(given)
-    if (mode := options.get("mode", "relay")) != "relay":
+    if (mode := options.get("mode")) not in (None, RELAY, OBJECTS):
         raise SinkRefused(
-            f"option mode={mode!r}: this version writes through the broker only; write mode=relay"
+            f"option mode={mode!r}: write relay, to write through the brokers, or objects, to write without one; left"
+            " out, the sink chooses by whether a broker is there"
         )
     sink_id, batch_id = _names(options, is_stream=is_stream)
     return SinkRequest(
@@ -74,24 +78,26 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
         options.get("compression"),
         bootstrap,
         _encoding(options),
+        mode,
     )
 
 
 def _encoding(options: Mapping[str, str]) -> EncodingWish | None:
     value = options.get("value")
-    of_schema = sorted({"valueSchema", "schemaRegistry", "valueSubject"} & options.keys())
-    if value not in (None, "avro"):
+    of_avro = sorted({"valueSchema", "schemaRegistry", "valueSubject"} & options.keys())
+    if value not in (None, "avro", "json"):
         raise SinkRefused(
-            f"option value={value!r}: write avro, or leave it out for values that are bytes or text"
+            f"option value={value!r}: write json or avro, or leave it out for values that are bytes or text"
         )
+    if value != "avro" and of_avro:
+        raise SinkRefused(f"option {of_avro[0]} says how Avro is written: give option value=avro, too")
     if value is None:
-        if of_schema:
-            raise SinkRefused(
-                f"option {of_schema[0]} says how values are encoded: give option value=avro, too"
-            )
         return None
     return EncodingWish(
-        options.get("valueSchema"), options.get("schemaRegistry", ""), options.get("valueSubject", "")
+        options.get("valueSchema"),
+        options.get("schemaRegistry", ""),
+        options.get("valueSubject", ""),
+        FormatKind(value),
     )
 
 

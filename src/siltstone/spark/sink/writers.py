@@ -75,6 +75,7 @@ class _TopicWriter:
                 sink_id,
                 self._request.bootstrap,
                 self.on_step,
+                mode=self._request.mode,
                 is_nameless=self._request.is_nameless,
             )
             if abort:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from siltstone.foundation.milliseconds import first_ms_at_or_after
 from siltstone.maintenance.scanning.failures import ScanRefused
 from siltstone.maintenance.scanning.request import (
     EARLIEST,
@@ -26,7 +27,6 @@ from siltstone.maintenance.scanning.request import (
     PartitionName,
     ScanRequest,
     Tail,
-    first_ms_at_or_after,
     lease_ms_of,
 )
 from siltstone.maintenance.scanning.words import time_range, value_wish

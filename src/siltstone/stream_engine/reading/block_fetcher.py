@@ -1,8 +1,9 @@
 """Fetches blocks: from the cache, from a request that is under way, or with ranged GETs. No block is fetched twice at
 the same time.
 
-The bytes of requests under way are limited. A request that a reader needs waits until there is room; a request of
-read-ahead is dropped when there is none. Next: ``block_cache``, ``byte_budget``.
+A request waits first for the bandwidth of its grade, and a catch-up read also for its share beside appends
+(``giving_way``). The bytes of requests under way are limited. A request that a reader needs waits until there is room;
+a request of read-ahead is dropped when there is none. Next: ``block_cache``, ``byte_budget``.
 """
 
 import asyncio
@@ -16,12 +17,19 @@ from siltstone.model.limits import KIB
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import DamagedBlock
+from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.object_store.bandwidth.limiter import Limiter
+from siltstone.object_store.bandwidth.passage import UNCOUNTED
+from siltstone.object_store.bandwidth.turns import TooMuchWaits
 from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import ObjectStore, ObjectTruncated, is_folder
 from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.block_cache import Block, BlockCache, BlockKey
 from siltstone.stream_engine.reading.byte_budget import ByteBudget
+from siltstone.stream_engine.reading.copies import read_any
 from siltstone.stream_engine.reading.index_cache import LoadsUnderWay
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock, requests_for
@@ -50,8 +58,13 @@ class BlockFetcher:
         calls: BlockingCalls,
         tasks: TaskGroup,
         settings: ReadSettings,
+        clock: Clock,
+        catch_up: Limiter,
     ) -> None:
+        """``catch_up`` is the limiter of catch-up reads alone; all reads pass that of the buckets, too."""
         self._buckets = buckets
+        self._clock = clock
+        self._catch_up = catch_up
         self._cache = cache
         self._calls = calls
         self._tasks = tasks
@@ -63,15 +76,15 @@ class BlockFetcher:
         self._shared = 0
 
     def fetch(
-        self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata]
+        self, blocks: Sequence[PlannedBlock], objects: Mapping[int, ObjectMetadata], grade: Grade
     ) -> list[PromisedBlock]:
-        """Returns each block or a promise of it, in order. A promise raises DamagedBlock and the errors of the object
-        store."""
+        """Returns each block or a promise of it, in order. A promise raises DamagedBlock, TooMuchWaits, and the errors
+        of the object store."""
         ready = {block.key: self._cached_or_shared(block) for block in blocks}
         for request in requests_for(
             (block for block in blocks if ready[block.key] is None), self._request_bytes_max
         ):
-            ready.update(self._begin(request, objects, None))
+            ready.update(self._begin(request, objects, None, grade))
         return [promised for promised in ready.values() if promised is not None]
 
     def fetch_ahead(
@@ -81,9 +94,9 @@ class BlockFetcher:
         request_bytes_max = min(self._request_bytes_max, ahead.request_bytes)
         for request in requests_for(blocks, request_bytes_max):
             for missing in requests_for(self._absent(request), request_bytes_max):
-                if not self._budget.try_acquire(missing.memory_bytes):
+                if not self._may_begin_at_once(missing):
                     return
-                self._begin(missing, objects, ahead)
+                self._begin(missing, objects, ahead, Grade.CATCH_UP_READ)
             ahead.fetched(request.entries[-1].end_offset, request.size_bytes)
 
     def close(self, reason: Exception) -> None:
@@ -107,20 +120,50 @@ class BlockFetcher:
                 yield block
 
     def _begin(
-        self, request: BlockRequest, objects: Mapping[int, ObjectMetadata], ahead: ReadAhead | None
+        self,
+        request: BlockRequest,
+        objects: Mapping[int, ObjectMetadata],
+        ahead: ReadAhead | None,
+        grade: Grade,
     ) -> dict[BlockKey, asyncio.Future[Block]]:
         """Starts the task that fetches the request; returns block key → promise. Read-ahead (``ahead``) has acquired
-        its bytes of the budget already; without it the task acquires them."""
-        store = self._buckets.store(objects[request.object_id].bucket_id)
+        its bytes of the budget and of the bandwidth already; without it the task acquires them."""
+        found = self._buckets.copies(objects[request.object_id].bucket_ids, f"object {request.object_id}")
+        copies = found.passing(UNCOUNTED)
         promises = {key: self._under_way.begin(key) for key in request.keys}
-        self._tasks.start(f"get-{request.object_id}-{request.position}", self._load(store, request, ahead))
+        self._tasks.start(
+            f"get-{request.object_id}-{request.position}", self._load(copies, request, ahead, grade)
+        )
         return promises
 
-    async def _load(self, store: ObjectStore, request: BlockRequest, ahead: ReadAhead | None) -> None:
+    def _may_begin_at_once(self, request: BlockRequest) -> bool:
+        """Acquires what a request of read-ahead needs, if it need not wait for it."""
+        if not self._budget.try_acquire(request.memory_bytes):
+            return False
+        passes = (Direction.IN, Grade.CATCH_UP_READ, request.size_bytes)
+        if self._catch_up.try_pass(*passes) and self._buckets.limiter.try_pass(*passes):
+            return True
+        self._budget.release(request.memory_bytes)
+        return False
+
+    async def _pass(self, grade: Grade, size_bytes: int) -> None:
+        """Waits for the bandwidth. Raises TooMuchWaits."""
+        if grade is Grade.CATCH_UP_READ:
+            await self._catch_up.wait(Direction.IN, grade, size_bytes)
+        await self._buckets.limiter.wait(Direction.IN, grade, size_bytes)
+
+    async def _load(
+        self, copies: Copies, request: BlockRequest, ahead: ReadAhead | None, grade: Grade
+    ) -> None:
         if ahead is None:
+            try:
+                await self._pass(grade, request.size_bytes)
+            except TooMuchWaits as failure:
+                self._under_way.fail(request.keys, failure)
+                return
             await self._budget.acquire(request.memory_bytes)
         try:
-            blocks = await self._calls.run(read_blocks, store, request)
+            blocks = await self._blocks_of(copies, request)
         except Exception as failure:  # raised to the readers that wait for the blocks
             self._under_way.fail(request.keys, failure)
             return
@@ -135,6 +178,28 @@ class BlockFetcher:
                 block.fetched_for = ahead
                 self._cache.put(block)
                 self._under_way.succeed(key, block)
+
+    async def _blocks_of(self, copies: Copies, request: BlockRequest) -> list[Block | DamagedBlock]:
+        """The blocks, each from a copy in which it is undamaged. A block that is damaged in all of them stays so."""
+        if not copies.are_several:
+            return await self._calls.run(read_blocks, copies.first, request)
+        best: list[Block | DamagedBlock] = []
+
+        def read_undamaged(store: ObjectStore) -> list[Block | DamagedBlock]:
+            blocks = read_blocks(store, request)
+            best[:] = [
+                new if isinstance(old, DamagedBlock) else old
+                for old, new in zip(best or blocks, blocks, strict=True)
+            ]
+            damages = [each for each in best if isinstance(each, DamagedBlock)]
+            if damages:
+                raise damages[0]
+            return best
+
+        try:
+            return await read_any(copies, self._calls, self._clock, read_undamaged)
+        except DamagedBlock:
+            return best
 
 
 def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:

@@ -7,7 +7,7 @@ restored, the next read succeeds. Next: ``read_plan``, ``block_fetcher``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 
 import msgspec
@@ -15,9 +15,13 @@ import msgspec
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import find_ranges
 from siltstone.model.errors import CorruptData, SiltstoneError, Unavailable
+from siltstone.model.limits import KIB, TAIL_READ_BYTES_MAX
+from siltstone.model.objects import ObjectRange
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame
 from siltstone.object_formats.block_index import DamagedBlock
+from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.object_store.bandwidth.limiter import LimiterStatistics, no_limit
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.blocking import BlockingCalls
@@ -33,6 +37,7 @@ from siltstone.stream_engine.reading.read_plan import (
     IndexNotMatched,
     PlannedBlock,
     blocks_wanted,
+    bytes_from,
     ranges_wanted,
 )
 from siltstone.stream_engine.settings import ReadSettings
@@ -44,6 +49,11 @@ compacted and deleted since, and bytes may have been damaged only on their way."
 RANGES_PER_PLAN_MAX = 256
 """The most ranges considered in one step of a read. Before compaction a read needs many small ones, afterwards one or
 two."""
+
+
+GIVING_WAY_BYTES_MAX = 512 * KIB
+"""While catch-up reads give way, one of them returns about a block, so that appends have the event loop between two
+blocks: copying an answer of some MiB into a socket takes it for milliseconds."""
 
 
 class BucketNotThere(Unavailable):
@@ -67,6 +77,7 @@ class ReadStatistics(msgspec.Struct, frozen=True):
     blocks: BlockCacheStatistics
     indexes: IndexCacheStatistics
     fetches: FetchStatistics
+    catch_up: LimiterStatistics
 
 
 class CommittedReader:
@@ -91,8 +102,10 @@ class CommittedReader:
         self._refresh = refresh
         self._tasks = TaskGroup("committed-reader", self._fail)
         self._cache = BlockCache(settings.block_cache_bytes_max)
-        self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max)
-        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings)
+        self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max, clock)
+        self.catch_up = no_limit(clock)
+        """The limiter of catch-up reads alone, by which they give way to appends."""
+        self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings, clock, self.catch_up)
         self._readers = SequentialReaders(settings, clock)
         self._reads = 0
         self._refreshes = 0
@@ -113,6 +126,8 @@ class CommittedReader:
             raise self._closed
         self._reads += 1
         ahead = self._readers.take(stream_id, start_offset)
+        if self.catch_up.is_limited(Direction.IN):
+            bytes_max = self._giving_way(stream_id, start_offset, end_offset, bytes_max)
         answer = Answer(start_offset, end_offset, bytes_max)
         try:
             await self._fill(answer, stream_id, ahead)
@@ -145,7 +160,15 @@ class CommittedReader:
             blocks=self._cache.statistics(),
             indexes=self._indexes.statistics(),
             fetches=self._fetcher.statistics(),
+            catch_up=self.catch_up.statistics(),
         )
+
+    def _giving_way(self, stream_id: int, start_offset: int, end_offset: int, bytes_max: int) -> int:
+        """How many bytes the read may return while catch-up reads give way to appends. Raises StreamNotExist,
+        OffsetOutOfRange."""
+        covering = find_ranges(self._image(), stream_id, start_offset, end_offset, RANGES_PER_PLAN_MAX)
+        is_catch_up = grade_of_read(covering, start_offset) is Grade.CATCH_UP_READ
+        return min(bytes_max, GIVING_WAY_BYTES_MAX) if is_catch_up else bytes_max
 
     async def _fill(self, answer: Answer, stream_id: int, ahead: ReadAhead) -> None:
         refreshes_left = REFRESHES_MAX
@@ -186,10 +209,11 @@ class CommittedReader:
         """One step of a read: fetches as many blocks as the remaining bytes should need, and takes their batches.
         Returns False when no object holds the next offset."""
         image = self._image()
-        planned = await self._plan(image, stream_id, answer.next_offset, answer.end_offset, answer.bytes_left)
+        covering = find_ranges(image, stream_id, answer.next_offset, answer.end_offset, RANGES_PER_PLAN_MAX)
+        planned = await self._plan(image, covering, answer.next_offset, answer.end_offset, answer.bytes_left)
         if not planned:
             return False
-        promised = self._fetcher.fetch(planned, image.objects)
+        promised = self._fetcher.fetch(planned, image.objects, grade_of_read(covering, answer.next_offset))
         self._begin_read_ahead(stream_id, planned[-1].entry.end_offset, ahead)
         for promise in promised:
             block = await _arrived(promise)
@@ -202,9 +226,13 @@ class CommittedReader:
         return True
 
     async def _plan(
-        self, image: MetadataImage, stream_id: int, start: int, end: int | None, bytes_wanted: int
+        self,
+        image: MetadataImage,
+        covering: Sequence[ObjectRange],
+        start: int,
+        end: int | None,
+        bytes_wanted: int,
     ) -> list[PlannedBlock]:
-        covering = find_ranges(image, stream_id, start, end, RANGES_PER_PLAN_MAX)
         ranges = ranges_wanted(covering, start, bytes_wanted)
         indexes = await self._indexes.get_leading(image.objects[held.object_id] for held in ranges)
         readable = list(takewhile(lambda held: held.object_id in indexes, ranges))
@@ -224,7 +252,8 @@ class CommittedReader:
     async def _fetch_ahead(self, stream_id: int, start: int, bytes_wanted: int, ahead: ReadAhead) -> None:
         try:
             image = self._image()
-            planned = await self._plan(image, stream_id, start, None, bytes_wanted)
+            covering = find_ranges(image, stream_id, start, None, RANGES_PER_PLAN_MAX)
+            planned = await self._plan(image, covering, start, None, bytes_wanted)
             self._fetcher.fetch_ahead(planned, image.objects, ahead)
         except SiltstoneError:
             ahead.give_up()  # the read that needs these blocks will raise the error itself
@@ -241,6 +270,14 @@ class CommittedReader:
     def _end_waits(self, reason: ReaderClosed) -> None:
         self._indexes.close(reason)
         self._fetcher.close(reason)
+
+
+def grade_of_read(covering: Sequence[ObjectRange], start_offset: int) -> Grade:
+    """The grade of a read by the ranges that it has still before it, of which RANGES_PER_PLAN_MAX are known: a client
+    that is nearly at the end of its stream has few bytes before it."""
+    bytes_before_it = sum(bytes_from(held, start_offset) for held in covering)
+    is_far = bytes_before_it > TAIL_READ_BYTES_MAX or len(covering) >= RANGES_PER_PLAN_MAX
+    return Grade.CATCH_UP_READ if is_far else Grade.TAIL_READ
 
 
 def _taken(answer: Answer, block: Block) -> bool:

@@ -16,7 +16,9 @@ from siltstone.model.objects import object_key
 from siltstone.object_formats.block_index import BlockIndex
 from siltstone.object_store.buckets import Buckets, read_index
 from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
+from siltstone.stream_engine.reading.copies import read_any
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -72,9 +74,12 @@ class IndexCache:
     """The least recently used index is evicted first. An index is cached by its object's id, since objects never
     change."""
 
-    def __init__(self, buckets: Buckets, calls: BlockingCalls, tasks: TaskGroup, bytes_max: int) -> None:
+    def __init__(
+        self, buckets: Buckets, calls: BlockingCalls, tasks: TaskGroup, bytes_max: int, clock: Clock
+    ) -> None:
         self._buckets = buckets
         self._calls = calls
+        self._clock = clock
         self._tasks = tasks
         self._bytes_max = bytes_max
         self._bytes_used = 0
@@ -129,9 +134,11 @@ class IndexCache:
     async def _load(self, wanted: ObjectMetadata) -> None:
         self._loads += 1
         try:
-            store = self._buckets.store(wanted.bucket_id)
+            copies = self._buckets.copies(wanted.bucket_ids, f"the index of object {wanted.object_id}")
             key = object_key(wanted.object_id)
-            index = await self._calls.run(read_index, store, key, wanted.size_bytes)
+            index = await read_any(
+                copies, self._calls, self._clock, lambda store: read_index(store, key, wanted.size_bytes)
+            )
         except Exception as failure:  # raised to the readers that wait for the index
             self._under_way.fail([wanted.object_id], failure)
             return

@@ -73,10 +73,15 @@ def ranges_wanted(ranges: Iterable[ObjectRange], start_offset: int, bytes_wanted
         if bytes_wanted <= 0 and wanted:
             break
         wanted.append(held)
-        offsets = held.end_offset - held.start_offset
-        offsets_before = max(0, start_offset - held.start_offset)
-        bytes_wanted -= held.size_bytes * (offsets - offsets_before) // offsets
+        bytes_wanted -= bytes_from(held, start_offset)
     return wanted
+
+
+def bytes_from(held: ObjectRange, start_offset: int) -> int:
+    """About how many bytes the range has from the offset on."""
+    offsets = held.end_offset - held.start_offset
+    offsets_before = max(0, start_offset - held.start_offset)
+    return held.size_bytes * (offsets - offsets_before) // offsets
 
 
 def blocks_wanted(

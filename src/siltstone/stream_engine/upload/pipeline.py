@@ -6,7 +6,8 @@ or does not answer is asked again (``outage``), and objects whose time limit has
 
 An object id belongs to one bucket. When a put fails and another bucket takes writes, the object is prepared once more,
 for that bucket, and put there; the commit of the new id releases the old one, so that what the failed put may still
-leave behind is deleted by the sweep. Any other
+leave behind is deleted by the sweep. Under replication the puts into the buckets of an object run side by side,
+and a block is committed when all copies of its objects are there, or as many as the strategy demands. Any other
 refusal of a prepare or commit ends the pipeline: the node is fenced, or the metadata differs from what it assumes, and
 it must not continue. Blocks before the one that failed are still committed; those after it are cancelled.
 Next: ``upload_plan``, ``upload_buckets``, ``outage``.
@@ -25,7 +26,7 @@ from siltstone.foundation.quantity_words import counted, seconds_words, size_wor
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
 from siltstone.metadata.refusals import BucketNotWritable, ObjectNotExist
 from siltstone.metadata.service import MetadataService
-from siltstone.model.errors import Unavailable
+from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.limits import DAY_MS
 from siltstone.model.objects import object_key
 from siltstone.object_formats.object_layout import EncodedObject
@@ -39,7 +40,7 @@ from siltstone.runtime.tasks import TaskGroup, ends_in_time
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock
 from siltstone.stream_engine.upload.outage import METADATA_LOG, Outage, OutageWatch, PreparedTooLongAgo
-from siltstone.stream_engine.upload.upload_buckets import ObjectToPut, UploadBuckets
+from siltstone.stream_engine.upload.upload_buckets import Next, ObjectToPut, UploadBuckets
 from siltstone.stream_engine.upload.upload_plan import (
     UploadPlan,
     encode_object,
@@ -82,8 +83,19 @@ class Prepared(msgspec.Struct, frozen=True):
 
     first_id: int
     bucket_ids: tuple[int, ...]
+    copies: tuple[int, ...]
     until_ms: float
     time_limit_ms: int
+
+    def place(self, number: int) -> "Place":
+        return Place(self.first_id + number, (self.bucket_ids[number], *self.copies))
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The id under which an object is put, and the buckets for which the id was prepared."""
+
+    object_id: int
+    bucket_ids: tuple[int, ...]
 
 
 class Uploaded(msgspec.Struct, frozen=True):
@@ -221,20 +233,21 @@ class UploadPipeline:
         async def attempt() -> Prepared:
             while True:
                 until_ms = self._clock.monotonic_ms() + time_limit_ms
-                bucket_ids = self.upload_buckets.choose(objects)
+                chosen = self.upload_buckets.choose(objects)
                 command = PrepareObjects(
                     count=len(objects),
                     time_limit_ms=time_limit_ms,
                     node_id=self._node_id,
                     node_epoch=self._node_epoch,
-                    bucket_ids=bucket_ids,
+                    bucket_ids=chosen.bucket_ids,
+                    copies=chosen.copies,
                 )
                 try:
                     first_id = await self._metadata.execute(command)
                 except BucketNotWritable:
                     await self._metadata.refresh()
                 else:
-                    return Prepared(first_id, bucket_ids, until_ms, time_limit_ms)
+                    return Prepared(first_id, chosen.bucket_ids, chosen.copies, until_ms, time_limit_ms)
 
         if not self.upload_buckets.is_counted:
             await self._calls.run(self.upload_buckets.count_bytes)
@@ -260,7 +273,7 @@ class UploadPipeline:
                         encode_object, block.streams, wanted.streams, self._settings.block_size_bytes
                     )
                     put = await self._put_object(encoded, wanted, prepared, number, released)
-                    new_objects.append(new_object(encoded, put))
+                    new_objects.append(new_object(encoded, put.object_id, put.bucket_ids))
                 return Uploaded(prepared, tuple(new_objects), tuple(released))
             except PreparedTooLongAgo:
                 prepared = await self._prepare_anew(objects, prepared)
@@ -272,35 +285,62 @@ class UploadPipeline:
         prepared: Prepared,
         number: int,
         released: list[int],
-    ) -> int:
-        """Puts the object, in another bucket if its own takes no writes. Returns the id under which it was put, and
-        appends those under which a put failed to ``released``."""
-        object_id, bucket_id = prepared.first_id + number, prepared.bucket_ids[number]
+    ) -> Place:
+        """Puts the object, in other buckets if its own take no writes. Returns the id under which it was put and the
+        buckets in which it is, and appends the ids under which a put failed to ``released``."""
+        place = prepared.place(number)
+        standing: set[int] = set()
 
         async def attempt() -> None:
-            nonlocal object_id, bucket_id
-            while True:
-                try:
-                    return await self._put_in_time(encoded, object_id, bucket_id)
-                except (Unavailable, StoreDenied) as trouble:
-                    if self.upload_buckets.instead_of(bucket_id, wanted, trouble) is None:
-                        raise
-                released.append(object_id)
-                anew = await self._prepare([wanted], prepared.time_limit_ms)
-                object_id, bucket_id = anew.first_id, anew.bucket_ids[0]
+            nonlocal place
+            while not await self._is_put(encoded, wanted, place, standing):
+                released.append(place.object_id)
+                standing.clear()
+                place = (await self._prepare([wanted], prepared.time_limit_ms)).place(0)
 
         begun_ms = self._clock.monotonic_ms()
-        await self._watch.persist(attempt, self._buckets.store(bucket_id).url, prepared.until_ms)
+        urls = " and ".join(self._buckets.store(each).url for each in place.bucket_ids)
+        await self._watch.persist(attempt, urls, prepared.until_ms)
         self._seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
-        self._bytes_uploaded += encoded.size_bytes
-        log.debug("object %d was uploaded: %s", object_id, size_words(encoded.size_bytes))
-        return object_id
+        self._bytes_uploaded += encoded.size_bytes * len(standing)
+        log.debug("object %d was uploaded: %s", place.object_id, size_words(encoded.size_bytes))
+        return Place(place.object_id, tuple(each for each in place.bucket_ids if each in standing))
+
+    async def _is_put(
+        self, encoded: EncodedObject, wanted: ObjectToPut, place: Place, standing: set[int]
+    ) -> bool:
+        """Puts the object into the buckets where it is not yet, side by side, and adds them to ``standing``. Returns
+        False if it is to be put into other buckets, under another id. Raises StoreTransient, StoreDenied and what the
+        buckets raise if the same ones are to be asked again."""
+        missing = [each for each in place.bucket_ids if each not in standing]
+        outcomes = await asyncio.gather(
+            *(self._put_in_time(encoded, place.object_id, each) for each in missing), return_exceptions=True
+        )
+        troubles: dict[int, SiltstoneError] = {}
+        for bucket_id, outcome in zip(missing, outcomes, strict=True):
+            if outcome is None:
+                standing.add(bucket_id)
+            elif isinstance(outcome, (Unavailable, StoreDenied)):
+                troubles[bucket_id] = outcome
+            else:
+                raise outcome
+        if not troubles:
+            return True
+        if len(place.bucket_ids) == 1:
+            ((bucket_id, trouble),) = troubles.items()
+            if self.upload_buckets.instead_of(bucket_id, wanted, trouble) is None:
+                raise trouble
+            return False
+        after = self.upload_buckets.after_copies_failed(standing, troubles)
+        if after is Next.AGAIN:
+            raise self.upload_buckets.refused_copies(troubles)
+        return after is Next.COMMIT
 
     async def _put_in_time(self, encoded: EncodedObject, object_id: int, bucket_id: int) -> None:
-        """Puts the object; gives up after WITHOUT_SUCCESS_MS if another bucket could take it. Raises StoreTransient,
+        """Puts the object; gives up after WITHOUT_SUCCESS_MS if other buckets could take it. Raises StoreTransient,
         and what the bucket raises."""
         put = self._put(encoded, object_id, bucket_id)
-        if not self.upload_buckets.has_another(bucket_id):
+        if not self.upload_buckets.has_enough_without(bucket_id):
             await put
         elif not await ends_in_time(put, self._clock, WITHOUT_SUCCESS_MS):
             raise StoreTransient(

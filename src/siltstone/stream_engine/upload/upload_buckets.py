@@ -5,11 +5,13 @@
     bytes given so far     ─┘
 
 Only buckets that are WRITABLE in the image and that the server has checked (``guards``) are candidates. A bucket whose
-breaker is open gets new objects only if the breakers of all candidates are open. Probes close it again.
+breaker is open gets new objects only if the breakers of all candidates are open. Probes close it again. Replication
+chooses several buckets for each object, and as long as too few of them take writes, nothing is uploaded.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from enum import Enum
 
 import msgspec
 
@@ -22,11 +24,13 @@ from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.object_store.bucket_choice import (
     Candidate,
     bucket_of_set,
+    buckets_of_copies,
     bytes_given_at_start,
     home_of_stream,
 )
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import BucketGuard
+from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
@@ -50,6 +54,21 @@ class ObjectToPut(msgspec.Struct, frozen=True):
     streams: tuple[int, ...]
     is_set: bool
     size_bytes: int
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The bucket of each object, and the further buckets into which replication puts all of them."""
+
+    bucket_ids: tuple[int, ...]
+    copies: tuple[int, ...] = ()
+
+
+class Next(Enum):
+    """What happens to an object of which some copies could not be put."""
+
+    COMMIT = "the copies that are there are enough"
+    ELSEWHERE = "other buckets take it, under another id"
+    AGAIN = "the same buckets are asked again"
 
 
 class UploadBuckets:
@@ -78,12 +97,72 @@ class UploadBuckets:
         image = self._metadata.image
         self._given = bytes_given_at_start(bucket_list_of(image).buckets, bytes_by_bucket(image))
 
-    def choose(self, objects: Sequence[ObjectToPut]) -> tuple[int, ...]:
-        """The bucket of each object. Raises NoBucketReady."""
+    def choose(self, objects: Sequence[ObjectToPut]) -> Chosen:
+        """The buckets of the objects. Raises NoBucketReady."""
         listed = bucket_list_of(self._metadata.image)
         if not listed.buckets:
-            return (self._buckets.default_bucket_id,) * len(objects)
-        return tuple(self._choose(listed, each) for each in objects)
+            return Chosen((self._buckets.default_bucket_id,) * len(objects))
+        if listed.strategy.is_replication:
+            return self._choose_copies(listed, objects)
+        return Chosen(tuple(self._choose(listed, each) for each in objects))
+
+    def _choose_copies(self, listed: BucketList, objects: Sequence[ObjectToPut]) -> Chosen:
+        """As many buckets as there are to be copies. If some take no writes, fewer are enough, but not fewer than the
+        strategy demands: then the first ones in order are chosen although they take no writes, and are asked again and
+        again (B13)."""
+        strategy, candidates = listed.strategy, self._candidates(listed)
+        if len(candidates) < strategy.copies_needed:
+            raise NoBucketReady(
+                f"each object has to be in {strategy.copies_needed} buckets, and this node has checked "
+                f"{len(candidates)} writable ones: add another one (siltstone buckets add), or choose fewer copies "
+                "(siltstone buckets strategy); the log of the node says what a bucket lacks"
+            )
+        chosen = buckets_of_copies(strategy, candidates)
+        if len(chosen) < strategy.copies_needed:
+            chosen = strategy.in_order(each.bucket_id for each in candidates)[: strategy.copies]
+        for bucket_id in chosen:
+            self._given[bucket_id] += sum(each.size_bytes for each in objects)
+        return Chosen((chosen[0],) * len(objects), tuple(chosen[1:]))
+
+    def has_enough_without(self, bucket_id: int) -> bool:
+        """Whether enough other buckets for an object take writes, as far as this node knows."""
+        listed = bucket_list_of(self._metadata.image)
+        working = [each for each in self._working(listed) if each != bucket_id]
+        return len(working) >= listed.strategy.copies_needed
+
+    def after_copies_failed(self, standing: Set[int], troubles: Mapping[int, SiltstoneError]) -> Next:
+        """What is next for an object that is in the buckets ``standing``, when its puts into others have failed or were
+        given up. The breakers of these are open afterwards."""
+        listed = bucket_list_of(self._metadata.image)
+        strategy = listed.strategy
+        for bucket_id, trouble in troubles.items():
+            self._buckets.breaker(bucket_id).trip(self._clock.monotonic_ms(), str(trouble))
+        working = len(self._working(listed))
+        if working >= strategy.copies or len(standing) < strategy.copies_needed <= working:
+            result, then = Next.ELSEWHERE, "New objects go to the other buckets until it does"
+        elif len(standing) >= strategy.copies_needed:
+            result, then = Next.COMMIT, f"New objects have {len(standing)} copies until it does"
+        else:
+            result = Next.AGAIN
+            then = f"Nothing is uploaded until it does: each object has to be in {strategy.copies_needed} buckets"
+        for bucket_id, trouble in troubles.items():
+            self._say_open(bucket_id, trouble, then)
+        return result
+
+    def refused_copies(self, troubles: Mapping[int, SiltstoneError]) -> SiltstoneError:
+        """The error for an object of which too few copies could be put: it names the first bucket that takes none."""
+        bucket_id, trouble = min(troubles.items())
+        needed = bucket_list_of(self._metadata.image).strategy.copies_needed
+        text = (
+            f"bucket {bucket_id} ({self._buckets.store(bucket_id).url}) takes no writes, and each object has to be in "
+            f"{needed} buckets before it is committed: {trouble}"
+        )
+        return StoreDenied(text) if isinstance(trouble, StoreDenied) else StoreTransient(text)
+
+    def _working(self, listed: BucketList) -> list[int]:
+        """The candidates whose breakers are closed."""
+        candidates = (each.bucket_id for each in self._candidates(listed))
+        return [each for each in candidates if not self._buckets.breaker(each).is_open]
 
     def has_another(self, bucket_id: int) -> bool:
         """Whether there is another bucket to which writes succeed, as far as this node knows."""
@@ -100,14 +179,19 @@ class UploadBuckets:
         if not self.has_another(bucket_id):
             return None
         chosen = self._choose(bucket_list_of(self._metadata.image), failed)
+        then = f"New objects go to bucket {chosen} until it does; what is in the bucket is read from there"
+        self._say_open(bucket_id, cause, then)
+        return chosen
+
+    def _say_open(self, bucket_id: int, cause: SiltstoneError, then: str) -> None:
+        """Logs once that the bucket takes no writes, until it does again."""
         if bucket_id not in self._said_open:
             self._said_open.add(bucket_id)
             log.error(
-                "bucket %d (%s) takes no writes: %s. New objects go to bucket %d until it does; what is in the bucket "
-                "is read from there. Check that the bucket can be reached and that this node may write to it",
-                bucket_id, self._buckets.store(bucket_id).url, cause, chosen,
+                "bucket %d (%s) takes no writes: %s. %s. Check that the bucket can be reached and that this node may "
+                "write to it",
+                bucket_id, self._buckets.store(bucket_id).url, cause, then,
             )  # fmt: skip
-        return chosen
 
     async def probe_from_time_to_time(self, calls: BlockingCalls, node_id: int, tasks: TaskGroup) -> None:
         """Probes the buckets whose breakers are open, until it is cancelled. Each probe is a task of its own, because a

@@ -48,5 +48,6 @@ def encode_object(
     return builder.finish()
 
 
-def new_object(encoded: EncodedObject, object_id: int) -> NewObject:
-    return NewObject(object_id, encoded.size_bytes, ranges_of_entries(encoded.entries, object_id))
+def new_object(encoded: EncodedObject, object_id: int, bucket_ids: tuple[int, ...] = ()) -> NewObject:
+    ranges = ranges_of_entries(encoded.entries, object_id)
+    return NewObject(object_id, encoded.size_bytes, ranges, bucket_ids)

@@ -437,9 +437,11 @@ class BucketWriteAheadLog:
                     await self._woken(self._cleaning, left_ms)
                     continue
                 await self._say_what_is_kept()
-                if not await self._delete():
+                if await self._delete():
+                    due_ms = self._clock.monotonic_ms() + DELETE_INTERVAL_MS
+                else:
                     await self._clock.sleep_ms(DELETE_INTERVAL_MS)
-                due_ms = self._clock.monotonic_ms() + DELETE_INTERVAL_MS
+                    due_ms = self._clock.monotonic_ms()
 
     @property
     def _has_trimmed(self) -> bool:

@@ -1,1 +1,1 @@
-"""Encoders turn columns of rows into values: ``avro``."""
+"""Encoders turn columns of rows into values: ``avro``, ``json``."""

@@ -109,10 +109,20 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
     for words, said in [
         (("round-robin",), "round-robin: new objects are spread over the buckets 0, 1, by bytes."),
         (("dynamic-sharding",), "spread over the buckets 0, 1, by bytes and weight."),
+        (
+            ("replication",),
+            "into 2 of the buckets 0, 1, first into 0, 1; uploads wait while fewer take writes.",
+        ),
+        (("replication", "--copies-min", "1"), "while fewer take writes, 1 are enough."),
         (("failover", "--order", "1"), "into bucket 1; while it takes no writes, into 0."),
     ]:
         assert said in buckets("strategy", *words).words
-    assert buckets("list", "--json").json["strategy"] == {"name": "failover", "order": [1], "copies": 1}
+    assert buckets("list", "--json").json["strategy"] == {
+        "name": "failover",
+        "order": [1],
+        "copies": 1,
+        "copies_min": 0,
+    }
 
 
 @pytest.mark.parametrize(
@@ -122,7 +132,10 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
         (("failover", "--order", "a,b"), 2, "'a,b' is no list of bucket ids"),
         (("failover", "--order", "0,0"), 1, "names a bucket twice"),
         (("fastest",), 2, "'fastest' is not one of 'failover'"),
-        (("replication",), 2, "'replication' is not one of 'failover'"),
+        (("replication",), 1, "2 copies of each object need as many writable buckets, and there are 1"),
+        (("replication", "--copies", "1"), 2, "'--copies': 1 is not in the range"),
+        (("replication", "--copies", "2", "--copies-min", "3"), 1, "2 copies, of which 3 are enough"),
+        (("failover", "--copies", "2"), 2, "leave out --copies"),
     ],
 )
 def test_a_strategy_that_cannot_be(words: tuple[str, ...], status: int, said: str, buckets: Buckets) -> None:

@@ -27,7 +27,7 @@ W, R = BucketState.WRITABLE, BucketState.READ_ONLY
         (listed(W, W, W, name=StrategyType.FAILOVER, order=(2,)), "2; while it takes no writes, into 0, then 1."),
         (listed(W, R, W, name=StrategyType.ROUND_ROBIN), "spread over the buckets 0, 2, by bytes."),
         (listed(W, W, name=StrategyType.DYNAMIC_SHARDING), "over the buckets 0, 1, by bytes and weight."),
-        (listed(W, W, name=StrategyType.REPLICATION), "put into 2 of the buckets 0, 1."),
+        (listed(W, W, name=StrategyType.REPLICATION), "first into 0, 1; uploads wait while fewer take writes."),
     ],
 )  # fmt: skip
 def test_where_new_objects_go(buckets: BucketList, words: str) -> None:

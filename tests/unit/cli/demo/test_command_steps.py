@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -54,10 +54,25 @@ class Play:
             "maintain": lambda _, kinds, *__: self.acts.append(kinds) or ([DONE], wrong != "compaction"),
             "GroupReading": lambda *_: SimpleNamespace(read=self.read), "verify": self.verify,
             "keep_newest": self.step("key compaction"), "drop_old": self.step("retention"),
-            "collect": self.step("garbage collection"), "check": self.check,
+            "collect": self.step("garbage collection"), "check": self.check, "table": self,
         }  # fmt: skip
         for name, stand_in in stand_ins.items():
             patch.setattr(command, name, stand_in)
+
+    CONFIGS: ClassVar = {"siltstone.table.format": "iceberg"}
+    """What follows stands in for the module ``table``."""
+
+    def has_what_it_needs(self) -> bool:
+        return self.wrong != "no extra"
+
+    def append(self, _stage: object) -> bool:
+        self.acts.append("append")
+        return self.wrong != "append"
+
+    def query(self, _stage: object, spark_sql: object) -> bool:
+        assert spark_sql is None, "the runner is this process"
+        self.acts.append("query")
+        return self.wrong != "query"
 
     def step(self, name: str) -> Callable[[object], bool]:
         return lambda _: self.wrong != name
@@ -94,6 +109,7 @@ class Play:
             hurry=lambda: self.acts.append("hurry"),
             raise_failure=raise_failure,
             slowest_seconds=0.25,
+            days_done=1,
         )
 
     def read(self, members: int, _: object) -> list[object]:
@@ -118,11 +134,20 @@ def played(tmp_path: Path, wrong: str = "", *words: str) -> tuple[Exit, list[Any
 def test_the_steps_in_their_order(tmp_path: Path) -> None:
     outcome, acts = played(tmp_path)
     assert outcome.status == 0
+    kept = {**command.CONFIGS, FLIGHTS_TOPIC: {**command.CONFIGS[FLIGHTS_TOPIC], **Play.CONFIGS}}
     assert acts == [
-        "start", ({FLIGHTS_TOPIC: 8, LATE_TOPIC: 1}, command.CONFIGS), [b"a", b"b"], "flush", "upload", [b"c"],
-        ["sso-compaction"], "hurry", "flush", "compaction", 2, "key compaction", "retention", "stop",
-        "garbage collection",
+        "start", ({FLIGHTS_TOPIC: 8, LATE_TOPIC: 1}, kept), [b"a", b"b"], "flush", "upload", [b"c"],
+        ["sso-compaction"], "append", "hurry", "flush", "append", "compaction", 2, "key compaction", "retention",
+        "stop", "garbage collection", "query",
     ]  # fmt: skip
+    assert "siltstone tables --store" in outcome.out
+
+
+def test_without_the_packages_for_tables_one_line_says_so_and_all_else_is_shown(tmp_path: Path) -> None:
+    outcome, acts = played(tmp_path, "no extra")
+    assert outcome.status == 0 and outcome.words.count("no Iceberg table: pip install 'siltstone[demo]'") == 1
+    assert "append" not in acts and "query" not in acts and "siltstone tables" not in outcome.out
+    assert ({FLIGHTS_TOPIC: 8, LATE_TOPIC: 1}, command.CONFIGS) in acts
 
 
 def test_what_each_step_tells(tmp_path: Path) -> None:
@@ -153,7 +178,17 @@ def test_what_each_step_tells(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["compaction", "consuming", "key compaction", "retention", "garbage collection", "check"]
+    "wrong",
+    [
+        "compaction",
+        "append",
+        "consuming",
+        "key compaction",
+        "retention",
+        "garbage collection",
+        "check",
+        "query",
+    ],
 )
 def test_a_step_that_goes_wrong_is_the_exit_status_and_the_others_are_shown_all_the_same(
     wrong: str, tmp_path: Path
@@ -161,7 +196,7 @@ def test_a_step_that_goes_wrong_is_the_exit_status_and_the_others_are_shown_all_
     outcome, acts = played(tmp_path, wrong)
     assert outcome.status == 1
     assert "What each step changed" in outcome.out and "Try next" not in outcome.out
-    assert acts[-1] == "garbage collection"
+    assert acts[-2:] == ["garbage collection", "query"]
     assert outcome.out.count("instead of nothing") == 0
     assert outcome.out.count("nothing instead of") == (5 if wrong == "consuming" else 0), "not all of seven"
     assert ("✗" in outcome.out) is (wrong in ("consuming", "check"))

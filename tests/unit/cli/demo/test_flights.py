@@ -47,6 +47,7 @@ def test_nothing_of_the_real_data_is_lost() -> None:
     few = read_flights(flights_file(), 300)
     assert len(few) == 300
     assert 10 < sum(flight.is_of_december for flight in few) < 50  # from the whole year
+    assert sum(flight.is_of_december for flight in read_flights(flights_file(), 60_000)) > 4_900
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

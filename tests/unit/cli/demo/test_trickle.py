@@ -33,7 +33,7 @@ def test_each_day_is_produced_by_itself_in_order(monkeypatch: pytest.MonkeyPatch
     trickle.run()
     trickle.raise_failure()
     assert producer.days == [DECEMBER[:2], DECEMBER[2:4], DECEMBER[4:]]
-    assert trickle.slowest_seconds == 0.3
+    assert trickle.slowest_seconds == 0.3 and trickle.days_done == 3
 
 
 def test_in_a_hurry_there_are_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _shown
+from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _last_runs, _shown
 from siltstone.maintenance.pipeline.kind import PlannedUnit
-from siltstone.maintenance.pipeline.set_aside import put_aside
+from siltstone.maintenance.pipeline.set_aside import LastRun, put_aside
 from siltstone.maintenance.pressure import Space
 from siltstone.metadata.commands import FinishJob, PrepareObjects, StartJob
 from siltstone.metadata.entities import JobMetadata, JobState
@@ -69,7 +69,7 @@ def test_as_json(store: StoreSettings) -> None:
     assert document["jobs"][1]["lease_left_ms"] > 0 > document["jobs"][0]["lease_left_ms"]
     (aside,) = document["set_aside"]
     assert (aside["name"], aside["failures"]) == ("object 3", 1) and aside["retry_at_ms"] > document["now_ms"]
-    assert [each["kind"] for each in document["last_runs"]] == ["sweep"]
+    assert [each["kind"] for each in document["last_runs"]] == ["sweep", "sso-compaction", "minor-gc"]
     assert all(space["pressure"] in ("none", "warn", "full") for space in document["spaces"])
 
 
@@ -149,3 +149,25 @@ def test_a_job_all_of_whose_units_failed_is_shown_as_failed(store: StoreSettings
     tidy.units = {"bad": lambda _: "damaged"}
     run("maintain", "run", "--runner", "in-process", "--store", store.folder)
     assert "failed 0 of 1 done; 1 failed" in run("maintain", "status", "--store", store.folder).words
+
+
+def test_the_last_run_of_a_kind_is_a_job_that_ended_after_what_runs_have_noted() -> None:
+    def job(job_id: int, kind: str, finished_ms: int, state: JobState = JobState.SUCCEEDED) -> JobMetadata:
+        return JobMetadata(job_id, kind, state, "d", "", 0, 0, finished_ms, f"job {job_id}")
+
+    noted = {
+        f"last-run/{kind}": msgspec.json.encode(LastRun(kind, NOW_MS - 10_000, "noted"))
+        for kind in ("retention", "sweep", "minor-gc")
+    }
+    jobs = [
+        job(0, "retention", NOW_MS - 20_000),
+        job(1, "sweep", NOW_MS - 1_000),
+        job(2, "key-compaction", NOW_MS - 3_000, JobState.FAILED),
+        job(3, "key-compaction", NOW_MS - 5_000),
+        job(4, "minor-gc", 0, JobState.RUNNING),
+    ]
+    image = msgspec.structs.replace(MetadataImage(), jobs={each.job_id: each for each in jobs}, keys=noted)
+    assert {kind: (ran.ended_ms - NOW_MS, ran.report) for kind, ran in _last_runs(image).items()} == {
+        "retention": (-10_000, "noted"), "sweep": (-1_000, "job 1"), "key-compaction": (-3_000, "job 2"),
+        "minor-gc": (-10_000, "noted"),
+    }  # fmt: skip

@@ -7,7 +7,7 @@ from siltstone.cli.nodes.listing import NodeRow, node_rows, nodes_table, state_w
 from siltstone.cli.output import results
 from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, OpenPartition, RegisterNode
 from siltstone.metadata.entities import NodeListener, NodeMetadata
-from siltstone.metadata.leases.board import Beat
+from siltstone.metadata.leases.board import ENDED, Beat
 from support.metadata.metadata_world import MetadataWorld
 
 NOW_MS = 1_700_000_000_000
@@ -46,6 +46,22 @@ def test_a_row_for_each_node_in_the_order_of_their_numbers() -> None:
         NodeRow(1, ["n1:1"], "r", "draining", 1, 1, "wal-1"),
         NodeRow(2, [], "r", "fenced", 1, 0, "wal-2"),
     ]
+
+
+def test_a_node_that_is_silent_and_that_nobody_has_fenced_is_not_told_to_live() -> None:
+    world = MetadataWorld()
+    world.do(RegisterNode(0, "life", "wal"))
+    beats = (Beat(0, 1, NOW_MS, "life"),)
+    assert [node_rows(world.image, beats, NOW_MS + late)[0].state for late in (5_000, 5_001)] == [
+        "live",
+        "silent",
+    ]
+    assert node_rows(world.image, (), NOW_MS)[0].state == "live", "it is not known"
+    ended = Beat(0, 1, NOW_MS, ENDED)
+    assert node_rows(world.image, (ended,), NOW_MS)[0].state == "ended"
+    assert node_rows(world.image, (replace(ended, node_epoch=0),), NOW_MS)[0].state == "live", "an older life"
+    world.do(FenceNode(0, 1))
+    assert node_rows(world.image, beats, NOW_MS + 5_001)[0].state == "fenced"
 
 
 def test_fo03_partitions_that_wait_for_the_log_of_a_node_that_is_gone_are_counted_and_told() -> None:

@@ -37,6 +37,7 @@ class Served:
         maintenance: KeptProcess | None,
         *,
         has_parent: bool,
+        together: list[int],
     ) -> None:
         self.settings, self.addresses = settings, [*addresses]
         self.maintenance = None if maintenance is None else maintenance._command

@@ -1,6 +1,7 @@
 """What keeps a process running, with small programs in place of nodes. tests/integration has the real ones."""
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from siltstone.cli.serve import kept_process
-from siltstone.cli.serve.kept_process import KeptProcess
+from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
 
 UNTIL_PARENT_IS_GONE = "import sys; sys.stdin.read()"
 
@@ -57,6 +58,33 @@ def test_a_process_that_is_stopped_is_not_started_again(caplog: pytest.LogCaptur
     process.close()
     process.close()
     assert caplog.records == []
+
+
+def test_one_that_ends_by_its_pipe_gets_no_signal() -> None:
+    statuses: SimpleQueue[int | None] = SimpleQueue()
+    begun = threading.Event()
+
+    def ended(status: int | None) -> bool:
+        statuses.put(status)
+        return False
+
+    process = kept(
+        f"print('begun', flush=True); {UNTIL_PARENT_IS_GONE}; raise SystemExit(5)",
+        on_line=lambda _: begun.set(), on_ended=ended, ends_by_pipe=True,
+    )  # fmt: skip
+    assert begun.wait(60)
+    process.stop()
+    process.close()
+    assert statuses.get(timeout=60) == 5
+
+
+def test_a_process_knows_that_the_other_end_of_its_stdin_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert not parent_is_gone()
+        os.close(write_end)
+        assert parent_is_gone()
 
 
 def test_stopped_before_it_starts_nothing_is_started() -> None:

@@ -62,7 +62,7 @@ class PlayedNode:
         await asyncio.Event().wait()
 
     @asynccontextmanager
-    async def running(self, *_: object) -> AsyncIterator["PlayedNode"]:
+    async def running(self, *_: object, **__: object) -> AsyncIterator["PlayedNode"]:
         self.life.append("running")
         try:
             yield self
@@ -201,9 +201,9 @@ def test_what_to_type_next_is_told_at_a_terminal(
     node.serve(tmp_path, signal.SIGINT)
     err = capsys.readouterr().err
     assert "created a new store" not in err
-    assert ("siltstone topics --bootstrap here:9; then produce" in err) is is_terminal
+    assert ("siltstone topics --bootstrap here:9\x1b[0m\n" in err) is is_terminal
     node.listeners.listeners.reverse()
     node.ready, node.closing = asyncio.Event(), asyncio.Event()
     node.closing.set()
     node.serve(tmp_path, signal.SIGINT)
-    assert ("siltstone topics; then produce" in capsys.readouterr().err) is is_terminal
+    assert ("siltstone topics\x1b[0m\n" in capsys.readouterr().err) is is_terminal

@@ -15,6 +15,10 @@ from siltstone.cli.serve import kept_process, several_nodes
 from siltstone.cli.serve.several_nodes import NodeProcesses
 
 PROMISED_MS = 60_000
+ENDS_WITH_PARENT = (
+    "import os, signal, threading; end = lambda: (os.read(0, 1), os.kill(os.getpid(), signal.SIGTERM)); "
+    "threading.Thread(target=end, daemon=True).start(); "
+)
 READY = "print('Siltstone is ready at host:{port} (PLAINTEXT, store s)', flush=True); "
 CAN_BE_STOPPED = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit({status})); "
 UNTIL_STOPPED = "signal.pause()"
@@ -26,7 +30,7 @@ def node(port: int, *, status: int = 0) -> list[str]:
 
 
 def program(text: str) -> list[str]:
-    return [sys.executable, "-c", text]
+    return [sys.executable, "-c", ENDS_WITH_PARENT + text]
 
 
 @pytest.fixture(autouse=True)

@@ -39,3 +39,10 @@ def test_every_other_refusal_is_an_error(broker: InProcessBroker) -> None:
         refused = broker.siltstone("topics", "create", "t", "--config", "retention.mss=1", *words)
         assert_one_line(refused, 2, "INVALID_CONFIG", "did you mean retention.ms?")
     assert broker.siltstone("topics", "--json").json == {"topics": []}
+
+
+def test_counts_that_the_protocol_cannot_hold_are_refused_by_the_command(broker: InProcessBroker) -> None:
+    refused = broker.siltstone("topics", "create", "t", "--partitions", 2**31)
+    assert_one_line(refused, 2, "--partitions", "2147483647")
+    refused = broker.siltstone("topics", "create", "t", "--replication-factor", 2**15)
+    assert_one_line(refused, 2, "--replication-factor", "32767")

@@ -10,20 +10,23 @@ from siltstone.cluster.balancing.balancer import (
     ON,
     REST_MS,
     SWITCH_KEY,
+    YOUNG_MS,
     Balancer,
     moves_in_turns,
 )
 from siltstone.cluster.balancing.goals import Load
 from siltstone.cluster.balancing.planning import PlannedMove
+from siltstone.cluster.suspicion import NodeLife
 from siltstone.metadata.commands import (
     CreateTopic,
     FenceNode,
     GiveUpPartitions,
     PartitionEnds,
     PutKey,
+    RegisterNode,
     RemoveKey,
 )
-from siltstone.metadata.entities import NO_NODE
+from siltstone.metadata.entities import NO_NODE, NodeListener
 from siltstone.metadata.leases.board import NodeLoad
 from siltstone.metadata.records import PartitionsMoving
 from support.metadata.cluster_world import ClusterWorld
@@ -111,6 +114,24 @@ def test_it_looks_three_times_then_moves_a_few_at_a_time_and_tells_why(caplog) -
             "moves from broker 0 to broker 1 for balance, partitions: broker 0 has 9, broker 1 0"
             in caplog.text
         )
+
+    in_world(scenario)
+
+
+def test_while_brokers_are_started_again_one_after_the_other_nothing_is_moved(caplog) -> None:
+    caplog.set_level(logging.INFO, "siltstone.cluster.balancing")
+
+    async def scenario(balanced: Balanced) -> None:
+        await balanced.passes((LOOKS_MIN - 1) * LOOK_INTERVAL_MS + 5_000)
+        node = balanced.world.nodes[2]
+        listeners = (NodeListener("PLAINTEXT", "host-2", 9092),)
+        await node.metadata.execute(RegisterNode(2, "another life", "wal-of-2", listeners=listeners))
+        node.membership._life = NodeLife(2, 2, "another life")
+        await balanced.passes(YOUNG_MS)
+        assert balanced.counts == [9, 0, 0]
+        assert "no partition is moved for balance: broker 2 has run for less than a minute" in caplog.messages
+        await balanced.passes((LOOKS_MIN + 1) * LOOK_INTERVAL_MS)
+        assert balanced.counts == [4, 3, 2]
 
     in_world(scenario)
 

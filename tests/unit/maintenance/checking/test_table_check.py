@@ -11,7 +11,7 @@ from siltstone.maintenance.tables.failures import CatalogFailed, TablesMissing
 from support.maintenance.table_world import TableWorld, table_world
 
 
-@pytest.fixture(params=["parquet", "iceberg"])
+@pytest.fixture(params=["parquet", "iceberg", "delta"])
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld]:
     with table_world(tmp_path, request.param) as made:
         (stream,) = made.kept(value="json")

@@ -5,7 +5,7 @@ import pytest
 
 from siltstone.maintenance.blocks.columns import Source, SourceUnusable
 from siltstone.maintenance.relocation import planning
-from siltstone.maintenance.relocation.planning import MovedObject, WholeObject, objects_to_move, tail_position
+from siltstone.maintenance.relocation.planning import WholeObject, objects_to_move, tail_position
 from siltstone.metadata.buckets import AddBucket, RegisterBuckets, SetBucketState
 from siltstone.metadata.commands import CommitUpload, PrepareObjects
 from siltstone.model.buckets import BucketState
@@ -35,7 +35,7 @@ def test_the_committed_objects_of_buckets_that_are_drained() -> None:
     world.do(PrepareObjects(1, 60_000, 1, 0, 1))
     assert objects_to_move(world.image) == []
     world.do(SetBucketState(1, BucketState.DRAINING))
-    moved = [MovedObject(each) for each in objects_to_move(world.image)]
+    moved = objects_to_move(world.image)
     assert [(each.name, each.bucket_id) for each in moved] == [("object 0", 1), ("object 2", 1)]
 
 

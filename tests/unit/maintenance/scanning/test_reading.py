@@ -16,6 +16,7 @@ from siltstone.maintenance.scanning.times import committed_offset_at
 from siltstone.maintenance.scanning.unit import ScanUnit
 from siltstone.model.limits import MIB
 from siltstone.object_store.buckets import UnknownBucket
+from siltstone.object_store.copies import Copies
 from siltstone.record_columns.kernels import plain
 from support.maintenance.keyed_world import KeyedWorld, keyed_world
 
@@ -150,14 +151,17 @@ def test_a_bucket_that_the_unit_does_not_name_is_an_error(world: KeyedWorld) -> 
 
 def test_indexes_are_kept_within_a_limit_and_the_oldest_is_dropped_first(world: KeyedWorld) -> None:
     pieces = unit_of(world).pieces
-    sizes = [len(Indexes().of(world.store, each.object_id, each.object_bytes).raw) for each in pieces]
+    sizes = [
+        len(Indexes().of(Copies([(0, world.store)]), each.object_id, each.object_bytes).raw)
+        for each in pieces
+    ]
 
     def asked(held: Indexes, *numbers: int) -> list[int]:
         """Which of the indexes are read from the bucket."""
         found = []
         for number in numbers:
             begun = gets(world)
-            held.of(world.store, pieces[number].object_id, pieces[number].object_bytes)
+            held.of(Copies([(0, world.store)]), pieces[number].object_id, pieces[number].object_bytes)
             if gets(world) > begun:
                 found.append(number)
         return found
@@ -172,7 +176,7 @@ def test_indexes_are_kept_within_a_limit_and_the_oldest_is_dropped_first(world: 
 
 def at(world: KeyedWorld, timestamp_ms: int) -> int | None:
     (partition,) = wanted_partitions(world.image, ScanRequest(topics=("t",)))
-    return committed_offset_at(world.image, partition, timestamp_ms, lambda _: world.store)
+    return committed_offset_at(world.image, partition, timestamp_ms, lambda *_: Copies([(0, world.store)]))
 
 
 def test_sr13_the_first_offset_at_or_after_a_time(world: KeyedWorld) -> None:

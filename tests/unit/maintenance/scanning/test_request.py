@@ -1,6 +1,6 @@
 """The words of a lease, and times as milliseconds."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,7 +9,6 @@ from siltstone.maintenance.scanning.request import (
     EARLIEST,
     LATEST,
     Bounds,
-    first_ms_at_or_after,
     lease_ms_of,
 )
 
@@ -39,18 +38,3 @@ def test_a_bound_by_name_wins_over_that_of_all() -> None:
     bounds = Bounds(EARLIEST, {("t", 1): LATEST})
     assert (bounds.of(("t", 1)), bounds.of(("t", 0))) == (LATEST, EARLIEST)
     assert Bounds(None, {("t", 1): LATEST}).of(("t", 0)) is None
-
-
-@pytest.mark.parametrize("ms", [0, 1, 548_544_073_208, 1_085_082_548_922, 2_150_284_824_720, -1])
-def test_a_whole_millisecond_is_itself(ms: int) -> None:
-    """With floats, some of these would be one less: a scan until that time would leave out a millisecond."""
-    time = EPOCH + timedelta(milliseconds=ms)
-    assert first_ms_at_or_after(time) == ms
-    assert first_ms_at_or_after(time.astimezone(timezone(timedelta(hours=-5)))) == ms
-
-
-@pytest.mark.parametrize("micros", [1, 500, 999])
-@pytest.mark.parametrize("ms", [-2, 0, 1_700_000_000_000])
-def test_a_time_within_a_millisecond_is_the_next_one(ms: int, micros: int) -> None:
-    """A record at the millisecond before is before the time, and one at the next is not."""
-    assert first_ms_at_or_after(EPOCH + timedelta(milliseconds=ms, microseconds=micros)) == ms + 1

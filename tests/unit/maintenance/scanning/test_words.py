@@ -48,7 +48,7 @@ def test_the_words_arrive_in_the_request() -> None:
     assert (request.columns, request.tail) == (("offset", "value"), Tail.COMMITTED)
     assert (request.lease_ms, request.fail_on_data_loss) == (0, False)
     assert scan_request("a", headers=True).columns == ALL_COLUMNS
-    with pytest.raises(ScanRefused, match="tail='some': choose from auto, fetch, committed"):
+    with pytest.raises(ScanRefused, match="tail='some': choose from auto, fetch, flush, committed"):
         scan_request("a", tail="some")
 
 

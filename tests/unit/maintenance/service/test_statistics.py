@@ -2,10 +2,13 @@ import msgspec
 
 from siltstone.maintenance.pipeline.driver import nothing_done
 from siltstone.maintenance.pipeline.kind import Outcome, UnitReport, Unplanned
+from siltstone.maintenance.pipeline.run_rate import RunRate
 from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.service.statistics import Counters, KindStatistics, ServiceStatistics
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import Unavailable
+from siltstone.model.limits import MIB
 from siltstone.runtime.clock import ManualClock
 from support.values.left_out import numbers_left_out
 
@@ -76,13 +79,23 @@ def test_a_run_that_could_not_read_everything_is_no_success() -> None:
 def test_what_runs_now_is_told() -> None:
     clock = ManualClock()
     counters = Counters(["tidy"], clock)
-    counters.began("tidy")
+    watch = Watch("tidy", clock)
+    counters.began("tidy", watch)
     clock.advance_ms(3_000)
     assert counters.statistics().lines == [
         "tidy: 0 runs, 0 units done, last success never, running for 3.0 s"
     ]
+    watch.rate = RunRate(bytes_per_second=2 * MIB, urgency="a disk is 92% full")
+    watch.held(1500)
+    (line,) = counters.statistics().lines
+    assert "1.5 s held by its rate" in line
+    assert line.endswith("running for 3.0 s, at 2.0 MiB/s, urgent: a disk is 92% full")
     counters.ended(report(), set_aside=0)
-    assert counters.statistics().kinds[0].running_since_ms == 0
+    (tidy,) = counters.statistics().kinds
+    assert tidy.running_since_ms == 0
+    assert (tidy.rate, tidy.held_seconds) == (watch.rate, 1.5), "those of the latest run"
+    counters.began("tidy", Watch("tidy", clock))
+    assert counters.statistics().kinds[0].held_seconds == 1.5
 
 
 def test_metadata_are_lost_as_long_as_one_lane_misses_them() -> None:

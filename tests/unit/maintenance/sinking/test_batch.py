@@ -10,15 +10,34 @@ from siltstone.kafka_client.failures import NotKafka
 from siltstone.maintenance.scanning.tail import Stranger
 from siltstone.maintenance.sinking import batch as module
 from siltstone.maintenance.sinking.batch import OVERLAPS_MAX, SinkDriver, abandon
-from siltstone.maintenance.sinking.failures import BrokerNotFound, SinkBatchStuck, TopicGoneForSink
+from siltstone.maintenance.sinking.failures import (
+    BrokerNotFound,
+    SinkBatchStuck,
+    SinkOutcomeUnknown,
+    TopicGoneForSink,
+)
 from siltstone.maintenance.sinking.manifest import SinkManifest
 from siltstone.maintenance.sinking.plan import SinkPlan, plan_sink
 from siltstone.maintenance.sinking.relay import RelayOverlaps
 from siltstone.maintenance.sinking.staging import REPORT_VERSION, StagedPart, TaskReport
-from siltstone.metadata.commands import RegisterNode
+from siltstone.metadata.commands import CloseStream, OpenStream, RegisterNode
 from siltstone.metadata.node_address import put_node_address
-from siltstone.metadata.refusals import SinkBatchBehind, SinkOfAnotherQuery
-from siltstone.metadata.sinks import SinkBatch, SinkState, SinkTarget, batch_folder, sink_of
+from siltstone.metadata.refusals import (
+    SinkBatchBehind,
+    SinkOfAnotherQuery,
+    SinkTakenOver,
+    StreamNotClosed,
+)
+from siltstone.metadata.sinks import (
+    OBJECTS,
+    RELAY,
+    CommitSinkBatch,
+    SinkBatch,
+    SinkState,
+    SinkTarget,
+    batch_folder,
+    sink_of,
+)
 from siltstone.metadata.store.port import LogUnavailable
 from support.maintenance.keyed_world import KeyedWorld, keyed_world
 
@@ -319,3 +338,97 @@ def test_an_unfinished_batch_is_abandoned_once_and_the_next_one_goes_on(world: W
     assert abandon(world.store.context, "out") is None
     world.commit(1, world.staged(1))
     assert (world.standing().state, world.values()) == (SinkState.DONE, [b"a"])
+
+
+# -- the mode
+
+
+class Loads:
+    """Stands in for the load: ``loaded`` has what came along with each manifest; ``trouble`` is raised at the first."""
+
+    def __init__(self) -> None:
+        self.loaded: list[bytes] = []
+        self.trouble: Exception | None = None
+
+    def load(
+        self, source: Any, plan: object, manifest: SinkManifest, command: CommitSinkBatch, step: Any
+    ) -> None:
+        if self.trouble is not None:
+            trouble, self.trouble = self.trouble, None
+            raise trouble
+        self.loaded.append(manifest.inline)
+
+
+@pytest.fixture
+def loads(world: World, monkeypatch: pytest.MonkeyPatch) -> Loads:
+    """The partition is closed; the broker at its address is away until ``world.relaying.trouble`` is None."""
+    loads = Loads()
+    monkeypatch.setattr(module, "load_batch", loads.load)
+    world.store.metadata.execute(CloseStream(0, 1, world.stream, 0))
+    world.relaying.trouble = NotKafka("no broker")
+    return loads
+
+
+def test_without_a_broker_a_batch_is_loaded_and_with_one_it_is_relayed(world: World, loads: Loads) -> None:
+    world.commit(0, world.staged(0))
+    assert (loads.loaded, world.values(), world.standing().mode) == ([b"a"], [], OBJECTS)
+    world.store.metadata.execute(CommitSinkBatch("out", 0, world.standing().driver, (), is_abandoned=True))
+    world.relaying.trouble = None
+    world.commit(1, world.staged(1, "b"))
+    assert (loads.loaded, world.values(), world.standing().mode) == ([b"a"], [b"b"], RELAY)
+
+
+def test_an_open_stream_or_a_named_broker_wants_a_relay(world: World, loads: Loads) -> None:
+    with pytest.raises(BrokerNotFound):
+        world.commit(0, world.staged(0), bootstrap="127.0.0.1:1009")
+    world.store.metadata.execute(OpenStream(0, 1, world.stream, 1))
+    with pytest.raises(BrokerNotFound):
+        world.commit(0, world.staged(0))
+    with pytest.raises(StreamNotClosed, match="t-0 is open at node 0"):
+        world.commit(0, world.staged(0), mode=OBJECTS)
+    assert sink_of(world.store.image, "out") is None and loads.loaded == []
+
+
+def test_a_mode_that_is_named_is_taken(world: World, loads: Loads) -> None:
+    with pytest.raises(BrokerNotFound):
+        world.commit(0, world.staged(0), mode=RELAY)
+    world.relaying.trouble = None
+    world.commit(0, world.staged(0), mode=OBJECTS)
+    assert (loads.loaded, world.relaying.addresses[1:]) == ([b"a"], []), "no broker is looked for"
+
+
+def test_a_load_that_was_begun_is_relayed_once_a_broker_has_the_partition_open(
+    world: World, loads: Loads
+) -> None:
+    loads.trouble = StreamNotClosed("open")
+    with pytest.raises(StreamNotClosed):
+        world.commit(0, world.staged(0, "first"))
+    assert world.standing().state is SinkState.INTENT
+    world.relaying.trouble = None
+    world.store.metadata.execute(OpenStream(0, 1, world.stream, 1))
+    with pytest.raises(SinkTakenOver):
+        loads.trouble = SinkTakenOver("by another")
+        world.commit(0, world.staged(0, "second"), mode=OBJECTS)
+    world.commit(0, world.staged(0, "third"))
+    assert (world.values(), loads.loaded) == ([b"first"], []), "with the parts of the batch that was begun"
+    assert (world.relaying.sent[0][1], world.relaying.looked) == ({}, 0), "a load has written nothing"
+    assert (world.standing().mode, world.standing().producer_id) == (RELAY, PRODUCER_ID)
+    assert world.standing().state is SinkState.DONE
+    assert all("second" in key for key in world.left()), "Spark aborts the attempt that was refused"
+
+
+@pytest.mark.parametrize("is_nameless", [True, False])
+def test_sw15_a_topic_that_goes_away_during_a_load(world: World, loads: Loads, is_nameless: bool) -> None:
+    loads.trouble = TopicGoneForSink("t")
+    with pytest.raises(
+        TopicGoneForSink if is_nameless else SinkBatchStuck, match=r"t was deleted|none of its records"
+    ):
+        world.commit(0, world.staged(0), is_nameless=is_nameless)
+    assert (sink_of(world.store.image, "out") is None) == is_nameless
+
+
+def test_a_nameless_load_whose_outcome_is_unknown_keeps_its_record(world: World, loads: Loads) -> None:
+    loads.trouble = SinkOutcomeUnknown("out", 0)
+    with pytest.raises(SinkOutcomeUnknown):
+        world.commit(0, world.staged(0), is_nameless=True)
+    assert world.standing().state is SinkState.INTENT

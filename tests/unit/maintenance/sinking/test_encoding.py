@@ -13,7 +13,7 @@ from siltstone.maintenance.sinking.encoding import KEYLESS_RUN_BYTES, RECORD_OVE
 from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import MIB
-from siltstone.value_formats.value_format import FormatKind, Schema, ValueEncoding
+from siltstone.value_formats.value_format import AS_JSON, FormatKind, Schema, ValueEncoding
 
 NOW_MS = 1_700_000_000_000
 
@@ -264,4 +264,17 @@ def test_structs_become_avro_in_the_places_of_their_rows() -> None:
     with pytest.raises(
         RowRefused, match="a row for t cannot be written: its value does not fit the Avro schema"
     ):
+        encoding.encoder.add_all(wrong)
+
+
+def test_structs_become_json_in_the_places_of_their_rows() -> None:
+    encoding = Encoding(encoding=AS_JSON)
+    of_struct = pa.struct([("id", pa.int64()), ("x", pa.float64())])
+    rows = pa.record_batch({"value": pa.array([{"id": -1}, None], of_struct)})
+    encoding.encoder.add_all(rows)
+    encoding.encoder.seal_all()
+    found = [each.value and bytes(each.value) for _, _, batch in encoding.batches for each in batch]
+    assert found == [b'{"id":-1,"x":null}', None]
+    wrong = pa.record_batch({"value": pa.array([{"x": float("nan")}], of_struct)})
+    with pytest.raises(RowRefused, match="a row for t cannot be written: its value has NaN or an infinity"):
         encoding.encoder.add_all(wrong)

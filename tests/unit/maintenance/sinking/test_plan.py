@@ -23,6 +23,7 @@ from siltstone.model.limits import MIB
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.runtime.randomness import seeded_randomness
 from siltstone.value_formats.failures import SchemaUnknown
+from siltstone.value_formats.value_format import AS_JSON, FormatKind
 from siltstone.value_formats.wire import NOT_FRAMED
 from support.maintenance.keyed_world import KeyedWorld
 from support.values.schema_registry import SchemaRegistry, protobuf_schema, record, schema_registry
@@ -162,6 +163,7 @@ def test_values_are_encoded_with_the_newest_schema_of_the_subject_or_with_a_give
     assert value_encoding(EncodingWish(registry=registry.url, subject="other"), None).schema_id == other
     given = value_encoding(EncodingWish(schema=json.dumps(record(id="long"))), None)
     assert given.schema_id == NOT_FRAMED and "long" in given.schema.text
+    assert value_encoding(EncodingWish(kind=FormatKind.JSON), None) == AS_JSON  # needs no schema
 
 
 def test_sw20_what_cannot_be_encoded_is_refused_by_name(world: KeyedWorld, registry: SchemaRegistry) -> None:
@@ -178,7 +180,7 @@ def test_sw20_what_cannot_be_encoded_is_refused_by_name(world: KeyedWorld, regis
     with pytest.raises(SchemaUnknown):
         value_encoding(EncodingWish(registry=registry.url), "nothing")
     encoding = value_encoding(EncodingWish(schema=text), "t")
-    with pytest.raises(SinkRefused, match="Avro is made of a struct"):
+    with pytest.raises(SinkRefused, match="JSON and Avro are made of structs"):
         plan_sink(world.context, [VALUE], "t", None, encoding)
     plan = plan_sink(world.context, [("value", "struct<id:bigint>")], "t", None, encoding)
     assert decode_plan(encode_plan(plan)) == plan

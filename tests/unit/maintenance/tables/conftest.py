@@ -6,7 +6,7 @@ import pytest
 from support.maintenance.table_world import TableWorld, table_world
 
 
-@pytest.fixture(params=["parquet", "iceberg"])
+@pytest.fixture(params=["parquet", "iceberg", "delta"])
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld]:
     with table_world(tmp_path, request.param) as made:
         yield made

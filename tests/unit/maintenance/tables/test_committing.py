@@ -28,7 +28,7 @@ class OneTable:
         self.appended: list[Any] = []
         self.pauses_ms: list[float] = []
 
-    def append(self, files: Any, ledger: Ledger) -> None:
+    def append(self, files: Any, ledger: Ledger, replacement: Any = None) -> None:
         self.appended.append((tuple(files), ledger))
         self.steps.pop(0)(self)
 

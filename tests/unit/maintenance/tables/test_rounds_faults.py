@@ -1,8 +1,6 @@
 """Rounds that are killed, overtaken or not answered: no record is lost, and none is in the table twice."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,60 +16,17 @@ from siltstone.maintenance.tables.orphans import ORPHAN_AGE_MS, delete_orphans
 from siltstone.maintenance.tables.task import run_export
 from siltstone.maintenance.tasks.runner import InProcessRunner, Runner, RunnerNotStarted
 from siltstone.maintenance.tasks.source_bytes import store_at
-from siltstone.metadata.commands import FinishJob
-from siltstone.metadata.entities import JobState
 from siltstone.model.limits import HOUR_MS
 from support.maintenance.maintained_store import MaintainedStore
+from support.maintenance.table_faults import (
+    Append,
+    another_driver,
+    appending,
+    commit_and_kill,
+    export_is_killed,
+    kill,
+)
 from support.maintenance.table_world import TableWorld
-
-Append = Callable[[Any, Any, Any], None]
-
-
-class Killed(BaseException):
-    """The driver's process ends here."""
-
-
-@contextmanager
-def appending(
-    world: TableWorld,
-    monkeypatch: pytest.MonkeyPatch,
-    instead: Callable[[Append, Any, Any, Any], None],
-    nth: int = 1,
-) -> Iterator[None]:
-    """The n-th commit to a table goes through ``instead``, which is given the real one."""
-    with world.tables() as tables:
-        kind = type(tables).__name__.replace("Format", "Table")
-        of = getattr(__import__(type(tables).__module__, fromlist=[kind]), kind)
-    real, calls = of.append, [0]
-
-    def append(table: Any, files: Any, ledger: Any) -> None:
-        calls[0] += 1
-        if calls[0] == nth:
-            instead(real, table, files, ledger)
-        else:
-            real(table, files, ledger)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(of, "append", append)
-        yield
-    assert calls[0] >= nth, "that commit was never made"
-
-
-def kill(real: Append, table: Any, files: Any, ledger: Any) -> None:
-    raise Killed
-
-
-def commit_and_kill(real: Append, table: Any, files: Any, ledger: Any) -> None:
-    real(table, files, ledger)
-    raise Killed
-
-
-def export_is_killed(world: TableWorld) -> None:
-    with pytest.raises(Killed):
-        world.export()
-    for job in world.image.jobs.values():
-        if job.state is JobState.RUNNING:
-            world.metadata.execute(FinishJob(job.job_id, False))
 
 
 def filled(world: TableWorld, **table: str) -> list[int]:
@@ -155,18 +110,6 @@ def test_tb2_a_day_after_its_last_look_an_export_looks_for_such_files(
         plain.export_now()
         plain.clock.advance_ms(12 * HOUR_MS)
     assert looked == [("kafka.t", began_ms + 24 * HOUR_MS)]
-
-
-def another_driver(world: TableWorld) -> Callable[[Append, Any, Any, Any], None]:
-    """The lease of the first driver has passed; another one does the whole round; then the first one commits."""
-
-    def instead(real: Append, table: Any, files: Any, ledger: Any) -> None:
-        world.clock.advance_ms(HOUR_MS)
-        report = world.export(context=world.another_context())
-        assert [unit.outcome for unit in report.units] == [Outcome.DONE], report
-        real(table, files, ledger)
-
-    return instead
 
 
 def test_tb3_of_two_drivers_with_the_same_ledger_one_commits(

@@ -1,7 +1,9 @@
 """Rounds of Avro and Protobuf values, whose schemas a real registry over HTTP has, and change meanwhile."""
 
+import datetime
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -9,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.tables import rounds
+from siltstone.maintenance.tables import round_tasks
 from siltstone.maintenance.tables.formats.parquet import ParquetTable
 from siltstone.maintenance.tables.progress import schema_ids_of
 from siltstone.maintenance.tables.schemas import RoundSchemas
 from siltstone.maintenance.tables.task import run_export
 from siltstone.model.limits import HOUR_MS
-from support.maintenance.table_world import TableWorld
+from support.maintenance.table_world import TableWorld, table_world
 from support.values.schema_registry import Field, SchemaRegistry, protobuf_schema, record, schema_registry
 
 
@@ -79,6 +81,52 @@ def test_tb8_a_field_is_added_in_the_middle_and_then_an_older_schema_comes_again
     assert schema_ids_of(world.image, world.topic_named("t").topic_id) == (first, second, third)
 
 
+def test_tb23_a_delta_table_has_wide_numbers_from_its_first_file_and_all_readers_read_all_files(
+    tmp_path: Path, registry: SchemaRegistry
+) -> None:
+    import deltalake
+    import polars as pl
+
+    with table_world(tmp_path, "delta") as world:
+        stream = of_avro(world, registry)
+        time = {"type": "int", "logicalType": "time-millis"}
+        first = registry.add("t-value", record(id="int", delay="float", left=time))
+        world.append_values(stream, registry.avro(first, {"id": 1, "delay": 0.5, "left": time_of(1)}), None)
+        world.export_now()
+        second = registry.add("t-value", record(id="long", delay="double", left=time, gate="string"))
+        later = {"id": 2**40, "delay": 1e300, "left": time_of(2), "gate": "A"}
+        world.append_values(
+            stream,
+            registry.avro(second, later),
+            registry.avro(first, {"id": 3, "delay": 1, "left": time_of(3)}),
+        )
+        world.export_now()
+        third = registry.add("t-value", record(id="string", gate="string"))
+        world.append_values(
+            stream, registry.avro(third, {"id": "x", "gate": "B"}), registry.avro(second, later)
+        )
+        world.export_now()
+        assert [offset for offset, _ in dead(world)] == [4], "it fits no column"
+        place = f"{world.settings.location}/kafka/t"
+        expected = [
+            (1, 0.5, 1_000_000, None),
+            (None,) * 4,
+            (2**40, 1e300, 2_000_000, "A"),
+            (3, 1.0, 3_000_000, None),
+        ]
+        expected.append(expected[2])
+        names = ["id", "delay", "left", "gate"]
+        lazily = pl.scan_delta(place).sort(pl.col("kafka").struct.field("offset"))
+        assert lazily.select(names).collect().rows() == expected
+        whole = deltalake.DeltaTable(place).to_pyarrow_table()
+        found = sorted(whole.to_pylist(), key=lambda row: row["kafka"]["offset"])
+        assert [tuple(row[name] for name in names) for row in found] == expected
+
+
+def time_of(second: int) -> Any:
+    return datetime.time(0, 0, second)
+
+
 def test_tb8_a_schema_that_is_not_the_newest_makes_the_tasks_run_again_once(
     world: TableWorld, registry: SchemaRegistry
 ) -> None:
@@ -104,7 +152,7 @@ def test_tb8_a_schema_that_is_not_the_newest_makes_the_tasks_run_again_once(
 def test_tb8_all_files_of_a_commit_have_the_columns_that_the_last_schema_has_brought(
     iceberg: TableWorld, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "FILE_BYTES", 1)
+    monkeypatch.setattr(round_tasks, "FILE_BYTES", 1)
     iceberg.settings = replace(iceberg.settings, registry=registry.url)
     streams = iceberg.kept(partitions=2, value="avro")
     wide = registry.add("another-subject", record(id="long"))

@@ -102,7 +102,7 @@ def test_a_strategy_names_buckets_that_are_listed_each_once(listing: MetadataCli
     with pytest.raises(BucketNotListed):
         listing.execute(SetWriteStrategy(WriteStrategy(StrategyType.FAILOVER, (9,))))
     with pytest.raises(StrategyNotAvailable):
-        listing.execute(SetWriteStrategy(WriteStrategy(StrategyType.REPLICATION)))
+        listing.execute(SetWriteStrategy(WriteStrategy(StrategyType.REPLICATION, copies=9)))
 
 
 def test_objects_are_prepared_in_writable_buckets_only_each_in_its_own(listing: MetadataClient) -> None:

@@ -5,6 +5,9 @@ import pytest
 
 from siltstone.metadata import sinks
 from siltstone.metadata.client import MetadataClient
+from siltstone.metadata.commands import CloseStream, CreateStream, OpenStream, PrepareObjects, RegisterNode
+from siltstone.metadata.entities import SINK_NODE, OwnerRange, StreamMetadata, StreamState
+from siltstone.metadata.records import StreamOpened
 from siltstone.metadata.refusals import (
     CommandMalformed,
     SinkBatchBehind,
@@ -17,12 +20,15 @@ from siltstone.metadata.refusals import (
     TooManySinks,
 )
 from siltstone.metadata.sinks import (
+    OBJECTS,
+    RELAY,
     STAGED_MS_MAX,
     BeginSinkBatch,
     CommitSinkBatch,
     SinkBatch,
     SinkState,
     SinkTarget,
+    StreamLoad,
     decode_sink,
     encode_sink,
     sink_of,
@@ -31,6 +37,7 @@ from siltstone.metadata.sinks import (
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
+from support.metadata.metadata_world import MetadataWorld, new_object
 
 QUERY = "5b0f"
 
@@ -163,3 +170,148 @@ def test_sw25_a_record_is_small_whatever_the_number_of_tasks() -> None:
 def test_a_record_of_another_version_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="record of version 2"):
         decode_sink(msgspec.msgpack.encode((2, "relay")))
+
+
+# -- loads
+
+
+class Loading:
+    """A sink whose batch 0 of mode OBJECTS has begun, and two closed streams; the first was opened once, and holds ten
+    offsets."""
+
+    def __init__(self) -> None:
+        self.world = MetadataWorld()
+        self.world.register(0)
+        self.old = self.world.open_stream()
+        self.world.do(self.world.upload((self.old, 0, 10)))
+        self.world.do(CloseStream(0, 1, self.old, 0))
+        self.new = self.world.do(CreateStream(0, 1))
+        self.begin()
+
+    def begin(self, driver: str = "a", mode: str = OBJECTS, **other: object) -> SinkBatch:
+        batch = SinkBatch(
+            mode, QUERY, 0, SinkState.INTENT, driver, -1, "staging/out/0/m", 9, 0, "value binary"
+        )
+        batch = msgspec.structs.replace(batch, **other)
+        return self.world.do(BeginSinkBatch("out", batch, self.world.now_ms))
+
+    def prepare(self, count: int = 1, driver: str = "a") -> int:
+        return self.world.do(PrepareObjects(count, 3_600_000, sink_id="out", sink_driver=driver))
+
+    def command(self, driver: str = "a", **other: object) -> CommitSinkBatch:
+        """Five records of the old stream, and three of the new one."""
+        first = self.prepare(2)
+        command = CommitSinkBatch(
+            "out", 0, driver, (),
+            loads=(StreamLoad(self.old, 1, 10), StreamLoad(self.new, 0, 0)),
+            stream_set_object=new_object(first, (self.old, 10, 13), (self.new, 0, 3)),
+            stream_objects=(new_object(first + 1, (self.old, 13, 15)),),
+        )  # fmt: skip
+        return msgspec.structs.replace(command, **other)
+
+    def streams(self) -> list[StreamMetadata]:
+        return [self.world.image.streams[each] for each in (self.old, self.new)]
+
+
+@pytest.fixture
+def loading() -> Loading:
+    return Loading()
+
+
+def test_a_load_moves_the_ends_of_its_streams_which_are_never_open(loading: Loading) -> None:
+    assert loading.world.outcome(command := loading.command()) == ("OK", 4)
+    old, new = loading.streams()
+    assert (old.state, old.owner, old.epoch, old.end_offset) == (StreamState.CLOSED, SINK_NODE, 1, 15)
+    assert (new.state, new.owner, new.epoch, new.end_offset) == (StreamState.CLOSED, SINK_NODE, 0, 3)
+    assert old.owner_ranges == (OwnerRange(0, 0, 0, 10), OwnerRange(SINK_NODE, 1, 10, 15))
+    assert [held.start_offset for held in old.ranges] == [0, 10, 13]
+    assert not any(isinstance(each, StreamOpened) for each in loading.world.log[-1])
+    standing = sink_of(loading.world.image, "out")
+    assert standing is not None and standing.state is SinkState.DONE
+    assert loading.world.outcome(command) == ("OK", 0), "SW11: asked again it is done, before any fence"
+    assert loading.world.outcome(msgspec.structs.replace(command, driver="b")) == ("OK", 0)
+    loading.begin(batch_id=1)
+    again = new_object(loading.prepare(), (loading.old, 15, 20))
+    loads = (StreamLoad(loading.old, 1, 15),)
+    loading.world.do(CommitSinkBatch("out", 1, "a", (), loads=loads, stream_objects=(again,)))
+    assert loading.streams()[0].owner_ranges[1:] == (OwnerRange(SINK_NODE, 1, 10, 20),), (
+        "one for many batches"
+    )
+
+
+def test_sw8_sw23_an_open_stream_refuses_a_load_and_an_epoch_from_before_it_is_fenced_once(
+    loading: Loading,
+) -> None:
+    world, command = loading.world, loading.command()
+    world.do(OpenStream(0, 1, loading.old, 1))
+    version = world.image.version
+    assert world.outcome(command) == ("STREAM_NOT_CLOSED", 0)
+    assert world.image.version == version, "all or nothing"
+    world.do(CloseStream(0, 1, loading.old, 1))
+    assert world.outcome(command) == ("SINK_STREAM_MOVED", 0), "its epoch is another one now"
+    first = loading.prepare(2)
+    loads = (StreamLoad(loading.old, 2, 10), StreamLoad(loading.new, 0, 0))
+    made = new_object(first, (loading.old, 10, 13), (loading.new, 0, 3))
+    world.do(CommitSinkBatch("out", 0, "a", (), loads=loads, stream_set_object=made))
+    assert world.outcome(OpenStream(0, 1, loading.old, 1)) == ("STREAM_FENCED", 0), "an epoch from before"
+    assert world.do(OpenStream(0, 1, loading.old, 3)).end_offset == 13
+
+
+def test_a_load_that_does_not_continue_its_streams_is_refused(loading: Loading) -> None:
+    world, command = loading.world, loading.command()
+    first = command.stream_objects[0].object_id
+    hole = (new_object(first, (loading.old, 14, 15)),)
+    assert world.outcome(msgspec.structs.replace(command, stream_objects=hole))[0] == "OFFSET_NOT_MATCHED"
+    unnamed = command.loads[:1]
+    assert world.outcome(msgspec.structs.replace(command, loads=unnamed))[0] == "OFFSET_NOT_MATCHED"
+    moved = (StreamLoad(loading.old, 1, 9), command.loads[1])
+    assert world.outcome(msgspec.structs.replace(command, loads=moved))[0] == "SINK_STREAM_MOVED"
+    absent = (*command.loads, StreamLoad(99, 0, 0))
+    assert world.outcome(msgspec.structs.replace(command, loads=absent))[0] == "STREAM_NOT_EXIST"
+    unprepared = (new_object(first + 50, (loading.old, 13, 15)),)
+    assert world.outcome(msgspec.structs.replace(command, stream_objects=unprepared))[0] == "OBJECT_NOT_EXIST"
+    nothing = msgspec.structs.replace(command, loads=(), stream_set_object=None, stream_objects=())
+    assert world.outcome(nothing)[0] == "INVALID_REQUEST", "a begun load does not end without its objects"
+    assert world.outcome(command) == ("OK", 4)
+
+
+def test_sw10_only_the_driver_of_the_batch_prepares_objects_and_commits_them(loading: Loading) -> None:
+    command = loading.command()
+    loading.begin(driver="b")
+    assert loading.world.outcome(command) == ("SINK_TAKEN_OVER", 0)
+    wanted = PrepareObjects(1, 1_000, sink_id="out", sink_driver="a")
+    assert loading.world.outcome(wanted) == ("SINK_TAKEN_OVER", 0)
+    other = PrepareObjects(1, 1_000, sink_id="other", sink_driver="a")
+    assert loading.world.outcome(other) == ("SINK_TAKEN_OVER", 0)
+    both = PrepareObjects(1, 1_000, node_id=0, node_epoch=1, sink_id="out", sink_driver="b")
+    assert loading.world.outcome(both) == ("INVALID_REQUEST", 0)
+    assert loading.world.outcome(msgspec.structs.replace(command, driver="b")) == ("OK", 4)
+    assert loading.world.outcome(wanted) == ("SINK_TAKEN_OVER", 0), "the batch is over"
+
+
+def test_a_load_becomes_a_relay_and_never_the_other_way(loading: Loading) -> None:
+    command = loading.command()
+    targets = (SinkTarget(loading.old, 5, 10),)
+    relayed = loading.begin(driver="b", mode=RELAY, producer_id=7, targets=targets, manifest="other")
+    assert (relayed.mode, relayed.driver, relayed.producer_id) == (RELAY, "b", 7)
+    assert (relayed.manifest, relayed.targets) == ("staging/out/0/m", (SinkTarget(loading.old, 0, 10),))
+    assert loading.world.outcome(command)[0] == "SINK_TAKEN_OVER"
+    assert loading.world.outcome(msgspec.structs.replace(command, driver="b"))[0] == "INVALID_REQUEST"
+    with pytest.raises(SinkChanged):
+        loading.begin(driver="c", mode=OBJECTS)
+    loading.world.do(CommitSinkBatch("out", 0, "b", (SinkTarget(loading.old, 8, 10),)))
+    begun = loading.begin(batch_id=1, mode=OBJECTS)
+    assert (begun.mode, begun.producer_id, begun.targets) == (OBJECTS, 7, (SinkTarget(loading.old, 8, 10),))
+
+
+def test_sw14_an_empty_load_and_an_abandoned_one_name_no_objects(loading: Loading) -> None:
+    assert loading.world.outcome(CommitSinkBatch("out", 0, "a", (), is_abandoned=True)) == ("OK", 1)
+    loading.begin(batch_id=1, manifest="", manifest_crc=0)
+    assert loading.world.outcome(CommitSinkBatch("out", 1, "a", ())) == ("OK", 1)
+
+
+def test_no_node_has_an_id_of_the_sinks() -> None:
+    world = MetadataWorld()
+    assert world.outcome(RegisterNode(SINK_NODE - 1, "first", "wal")) == ("OK", 1)
+    assert world.outcome(RegisterNode(SINK_NODE, "first", "wal")) == ("INVALID_REQUEST", 0)
+    assert world.outcome(RegisterNode(SINK_NODE + 1, "first", "wal")) == ("INVALID_REQUEST", 0)

@@ -12,6 +12,7 @@ import pytest
 
 from siltstone.foundation.crc32c import crc32c
 from siltstone.object_store.port import (
+    InvalidStoreUrl,
     MultipartUpload,
     ObjectNotFound,
     ObjectSummary,
@@ -307,3 +308,10 @@ def test_an_upload_in_parts_is_checked_before_it_is_sent(
 
 def test_nothing_to_delete_asks_for_nothing(store: S3Store) -> None:
     with_client(store, Bucket()).delete([])
+
+
+def test_an_endpoint_that_is_no_address_is_refused() -> None:
+    with pytest.raises(
+        InvalidStoreUrl, match="Invalid endpoint: javascript:alert; an endpoint is an address"
+    ):
+        S3Store(S3Location("bucket", endpoint_url="javascript:alert", region="r"), 1)

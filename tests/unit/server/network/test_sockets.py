@@ -77,6 +77,7 @@ def test_a_port_that_is_taken_is_told() -> None:
     [
         ("192.0.2.1", "this machine does not have that address"),
         ("no-such-host.invalid", "host 'no-such-host.invalid' is not known"),
+        ("a" * 64, "host 'a{64}' is not known"),
     ],
 )
 def test_an_address_that_is_not_ours_is_told(host: str, says: str) -> None:

@@ -2,7 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.settings.layers import NOT_SETTINGS, Layer, environment_layer, file_layer, flags_layer
+from siltstone.server.settings.layers import (
+    FILE_BYTES_MAX,
+    NOT_SETTINGS,
+    Layer,
+    environment_layer,
+    file_layer,
+    flags_layer,
+)
 from siltstone.server.settings.values import SettingRefused
 from support.values.left_out import numbers_left_out
 
@@ -22,6 +29,14 @@ def test_a_file_that_is_no_toml(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s.toml").write_bytes(content)
     with pytest.raises(SettingRefused, match=r"settings file .*s\.toml"):
         file_layer(tmp_path / "s.toml")
+
+
+def test_a_file_that_never_ends_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingRefused, match="more than 1048576 bytes"):
+        file_layer(Path("/dev/zero"))
+    longest = tmp_path / "s.toml"
+    longest.write_bytes(b"#" * FILE_BYTES_MAX)
+    assert file_layer(longest).values == {}
 
 
 def test_variables_become_keys_and_others_are_left_alone() -> None:

@@ -1,7 +1,9 @@
 import pytest
 
 from siltstone.maintenance.sinking.failures import SinkRefused
+from siltstone.maintenance.sinking.plan import EncodingWish
 from siltstone.spark.sink.options import SinkRequest, parse_sink_options
+from siltstone.value_formats.value_format import FormatKind
 
 
 def parsed(*, is_stream: bool = False, overwrite: bool = False, **options: str) -> SinkRequest:
@@ -47,7 +49,7 @@ def test_the_store_and_its_brokers_are_named() -> None:
     ("options", "named"),
     [
         ({"overwrite": True}, "a topic cannot be overwritten"),
-        ({"mode": "objects"}, "option mode='objects'"),
+        ({"mode": "transaction"}, "option mode='transaction'"),
         ({"sinkName": "loads"}, "sinkName and batchId are given together"),
         ({"batchId": "5", "is_stream": True}, "Spark numbers its batches"),
         ({"batchId": "five", "sinkName": "a"}, "option batchId='five'"),
@@ -63,13 +65,13 @@ def test_a_wrong_option_is_refused_by_its_name(options: dict[str, object], named
         parsed(**options)  # type: ignore[arg-type]
 
 
-def test_values_are_bytes_or_avro() -> None:
+def test_values_are_bytes_json_or_avro() -> None:
     assert parsed().encoding is None
     found = parsed(VALUE="avro", schemaRegistry="http://r", valueSubject="s").encoding
-    assert found is not None and (found.schema, found.registry, found.subject) == (None, "http://r", "s")
-    with pytest.raises(SinkRefused, match="option value='json': write avro"):
-        parsed(value="json")
-    with pytest.raises(
-        SinkRefused, match="option schemaRegistry says how values are encoded: give option value=avro"
-    ):
-        parsed(schemaRegistry="http://r")
+    assert found == EncodingWish(None, "http://r", "s")
+    assert parsed(value="json").encoding == EncodingWish(kind=FormatKind.JSON)
+    with pytest.raises(SinkRefused, match="option value='xml': write json or avro"):
+        parsed(value="xml")
+    for value in ({}, {"value": "json"}):
+        with pytest.raises(SinkRefused, match="option schemaRegistry says how Avro is written: give option"):
+            parsed(schemaRegistry="http://r", **value)

@@ -111,7 +111,7 @@ def test_a_whole_request_travels_in_one_option() -> None:
         ({"startingOffsets": '{"flights":['}, "startingOffsets is not JSON such as"),
         ({"startingOfsets": "earliest"}, "option startingOfsets does not exist"),
         ({"metadata": "sqlite:///m"}, "give one"),
-        ({"tail": "flush"}, "tail='flush' is not allowed: write auto or fetch or committed"),
+        ({"tail": "all"}, "tail='all' is not allowed: write auto or fetch or flush or committed"),
         ({"minPartitions": "0"}, "minPartitions='0': write a number"),
         ({"timestampFrom": "²"}, "timestampFrom='²': write milliseconds since 1970"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss='maybe'"),

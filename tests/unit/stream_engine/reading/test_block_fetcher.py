@@ -4,6 +4,8 @@ import pytest
 
 from siltstone.model.objects import object_key
 from siltstone.object_formats.block_index import BlockIndex, DamagedBlock
+from siltstone.object_store.bandwidth.grades import Grade
+from siltstone.object_store.bandwidth.limiter import no_limit
 from siltstone.object_store.buckets import Buckets, read_index
 from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.clock import ManualClock
@@ -38,9 +40,16 @@ class Fetching:
         self.world.store.gets.clear()
         self.cache = BlockCache(cache_bytes_max)
         self.failures: list[BaseException] = []
+        self.catch_up = no_limit(ManualClock())
         tasks = TaskGroup("test", self.failures.append)
         self.fetcher = BlockFetcher(
-            Buckets(self.world.stores), self.cache, calls or InlineCalls(), tasks, settings
+            Buckets(self.world.stores),
+            self.cache,
+            calls or InlineCalls(),
+            tasks,
+            settings,
+            ManualClock(),
+            self.catch_up,
         )
         self.ahead = ReadAhead(settings, ManualClock())
         self.ahead.reads_on()
@@ -50,7 +59,8 @@ class Fetching:
         return read_index(self.world.store, object_key(object_id), size_bytes)
 
     def fetch(self, *numbers: int):
-        return self.fetcher.fetch([self.planned[number] for number in numbers], self.world.objects)
+        planned = [self.planned[number] for number in numbers]
+        return self.fetcher.fetch(planned, self.world.objects, Grade.CATCH_UP_READ)
 
     def fetch_ahead(self, *numbers: int) -> None:
         self.fetcher.fetch_ahead([self.planned[number] for number in numbers], self.world.objects, self.ahead)

@@ -6,6 +6,7 @@ from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import Buckets, UnknownBucket
 from siltstone.object_store.port import ObjectNotFound, StoreTransient
 from siltstone.runtime.blocking import InlineCalls
+from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.index_cache import INDEX_OVERHEAD_BYTES, IndexCache
 from support.engine.batches import batch
@@ -25,7 +26,9 @@ def cache_of(of: CommittedWorld, bytes_max: int = 10 * CHARGE, calls=None) -> In
     def fail(failure: BaseException) -> None:
         raise AssertionError(failure)
 
-    return IndexCache(Buckets(of.stores), calls or InlineCalls(), TaskGroup("test", fail), bytes_max)
+    return IndexCache(
+        Buckets(of.stores), calls or InlineCalls(), TaskGroup("test", fail), bytes_max, ManualClock()
+    )
 
 
 def test_indexes_come_by_object_id_and_are_read_once():

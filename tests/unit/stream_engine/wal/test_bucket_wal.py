@@ -510,6 +510,24 @@ def test_a_bucket_that_refuses_to_delete_costs_space_only(caplog):
     run(main())
 
 
+def test_deletions_that_fail_are_tried_again_once_each_interval():
+    async def main():
+        lives = BucketLives()
+        store = FaultyStore(lives.store)
+        life = lives.open(store=store)
+        await life.begin(1)
+        ends = await in_bulks(life, 1, 1, 1)
+        store.fail_next(*[Fault.DENIED] * 100, call="delete")
+        await life.wal.trim(ends[-1])
+        before = len(store.history)
+        await life.pass_ms(100_000, step_ms=1_000)
+        tries = [call for call, _ in store.history[before:] if call == "delete"]
+        assert 8 <= len(tries) <= 11
+        await life.close()
+
+    run(main())
+
+
 def test_a_clean_end_leaves_the_claims_and_the_seals():
     async def main():
         lives = BucketLives()

@@ -36,5 +36,6 @@ def second_bucket_away(folder: Path) -> Iterator[None]:
 
 def objects_in(image: MetadataImage, bucket_id: int) -> int:
     return sum(
-        (each.bucket_id, each.state) == (bucket_id, ObjectState.COMMITTED) for each in image.objects.values()
+        bucket_id in each.bucket_ids and each.state is ObjectState.COMMITTED
+        for each in image.objects.values()
     )

@@ -5,18 +5,20 @@ of a task read through the same ``Scanner``, which decodes the batches of each b
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import msgspec
 
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
-from siltstone.maintenance.tasks.source_bytes import read_source
+from siltstone.maintenance.tasks.pacing import PacedThreads
+from siltstone.maintenance.tasks.source_bytes import read_block, read_source
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
-from siltstone.object_formats.block_index import BlockIndex, verify_block
+from siltstone.object_formats.block_index import BlockIndex, DamagedBlock, verify_block
 from siltstone.object_store.buckets import read_index
-from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.object_store.copies import Copies
+from siltstone.object_store.port import ObjectNotFound
 from siltstone.record_columns.batches import Batches, BlockPlace, batches_of_block
 from siltstone.record_columns.chunking import Records
 from siltstone.record_columns.kernels import columns
@@ -51,9 +53,9 @@ class SourceBlocks:
     """The blocks of all sources. Indexes are read once, when this is made. ``bytes_read`` counts the blocks each time
     that they are read."""
 
-    def __init__(self, given: KeyCompactionInput, store_of: Callable[[int], ObjectStore]) -> None:
+    def __init__(self, given: KeyCompactionInput, copies_of: Callable[[SourceObject], Copies]) -> None:
         """Reads the indexes. Raises what ``read_index`` raises, and StreamNotCompactable."""
-        self._store_of = store_of
+        self._copies_of = copies_of
         self._requests = [
             request
             for source in given.sources
@@ -83,9 +85,9 @@ class SourceBlocks:
         yield _Request(source, adjacent)
 
     def _index_of(self, source: SourceObject) -> BlockIndex:
-        store = self._store_of(source.bucket_id)
+        key = object_key(source.object_id)
         try:
-            return read_index(store, object_key(source.object_id), source.size_bytes)
+            return self._copies_of(source).read(lambda store: read_index(store, key, source.size_bytes))
         except (CorruptData, ObjectNotFound) as cause:
             reason = f"the index of object {source.object_id} cannot be read: {cause}"
             raise StreamNotCompactable(source.object_id, reason) from cause
@@ -107,11 +109,23 @@ class SourceBlocks:
             for entry in request.entries:
                 if entry.end_offset > from_offset:
                     block = data[entry.position - first : entry.end_position - first]
-                    verify_block(block, entry, request.source.object_id)
-                    yield SourceBlock(request.source.object_id, entry, block)
+                    yield SourceBlock(
+                        request.source.object_id, entry, self._verified(request.source, entry, block)
+                    )
+
+    def _verified(self, source: SourceObject, entry: BlockEntry, block: memoryview) -> memoryview:
+        """The block, or that of another copy if it is damaged. Raises DamagedBlock, and what the stores raise."""
+        try:
+            verify_block(block, entry, source.object_id)
+        except DamagedBlock:
+            copies = self._copies_of(source)
+            if not copies.are_several:
+                raise
+            return memoryview(read_block(copies, source.object_id, entry))
+        return block
 
     def _fetched(self, requests: Iterable[_Request]) -> Iterator[tuple[_Request, memoryview]]:
-        with ThreadPoolExecutor(1, thread_name_prefix="key-compaction-read") as reader:
+        with PacedThreads(1, thread_name_prefix="key-compaction-read") as reader:
             ahead: tuple[_Request, Future[bytes]] | None = None
             for request in requests:
                 begun = (request, reader.submit(self._fetch, request))
@@ -122,9 +136,9 @@ class SourceBlocks:
                 yield self._arrived(*ahead)
 
     def _fetch(self, request: _Request) -> bytes:
-        store = self._store_of(request.source.bucket_id)
+        copies = self._copies_of(request.source)
         first, last = request.entries[0], request.entries[-1]
-        return read_source(store, request.source.object_id, first.position, last.end_position)
+        return read_source(copies, request.source.object_id, first.position, last.end_position)
 
     def _arrived(self, request: _Request, fetched: "Future[bytes]") -> tuple[_Request, memoryview]:
         data = fetched.result()

@@ -38,7 +38,7 @@ def outputs_max(plan: StreamPlan, object_bytes: int) -> int:
 
 
 def input_of(plan: StreamPlan, binding: Binding, settings: KeyCompactionSettings) -> KeyCompactionInput:
-    used = {binding.output_bucket_id, *(source.bucket_id for source in plan.sources)}
+    used = {binding.output_bucket_id, *(each for source in plan.sources for each in source.bucket_ids)}
     return KeyCompactionInput(
         name=plan.name,
         stream_id=plan.stream_id,

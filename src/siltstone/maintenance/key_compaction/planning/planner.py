@@ -69,7 +69,7 @@ def _live(stream: StreamMetadata) -> Iterable[ObjectRange]:
 
 
 def _source(metadata: ObjectMetadata, held: ObjectRange) -> SourceObject:
-    return SourceObject(metadata.object_id, metadata.bucket_id, metadata.size_bytes, held)
+    return SourceObject(metadata.object_id, metadata.bucket_id, metadata.size_bytes, held, metadata.copies)
 
 
 def bytes_between(sources: Sequence[SourceObject], start_offset: int, end_offset: int) -> int:

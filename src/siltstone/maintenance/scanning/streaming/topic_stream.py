@@ -20,6 +20,7 @@ from siltstone.kafka_client.groups import commit_offsets
 from siltstone.kafka_client.patience import Patience
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.scanning.failures import TailNotReadable
+from siltstone.maintenance.scanning.flushing import flush_tails
 from siltstone.maintenance.scanning.planning import ScanPartition, cut, wanted_partitions
 from siltstone.maintenance.scanning.request import Bound, BoundKind, Bounds, PartitionName, ScanRequest, Tail
 from siltstone.maintenance.scanning.scan import plan_scan, refuse_others, settled_offset
@@ -32,7 +33,7 @@ from siltstone.maintenance.scanning.streaming.advancing import (
 )
 from siltstone.maintenance.scanning.streaming.batch_pins import BatchPins
 from siltstone.maintenance.scanning.streaming.failures import StoreIsAnother, TopicMadeAnew
-from siltstone.maintenance.scanning.streaming.owners import TailOwners
+from siltstone.maintenance.scanning.streaming.owners import WARNING_INTERVAL_MS, TailOwners
 from siltstone.maintenance.scanning.streaming.position import StreamKey, StreamPosition
 from siltstone.maintenance.scanning.tail import NOT_THERE, TailEnds, tail_ends
 from siltstone.maintenance.scanning.unit import ScanUnit
@@ -40,12 +41,16 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.node_address import node_address
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import Unavailable
-from siltstone.model.limits import MINUTE_MS
+from siltstone.model.limits import MINUTE_MS, SECOND_MS
 
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_MS = 200
 """Spark asks for the latest offset some 80 times a second while nothing is new."""
+
+FLUSH_INTERVAL_MS = 10 * SECOND_MS
+"""With ``tail=flush`` the owners upload at most this often for a query: each flush makes small objects, and two entries
+of the metadata log."""
 
 TRIGGER_DELAY_MS_MAX = 15 * MINUTE_MS
 """How long a micro-batch with fewer than ``offsets_min`` offsets waits, unless the query says otherwise [Kafka's
@@ -66,6 +71,7 @@ class StreamRequest(msgspec.Struct, frozen=True):
     trigger_delay_ms: int = TRIGGER_DELAY_MS_MAX
     group_id: str = ""
     poll_interval_ms: int = POLL_INTERVAL_MS
+    flush_interval_ms: int = FLUSH_INTERVAL_MS
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -89,11 +95,13 @@ class TopicStream:
         self._owners: TailOwners | None = None
         self._pins: BatchPins | None = None
         self._seen: _Seen | None = None
-        self._seen_ms = 0.0
+        self._seen_ms = self._asked_ms = 0.0
+        self._warned_ms: float | None = None
         self._fixed: _Seen | None = None
         self._initial: StreamPosition | None = None
         self._newest: StreamPosition | None = None
         self._waits_since_ms: float | None = None
+        self._flush_due_ms = 0.0
 
     # -- what the engine asks
 
@@ -101,7 +109,7 @@ class TopicStream:
         """Fixes the partitions of the stream, and their ends, as they are now. Raises TailNotReadable, because a query
         with fixed ends stops there, and would silently leave out a tail that cannot be read now."""
         source = self._source
-        image = source.metadata.refresh()
+        image = self._refreshed(source)
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
         with tail_ends(image, partitions, self._request.scan.tail, source.clock, source.rng) as ends:
             self._fixed = _Seen(image, _stream_ends(partitions, ends))
@@ -207,26 +215,62 @@ class TopicStream:
 
     def _look(self) -> _Seen:
         source, now_ms = self._source, self._source.clock.monotonic_ms()
-        if self._seen is not None and now_ms - self._seen_ms < self._request.poll_interval_ms:
+        if self._seen is not None and now_ms - self._asked_ms < self._request.poll_interval_ms:
             return self._seen
+        self._asked_ms = now_ms
         try:
-            image = source.metadata.refresh()
+            image = self._flushed_from_time_to_time(source)
         except Unavailable as trouble:
             if self._seen is None or now_ms - self._seen_ms > OUTAGE_MS_MAX:
                 raise
-            log.warning("the metadata cannot be read, so the query reads nothing new: %s", trouble)
+            self._warn(trouble, now_ms)
             return self._seen
+        if self._warned_ms is not None:
+            self._warned_ms = None
+            log.warning("the metadata can be read again, and the query goes on")
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
         ends = TailEnds("")
-        if self._request.scan.tail is not Tail.COMMITTED and self._owners is not None:
+        if self._request.scan.tail in (Tail.AUTO, Tail.FETCH) and self._owners is not None:
             ends = self._owners.ends(image, partitions)
         self._seen = _Seen(image, _stream_ends(partitions, ends))
-        self._seen_ms = source.clock.monotonic_ms()
+        self._seen_ms = self._asked_ms = source.clock.monotonic_ms()
         return self._seen
+
+    def _warn(self, trouble: Unavailable, now_ms: float) -> None:
+        """Once a minute, although Spark asks all the time."""
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_INTERVAL_MS:
+            self._warned_ms = now_ms
+            log.warning("the metadata cannot be read, so the query reads nothing new: %s", trouble)
+
+    @property
+    def _flushes(self) -> bool:
+        return self._request.scan.tail is Tail.FLUSH
+
+    def _refreshed(self, source: MaintenanceContext) -> MetadataImage:
+        """The newest image, after the owners have uploaded their tails if the query wants that. Raises
+        TailNotReadable."""
+        image = source.metadata.refresh()
+        if not self._flushes:
+            return image
+        return flush_tails(source, wanted_partitions(image, _of_those_there(image, self._request.scan)))
+
+    def _flushed_from_time_to_time(self, source: MaintenanceContext) -> MetadataImage:
+        """As ``_refreshed``, but the owners are asked at most every ``flush_interval_ms``. While one does not answer,
+        the query reads what is in objects."""
+        now_ms = source.clock.monotonic_ms()
+        if not self._flushes or now_ms < self._flush_due_ms:
+            return source.metadata.refresh()
+        try:
+            return self._refreshed(source)
+        except TailNotReadable as trouble:
+            log.warning("the query reads only what is in objects: %s", trouble)
+            return source.metadata.refresh()
+        finally:
+            self._flush_due_ms = source.clock.monotonic_ms() + self._request.flush_interval_ms
 
     def _settled_start(self) -> StreamPosition:
         source, scan = self._source, self._request.scan
-        image = source.metadata.refresh()
+        image = self._refreshed(source)
         partitions = wanted_partitions(image, scan)
         refuse_others(scan.start, partitions, "begin")
         with tail_ends(image, partitions, scan.tail, source.clock, source.rng) as ends:
@@ -288,7 +332,7 @@ class TopicStream:
             assigned=_assigned(wanted, kept.names),
             start=_bounds({key: first for key, (first, _) in wanted.items()}, kept.names),
             end=_bounds({key: until for key, (_, until) in wanted.items()}, kept.names),
-            tail=Tail.AUTO if has_tail else Tail.COMMITTED,
+            tail=(self._request.scan.tail if self._flushes else Tail.AUTO) if has_tail else Tail.COMMITTED,
             lease_ms=0,
         )
         plan = plan_scan(source, request)

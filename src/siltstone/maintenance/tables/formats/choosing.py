@@ -15,15 +15,15 @@ _SQLITE = "sqlite:///"
 
 @contextmanager
 def open_format(name: str, settings: TableSettings) -> Iterator[TableFormat]:
-    """Opens ``parquet`` or ``iceberg`` at ``tables.location``. Raises TablesMissing, CatalogFailed, and what the store
-    raises."""
+    """Opens ``parquet``, ``iceberg`` or ``delta`` at ``tables.location``. Raises TablesMissing, CatalogFailed, and what
+    the store raises."""
     try:
-        opened = _parquet(settings) if name == "parquet" else _iceberg(settings)
+        opened = {"parquet": _parquet, "iceberg": _iceberg, "delta": _delta}[name](settings)
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
         if package == "siltstone":
             raise
-        raise TablesMissing(package) from missing
+        raise TablesMissing(package, "delta" if name == "delta" else "tables") from missing
     try:
         yield opened
     finally:
@@ -45,6 +45,14 @@ def _iceberg(settings: TableSettings) -> TableFormat:
     return IcebergFormat({**_of_bucket(settings.location), **settings.catalog}, home_of(settings.location))
 
 
+def _delta(settings: TableSettings) -> TableFormat:
+    from siltstone.maintenance.tables.formats.delta import DeltaFormat  # noqa: PLC0415  loads deltalake
+
+    return DeltaFormat(
+        home_of(settings.location), _of_bucket_for_delta(settings.location), store_at(settings.location)
+    )
+
+
 def home_of(location: str) -> str:
     """``tables.location`` as other programs write it: without the options that reach the bucket."""
     return location.partition("?")[0].rstrip("/")
@@ -57,3 +65,21 @@ def _of_bucket(location: str) -> dict[str, str]:
     bucket = S3Location.parse(location)
     found = {"s3.endpoint": bucket.endpoint_url, "s3.region": bucket.region}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_bucket_for_delta(location: str) -> dict[str, str]:
+    """The same for deltalake, which finds credentials in the environment or in the role of the machine."""
+    if not location.startswith("s3://"):
+        return {}
+    bucket = S3Location.parse(location)
+    found = {"aws_conditional_put": "etag"}
+    if bucket.region is not None:
+        found["aws_region"] = bucket.region
+    if bucket.endpoint_url is not None:
+        found["aws_endpoint"] = bucket.endpoint_url
+        found["aws_allow_http"] = str(bucket.endpoint_url.startswith("http://")).lower()
+    if bucket.addressing_style == "auto":
+        found["aws_virtual_hosted_style_request"] = str(bucket.endpoint_url is None).lower()
+    if bucket.anonymous:
+        found["aws_skip_signature"] = "true"
+    return found

@@ -31,12 +31,15 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import TableProperties
-from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update.snapshot import ExpireSnapshots, _MergeAppendFiles, _OverwriteFiles
 from pyiceberg.transforms import (
+    BucketTransform,
     DayTransform,
     HourTransform,
     IdentityTransform,
     MonthTransform,
+    TruncateTransform,
     YearTransform,
 )
 from pyiceberg.typedef import Record
@@ -49,11 +52,23 @@ from siltstone.maintenance.tables.failures import (
     TableRolledBack,
 )
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
-from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of, plain_column
+from siltstone.maintenance.tables.formats.port import (
+    DataFile,
+    LoadedTable,
+    Replacement,
+    folder_of,
+    plain_column,
+)
 from siltstone.maintenance.tables.ledger import PREFIX, Ledger, ledger_of, properties_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DAY_MS
-from siltstone.topic_configs.table_export import KAFKA, TIME_TRANSFORMS, PartitionTransform
+from siltstone.topic_configs.table_export import (
+    BUCKET,
+    KAFKA,
+    TIME_TRANSFORMS,
+    TRUNCATE,
+    PartitionTransform,
+)
 
 CATALOG_NAME = "siltstone"
 _OF_TIME = dict(
@@ -115,6 +130,10 @@ class IcebergTable:
         return schema_to_pyarrow(self._table.schema())
 
     @property
+    def file_schema(self) -> Any:
+        return self.schema
+
+    @property
     def partition_by(self) -> tuple[PartitionTransform, ...]:
         schema, found = self._table.schema(), []
         for field in self._table.spec().fields:
@@ -137,9 +156,9 @@ class IcebergTable:
         with _catalog_errors(self._name):
             for task in self._table.scan().plan_files():
                 each = task.file
-                yield DataFile(
-                    each.file_path.removeprefix(before), each.record_count, each.file_size_in_bytes
-                )
+                values = tuple(each.partition[at] for at in range(len(each.partition)))
+                path = each.file_path.removeprefix(before)
+                yield DataFile(path, each.record_count, each.file_size_in_bytes, values)
 
     def kept_paths(self) -> set[str]:
         before = f"{self._home}/{folder_of(self._name)}"
@@ -165,13 +184,33 @@ class IcebergTable:
             with suppress(CommitOvertaken), self._committing() as transaction:
                 ExpireSnapshots(transaction).by_ids(expired).commit()
 
-    def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
+    def append(
+        self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
+    ) -> None:
         with self._committing() as transaction:
-            with transaction.update_snapshot().merge_append() as append:
-                for each in files:
-                    append.append_data_file(self._registered(each))
-                properties = properties_of(replace(ledger, snapshot_id=append.snapshot_id))
-            transaction.set_properties(properties)
+            if replacement is None or replacement.keeps_rows:
+                with transaction.update_snapshot().merge_append() as made:
+                    for each in files:
+                        made.append_data_file(self._registered(each))
+            if replacement is not None:
+                with self._replacing(transaction, replacement) as made:
+                    for each in replacement.added:
+                        made.append_data_file(self._registered(each))
+            transaction.set_properties(properties_of(replace(ledger, snapshot_id=made.snapshot_id)))
+
+    def _replacing(self, transaction: Any, replacement: Replacement) -> Any:
+        """A snapshot that takes away files. It is one of its own when rows are appended, too: programs that follow the
+        table pass over a snapshot that keeps the rows."""
+        wanted = {f"{self._home}/{folder_of(self._name)}{path}" for path in replacement.removed}
+        found = [each.file for each in self._table.scan().plan_files() if each.file.file_path in wanted]
+        if len(found) < len(wanted):
+            raise CommitOvertaken(f"files of table {self._name} that were to be replaced are gone")
+        is_first = transaction.table_metadata.current_snapshot() is None
+        made = _Replacing(Operation.APPEND if is_first else Operation.OVERWRITE, transaction, self._table.io)
+        made.keeps_rows = replacement.keeps_rows
+        for each in found:
+            made.delete_data_file(each)
+        return made
 
     def _registered(self, each: DataFile) -> Any:
         """The entry of a data file in a manifest, with the statistics of its footer. pyiceberg's own function finds no
@@ -239,6 +278,25 @@ class IcebergTable:
             ) from trouble
 
 
+class _Replacing(_OverwriteFiles, _MergeAppendFiles):  # type: ignore[misc]
+    """A snapshot that replaces files, and merges manifests as an append does. pyiceberg's own keeps the manifests that
+    have nothing but entries of removed files in all later snapshots, and knows no snapshot that keeps the rows."""
+
+    keeps_rows = False
+
+    def _summary(self, *given: Any, **named: Any) -> Any:
+        summary = super()._summary(*given, **named)
+        operation = Operation.REPLACE if self.keeps_rows else summary.operation
+        return Summary(operation, **summary.additional_properties)
+
+    def _existing_manifests(self) -> list[Any]:
+        return [
+            each
+            for each in super()._existing_manifests()
+            if each.has_added_files() or each.has_existing_files()
+        ]
+
+
 class IcebergFormat:
     """See TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes."""
 
@@ -277,13 +335,24 @@ class IcebergFormat:
         )
         with transaction, transaction.update_spec() as spec:
             for each in partition_by:
-                made = _OF_TIME[each.transform]() if each.transform in _OF_TIME else IdentityTransform()
-                spec.add_field(each.column, made, replace(each, column=plain_column(each.column)).name)
+                spec.add_field(
+                    each.column, _transform_of(each), replace(each, column=plain_column(each.column)).name
+                )
 
     def close(self) -> None:
         close = getattr(self._catalog, "close", None)
         if close is not None:
             close()
+
+
+def _transform_of(by: PartitionTransform) -> Any:
+    if by.transform in _OF_TIME:
+        return _OF_TIME[by.transform]()
+    return (
+        {BUCKET: BucketTransform, TRUNCATE: TruncateTransform}[by.kind](by.width)
+        if by.width
+        else IdentityTransform()
+    )
 
 
 @contextmanager

@@ -18,19 +18,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
-from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, folder_of, plain_column
-from siltstone.maintenance.tables.ledger import Ledger, ledger_of, properties_of
+from siltstone.maintenance.tables.formats.port import (
+    DataFile,
+    LoadedTable,
+    Replacement,
+    folder_of,
+    plain_column,
+)
+from siltstone.maintenance.tables.ledger import LAYOUT, PREFIX, Ledger, ledger_of, properties_of
 from siltstone.model.errors import Unavailable
+from siltstone.model.limits import DAY_MS
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectStore
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
 
 COMMITS = "_siltstone/"
 _DIGITS = 20
+_LAYOUT = f"{PREFIX}layout"
+REPLACING_LAYOUT = "2"
+WHOLE_EVERY = 20
+"""So many commit files at most are read to learn which data files there are."""
+REPLACED_AGE_MS = 1 * DAY_MS
+"""A reader that has listed the files a day ago still finds them."""
 
 
 class ParquetCommit(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a commit file, as JSON. ``schema`` is the table's, in Arrow's IPC form; ``rows`` counts those of
-    all data files so far. ``files`` are those of this commit."""
+    all data files so far. ``files`` are those that this commit adds.
+
+    A commit of layout 2 may also take away files, ``removed``, and name all files that there are after it, ``whole``.
+    Every commit after it has layout 2, too, so that a program which knows layout 1 alone does not read the table."""
 
     number: int
     rows: int
@@ -38,6 +54,12 @@ class ParquetCommit(msgspec.Struct, frozen=True, kw_only=True):
     partition_by: tuple[PartitionTransform, ...]
     schema: bytes
     files: tuple[DataFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    whole: tuple[DataFile, ...] | None = None
+
+    @property
+    def layout(self) -> str:
+        return self.properties.get(_LAYOUT, "")
 
 
 class ParquetTable:
@@ -58,11 +80,18 @@ class ParquetTable:
         if self._count != self._newest.number + 1:
             missing = f"{self._newest.number + 1 - self._count} of its commit files are missing"
             raise TableRolledBack(self._name, missing)
-        return ledger_of(self._name, self._newest.properties)
+        properties = self._newest.properties
+        if self._newest.layout == REPLACING_LAYOUT:
+            properties = {**properties, _LAYOUT: str(LAYOUT)}
+        return ledger_of(self._name, properties)
 
     @property
     def schema(self) -> Any:
         return pa.ipc.read_schema(pa.py_buffer(self._newest.schema))
+
+    @property
+    def file_schema(self) -> Any:
+        return self.schema
 
     @property
     def partition_by(self) -> tuple[PartitionTransform, ...]:
@@ -77,18 +106,47 @@ class ParquetTable:
         return self._newest.rows
 
     def files(self) -> Iterator[DataFile]:
-        for number in range(self._newest.number + 1):
-            yield from _read(self._name, self._store, number).files
+        found: dict[str, DataFile] = {}
+        for commit in reversed(list(self._commits_since_whole())):
+            if commit.whole is not None:
+                found = {each.path: each for each in commit.whole}
+                continue
+            for path in commit.removed:
+                del found[path]
+            found |= {each.path: each for each in commit.files}
+        yield from found.values()
+
+    def _commits_since_whole(self) -> Iterator[ParquetCommit]:
+        """The commits from the newest back to one that names all files, or to the first."""
+        commit = self._newest
+        yield commit
+        while commit.whole is None and commit.number:
+            commit = _read(self._name, self._store, commit.number - 1)
+            yield commit
 
     def kept_paths(self) -> set[str]:
-        return {each.path for each in self.files()}
+        """The files of the table, and those that were replaced in the day before its last commit."""
+        kept = {each.path for each in self.files()}
+        commit, newest_ms = self._newest, _time_of(self._newest)
+        while _time_of(commit) > newest_ms - REPLACED_AGE_MS:
+            kept.update(commit.removed)
+            if not commit.number:
+                break
+            commit = _read(self._name, self._store, commit.number - 1)
+        return kept
 
     def expire(self, now_ms: int) -> None:
         """Does nothing: a Parquet table has a single state, that of all its commit files."""
 
-    def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
+    def append(
+        self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
+    ) -> None:
         rows = self._newest.rows + sum(each.rows for each in files)
-        self._commit(rows=rows, properties=properties_of(ledger), files=tuple(files))
+        removed: tuple[str, ...] = ()
+        if replacement is not None:
+            assert replacement.keeps_rows, "a Parquet table is only appended to"
+            removed, files = replacement.removed, (*files, *replacement.added)
+        self._commit(rows=rows, properties=properties_of(ledger), files=tuple(files), removed=removed)
 
     def add_columns(self, schema: Any) -> None:
         known = self.schema
@@ -96,11 +154,17 @@ class ParquetTable:
         fields = list(known)
         at = next((at for at, field in enumerate(fields) if field.name == KAFKA), len(fields))
         fields[at:at] = added
-        self._commit(files=(), schema=pa.schema(fields).serialize().to_pybytes())
+        self._commit(files=(), removed=(), schema=pa.schema(fields).serialize().to_pybytes())
 
     def _commit(self, **changes: Any) -> None:
-        number = self._newest.number + 1
-        commit = msgspec.structs.replace(self._newest, number=number, **changes)
+        number, layout = self._newest.number + 1, self._newest.layout
+        commit = msgspec.structs.replace(self._newest, number=number, whole=None, **changes)
+        if number % WHOLE_EVERY == 0:
+            there = [each for each in self.files() if each.path not in commit.removed]
+            commit = msgspec.structs.replace(commit, whole=(*there, *commit.files))
+        if layout == REPLACING_LAYOUT or commit.removed or commit.whole is not None:
+            properties = {**commit.properties, _LAYOUT: REPLACING_LAYOUT}
+            commit = msgspec.structs.replace(commit, properties=properties)
         _write(self._name, self._store, commit)
 
     def offsets_from(self, ends: Mapping[int, int]) -> dict[int, list[int]]:
@@ -158,13 +222,25 @@ class ParquetFormat:
         return None
 
 
+def _time_of(commit: ParquetCommit) -> int:
+    return int(commit.properties.get(f"{PREFIX}time", 0))
+
+
+def _bytes_of(commit: ParquetCommit) -> bytes:
+    """The content of a commit file; one of layout 1 has no more than that."""
+    if commit.layout == REPLACING_LAYOUT:
+        return msgspec.json.encode(commit)
+    written = msgspec.to_builtins(commit)
+    return msgspec.json.encode({name: written[name] for name in written if name not in ("removed", "whole")})
+
+
 def _key(name: str, number: int) -> str:
     return f"{folder_of(name)}{COMMITS}{number:0{_DIGITS}}.json"
 
 
 def _write(name: str, store: ObjectStore, commit: ParquetCommit) -> None:
     try:
-        store.put_if_absent(_key(name, commit.number), [msgspec.json.encode(commit)])
+        store.put_if_absent(_key(name, commit.number), [_bytes_of(commit)])
     except ObjectAlreadyExists as overtaken:
         raise CommitOvertaken(f"commit {commit.number} of table {name} is another driver's") from overtaken
     except Unavailable as trouble:

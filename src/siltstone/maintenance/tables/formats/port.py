@@ -25,6 +25,15 @@ class DataFile(msgspec.Struct, frozen=True, array_like=True):
     partition: tuple[PartitionValue, ...] = ()
 
 
+class Replacement(msgspec.Struct, frozen=True):
+    """Data files that a commit replaces: the paths of old ones, and new ones. ``keeps_rows``: they have the same rows,
+    and a reader that follows the table has nothing to read again."""
+
+    removed: tuple[str, ...]
+    added: tuple[DataFile, ...]
+    keeps_rows: bool
+
+
 class LoadedTable(Protocol):
     @property
     def name(self) -> str: ...
@@ -36,7 +45,12 @@ class LoadedTable(Protocol):
 
     @property
     def schema(self) -> Any:
-        """The pyarrow.Schema of data files, with the field ids of the format."""
+        """The columns of records as a pyarrow.Schema, with the field ids of the format."""
+        ...
+
+    @property
+    def file_schema(self) -> Any:
+        """The pyarrow.Schema of data files. A Delta table has more columns, by which it is divided."""
         ...
 
     @property
@@ -66,8 +80,11 @@ class LoadedTable(Protocol):
         """Forgets states of the table that are older than a day, except the newest ten. Raises CommitUnknown."""
         ...
 
-    def append(self, files: Sequence[DataFile], ledger: Ledger) -> None:
-        """Commits the data files together with the ledger, once. Raises CommitOvertaken, CommitUnknown."""
+    def append(
+        self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
+    ) -> None:
+        """Commits the data files together with the ledger, once; a replacement, too. Raises CommitOvertaken,
+        CommitUnknown."""
         ...
 
     def add_columns(self, schema: Any) -> None:

@@ -7,6 +7,7 @@ from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, 
 from siltstone.model.objects import ObjectRange, object_key
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_formats.block_index import DamagedBlock
+from siltstone.object_store.copies import Copies
 from support.engine.objects import index_of
 from support.maintenance.compacted_stream import STREAM_ID, CompactedStream, in_batches, numbered_keys
 
@@ -21,7 +22,7 @@ def of_two_objects() -> CompactedStream:
 
 def blocks_of(stream: CompactedStream, **changes: Any) -> tuple[SourceBlocks, KeyCompactionInput]:
     unit = stream.unit(**changes)
-    return SourceBlocks(unit, lambda _: stream.store), unit
+    return SourceBlocks(unit, lambda _: Copies([(0, stream.store)])), unit
 
 
 def test_all_blocks_in_offset_order() -> None:

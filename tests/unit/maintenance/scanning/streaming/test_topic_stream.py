@@ -10,6 +10,7 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.scanning.request import LATEST, Bound, BoundKind, Bounds, ScanRequest, Tail
 from siltstone.maintenance.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.maintenance.scanning.streaming.failures import StoreIsAnother
+from siltstone.maintenance.scanning.streaming.owners import WARNING_INTERVAL_MS
 from siltstone.maintenance.scanning.streaming.position import StreamPosition
 from siltstone.maintenance.scanning.streaming.topic_stream import OUTAGE_MS_MAX, StreamRequest, TopicStream
 from siltstone.metadata.store.port import LogUnavailable
@@ -126,11 +127,43 @@ def test_metadata_that_cannot_be_read_is_no_news_for_two_minutes_and_then_an_err
         patched.setattr(query.context.metadata, "refresh", silent)
         query.later(OUTAGE_MS_MAX)
         assert query.latest(0, 0) == [3, 0]
-        query.later(1)
+        query.later()
         with pytest.raises(LogUnavailable):
             query.latest(0, 0)
     query.put(0, 1)
+    query.later()
     assert query.latest(0, 0) == [4, 0]
+
+
+def test_that_the_metadata_are_away_is_said_once_a_minute_and_asked_once_a_poll(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query()
+    query.put(0, 3)
+    assert query.latest(0, 0) == [3, 0]
+    asked: list[int] = []
+
+    def silent() -> None:
+        asked.append(1)
+        raise LogUnavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(query.context.metadata, "refresh", silent)
+        for _ in range(10):
+            query.later(POLL_MS)
+            for _ in range(16):  # as Spark does
+                assert query.latest(0, 0) == [3, 0]
+    away = "the metadata cannot be read, so the query reads nothing new: no answer"
+    assert (len(asked), caplog.messages) == (10, [away])
+    with monkeypatch.context() as patched:
+        patched.setattr(query.context.metadata, "refresh", silent)
+        query.later(WARNING_INTERVAL_MS)
+        query.latest(0, 0)
+    query.later()
+    query.latest(0, 0)
+    query.later()
+    query.latest(0, 0)
+    assert caplog.messages == [away, away, "the metadata can be read again, and the query goes on"]
 
 
 def test_a_query_that_has_read_no_metadata_yet_fails_without_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.failures import TablesMissing
 from siltstone.maintenance.tables.formats import choosing
-from siltstone.maintenance.tables.formats.choosing import home_of, open_format
+from siltstone.maintenance.tables.formats.choosing import _of_bucket_for_delta, home_of, open_format
 
 
 class Asked:
@@ -79,8 +79,31 @@ def test_a_package_that_is_not_installed_is_named_and_a_fault_of_ours_is_not_hid
 
     with pytest.raises(TablesMissing, match="tables need pyiceberg; install it"):
         opened_with("pyiceberg.catalog")
+    monkeypatch.setitem(sys.modules, "siltstone.maintenance.tables.formats.delta", None)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(ModuleNotFoundError):
         opened_with("siltstone.no_such_module")
     monkeypatch.setattr(choosing, "_parquet", lambda _: SimpleNamespace(close=lambda: None))
     with open_format("parquet", TableSettings()):
         pass
+
+
+@pytest.mark.parametrize(
+    ("location", "options"),
+    [
+        ("file:///tables", {}),
+        ("s3://b/p", {"aws_conditional_put": "etag", "aws_virtual_hosted_style_request": "true"}),
+        (
+            "s3://b/p?endpoint_url=http://127.0.0.1:9000&region=r&anonymous=true",
+            {
+                "aws_conditional_put": "etag",
+                "aws_region": "r",
+                "aws_endpoint": "http://127.0.0.1:9000",
+                "aws_allow_http": "true",
+                "aws_skip_signature": "true",
+            },
+        ),
+    ],
+)
+def test_delta_reaches_the_bucket_as_we_do(location: str, options: dict[str, str]) -> None:
+    assert _of_bucket_for_delta(location) == options

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
-from siltstone.maintenance.tables.formats.parquet import ParquetCommit, ParquetFormat, _write
-from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.maintenance.tables.formats.parquet import WHOLE_EVERY, ParquetCommit, ParquetFormat, _write
+from siltstone.maintenance.tables.formats.port import DataFile, Replacement
 from siltstone.maintenance.tables.ledger import Ledger, TableIdentity
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreTransient
@@ -151,3 +151,65 @@ def test_offsets_of_the_last_commit_are_found_from_an_end_on(store: MemoryStore)
     assert newer is not None
     assert newer.offsets_from({0: 5, 1: 0, 2: 10}) == {0: [5, 6], 1: [0]}
     assert newer.offsets_from({}) == {}
+
+
+REPLACING = ParquetCommit(
+    number=4,
+    rows=12,
+    properties={"siltstone.layout": "2"},
+    partition_by=(),
+    schema=b"\x00\xff",
+    files=(DataFile("data/b.parquet", 12, 7),),
+    removed=("data/a.parquet",),
+    whole=(DataFile("data/b.parquet", 12, 7),),
+)
+REPLACING_BYTES = (
+    b'{"number":4,"rows":12,"properties":{"siltstone.layout":"2"},"partition_by":[],"schema":"AP8=",'
+    b'"files":[["data/b.parquet",12,7,[]]],"removed":["data/a.parquet"],"whole":[["data/b.parquet",12,7,[]]]}'
+)
+
+
+def test_a_commit_of_layout_2_has_these_bytes(store: MemoryStore) -> None:
+    _write("kafka.t", store, REPLACING)
+    key = "kafka/t/_siltstone/00000000000000000004.json"
+    assert store.get_range(key, 0, store.head(key).size_bytes) == REPLACING_BYTES
+    assert msgspec.json.decode(REPLACING_BYTES, type=ParquetCommit) == REPLACING
+
+
+def test_a_table_whose_files_were_replaced_is_not_read_by_a_program_that_knows_layout_1_alone(
+    store: MemoryStore,
+) -> None:
+    tables = ParquetFormat(store)
+    tables.make("kafka.t", EMPTY, SCHEMA, ())
+    ledger = EMPTY
+    for number in range(3):
+        table = tables.load("kafka.t")
+        assert table is not None
+        ledger = ledger.after({0: number}, f"{number}", number)
+        replaced = None
+        if number == 1:
+            replaced = Replacement(("data/0.parquet",), (DataFile("data/x.parquet", 1, 10),), keeps_rows=True)
+        table.append([DataFile(f"data/{number}.parquet", 1, 10)], ledger, replaced)
+    newest = tables.load("kafka.t")
+    assert newest is not None and newest.ledger == ledger and newest.rows == 3
+    assert [each.path for each in newest.files()] == ["data/1.parquet", "data/x.parquet", "data/2.parquet"]
+    assert "data/0.parquet" in newest.kept_paths()
+    stored = [
+        msgspec.json.decode(store.get_range(each.key, 0, each.size_bytes)) for each in store.list("kafka/t/_")
+    ]
+    assert [each["properties"]["siltstone.layout"] for each in stored] == ["1", "1", "2", "2"]
+
+
+def test_only_the_commits_since_the_last_full_list_are_read(store: MemoryStore) -> None:
+    tables = ParquetFormat(store)
+    table = tables.make("kafka.t", EMPTY, SCHEMA, ())
+    for number in range(WHOLE_EVERY + 3):
+        table.append(
+            [DataFile(f"data/{number:03}.parquet", 1, 10)], EMPTY.after({0: number}, f"{number}", number)
+        )
+        newest = tables.load("kafka.t")
+        assert newest is not None
+        table = newest
+    assert [each.path for each in table.files()] == [f"data/{n:03}.parquet" for n in range(WHOLE_EVERY + 3)]
+    read = [each.number for each in table._commits_since_whole()]  # type: ignore[attr-defined]
+    assert read == [WHOLE_EVERY + 3, WHOLE_EVERY + 2, WHOLE_EVERY + 1, WHOLE_EVERY]

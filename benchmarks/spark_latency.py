@@ -1,0 +1,116 @@
+"""(t) From the acknowledgement of a record to its micro-batch: how long after the broker has answered the producer a
+``foreachBatch`` function sees the record, trigger 1 s, beside Spark's connector for Kafka on the same broker.
+
+Records are in no object yet, so ours are read from the broker, too (``tail=auto``). A trigger of a second alone makes a
+record wait half a second on average."""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from benchmarks.brokers.contenders import Siltstone
+from benchmarks.support.places import folder
+from benchmarks.support.report import Row
+from benchmarks.support.sparks import spark_with_connector
+from benchmarks.support.topics import create
+from oracles.broker_process import HOST
+from oracles.java_artifacts import JavaArtifactsUnavailable
+
+SECONDS = 60
+RECORDS_PER_SECOND = 100
+WARM_BATCHES = 5
+GIVE_UP_SECONDS = 600
+TITLE = "(t) from acknowledged to visible in a micro-batch, trigger 1 s, beside Spark's connector for Kafka"
+
+
+def run(seconds: int = SECONDS) -> list[Row]:
+    try:
+        with spark_with_connector() as spark, folder() as place:
+            prepared = Siltstone().prepared(place)
+            with prepared.started():
+                address = f"{HOST}:{prepared.port}"
+                return _rows(spark, place, address, seconds)
+    except JavaArtifactsUnavailable as reason:
+        return [Row("left out", str(reason))]
+
+
+def _rows(spark: Any, place: Path, address: str, seconds: int) -> list[Row]:
+    sources = {
+        "ours": ("siltstone", {"store": str(place / "store")}),
+        "the connector": ("kafka", {"kafka.bootstrap.servers": address}),
+    }
+    found = {}
+    for name, (kind, options) in sources.items():
+        topic = f"seen-by-{kind}"
+        create(address, topic)
+        stream = spark.readStream.format(kind).options(**options, subscribe=topic, startingOffsets="earliest")
+        found[name] = _waits(stream.load(), place / f"checkpoint-{kind}", address, topic, seconds)
+    rows = []
+    for title, share in (("median", 0.5), ("99 of 100", 0.99)):
+        ours, theirs = (_quantile(found[name], share) for name in sources)
+        rows.append(Row(f"{title}", f"{ours:.2f} s", f"the connector {theirs:.2f} s, {ours / theirs:.2f} ×"))
+    return rows
+
+
+def _waits(frame: Any, checkpoint: Path, address: str, topic: str, seconds: int) -> list[float]:
+    """Seconds of each record from its acknowledgement to its batch, the first batches left out."""
+    acknowledged: dict[int, float] = {}
+    seen: dict[int, float] = {}
+    is_warm, is_over = threading.Event(), threading.Event()
+
+    def take(rows: Any, batch_id: int) -> None:
+        numbers = [int(row.value) for row in rows.select("value").collect()]
+        now = time.monotonic()
+        seen.update(dict.fromkeys(numbers, now))
+        if batch_id >= WARM_BATCHES:
+            is_warm.set()
+
+    producing = threading.Thread(target=_produce, args=(address, topic, acknowledged, is_over))
+    query = (
+        frame.writeStream.foreachBatch(take).trigger(processingTime="1 second")
+        .option("checkpointLocation", str(checkpoint)).start()
+    )  # fmt: skip
+    producing.start()
+    try:
+        assert is_warm.wait(GIVE_UP_SECONDS), "the query makes no batches"
+        first = len(acknowledged)
+        time.sleep(seconds)
+        is_over.set()
+        producing.join()
+        _wait_until(lambda: len(seen) == len(acknowledged))
+    finally:
+        is_over.set()
+        producing.join()
+        query.stop()
+    return [seen[number] - at for number, at in acknowledged.items() if number >= first]
+
+
+def _produce(address: str, topic: str, acknowledged: dict[int, float], is_over: threading.Event) -> None:
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 0})
+    for number in itertools.count():
+        if is_over.wait(1 / RECORDS_PER_SECOND):
+            break
+
+        def done(error: Any, _: Any, number: int = number) -> None:
+            assert error is None, error
+            acknowledged[number] = time.monotonic()
+
+        producer.produce(topic, b"%d" % number, partition=number % 4, on_delivery=done)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + GIVE_UP_SECONDS
+    while not is_so():
+        assert time.monotonic() < give_up, "records are missing"
+        time.sleep(0.05)
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]

@@ -1,0 +1,92 @@
+"""(s) Rows of a DataFrame into a topic of our broker: by ``format("siltstone")``, exactly once, against Spark's own
+sink for Kafka, at least once, into the same broker.
+
+In mode ``objects`` our sink writes without a broker, which is stopped for that and started again for the others. The
+rows are made by Spark and cost what a write of them to nowhere costs, which is in all figures. CPU is that of all
+processes, the broker included."""
+
+import itertools
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.brokers.contenders import PreparedSiltstone, Siltstone
+from benchmarks.support.places import folder
+from benchmarks.support.report import Row, at_least
+from benchmarks.support.sparks import Contest, in_turn, spark_with_connector
+from benchmarks.support.topics import create
+from oracles.broker_process import HOST
+from oracles.java_artifacts import JavaArtifactsUnavailable
+
+RECORDS = 10_000_000
+PARTS = 8
+TITLE = "(s) a DataFrame into a topic, local[2], warm, against Spark's sink for Kafka into the same broker"
+RELAY, OBJECTS = "relay", "objects"
+AIMS = {RELAY: 1.0, OBJECTS: 3.0}
+"""By the mode of our sink, the aim as a multiple of theirs."""
+
+
+class Served:
+    """The broker, which is up or down."""
+
+    def __init__(self, prepared: PreparedSiltstone) -> None:
+        self._prepared = prepared
+        self._running: ExitStack | None = None
+        self.address = f"{HOST}:{prepared.port}"
+
+    def up(self) -> None:
+        if self._running is None:
+            self._running = ExitStack()
+            self._running.enter_context(self._prepared.started())
+
+    def down(self) -> None:
+        """Stops it well, so that no stream is open."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+
+def run(records: int = RECORDS) -> list[Row]:
+    try:
+        with spark_with_connector() as spark, folder() as place, ExitStack() as stack:
+            served = Served(Siltstone().prepared(place))
+            stack.callback(served.down)
+            return _rows(spark, place / "store", served, records)
+    except JavaArtifactsUnavailable as reason:
+        return [Row("left out", str(reason))]
+
+
+def _rows(spark: Any, store: Path, served: Served, records: int) -> list[Row]:
+    rows = spark.range(0, records, numPartitions=PARTS).selectExpr(
+        "cast(lpad(cast(id % 100000 as string), 12, '0') as binary) as key",
+        "cast(rpad(concat(id, ' ', id * 7919), 80, '.') as binary) as value",
+    )
+    numbers = itertools.count()
+
+    def topic(mode: str = RELAY) -> str:
+        name = f"written-{next(numbers)}"
+        served.up()
+        create(served.address, name)
+        if mode == OBJECTS:
+            served.down()
+        return name
+
+    def ours(mode: str) -> Contest:
+        def write(name: str) -> None:
+            named = {"store": str(store), "topic": name, "mode": mode}
+            rows.write.format("siltstone").options(**named).mode("append").save()
+
+        return Contest(write, lambda: topic(mode))
+
+    def theirs(name: str) -> None:
+        named = {"kafka.bootstrap.servers": served.address, "topic": name, "kafka.compression.type": "lz4"}
+        rows.write.format("kafka").options(**named).mode("append").save()
+
+    *our, their = in_turn([*(ours(mode) for mode in AIMS), Contest(theirs, topic)], records)
+    return [
+        at_least(
+            f"mode {mode}, records a second", each.per_second / their.per_second, aim, " ×",
+            each.beside(their, "theirs"),
+        )
+        for (mode, aim), each in zip(AIMS.items(), our, strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,61 @@
+"""Which objects lack copies, and which buckets are due to be listed. Pure."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from siltstone.maintenance.pipeline.kind import object_name
+from siltstone.metadata.buckets import bucket_list_of
+from siltstone.metadata.entities import ObjectMetadata
+from siltstone.metadata.image import ImageView, MetadataImage
+from siltstone.model.limits import DAY_MS
+from siltstone.model.objects import ObjectState
+
+LISTED_PREFIX = "copies-listed/"
+"""The keys under which the metadata have when each bucket was listed last, as decimal ms since 1970."""
+
+LISTING_INTERVAL_MS = DAY_MS
+"""A listing of a million objects takes a thousand requests, and a copy seldom goes by itself."""
+
+
+class ObjectShort(msgspec.Struct, frozen=True):
+    """An object with too few copies, and the buckets that get one."""
+
+    metadata: ObjectMetadata
+    targets: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return object_name(self.metadata.object_id)
+
+
+def objects_short(image: MetadataImage) -> list[ObjectShort]:
+    """The committed objects that replication wants in more buckets, by id; without those that hold nothing live, and
+    those in a bucket that is drained, which are relocated into as many buckets as they need."""
+    listed = bucket_list_of(image)
+    strategy = listed.strategy
+    if not strategy.is_replication:
+        return []
+    writable = strategy.in_order(each.id for each in listed.writable)
+    found: list[ObjectShort] = []
+    for metadata in image.objects.values():
+        if metadata.state is not ObjectState.COMMITTED or not metadata.ranges:
+            continue
+        missing = strategy.copies - len(metadata.bucket_ids)
+        if missing <= 0 or not listed.draining.isdisjoint(metadata.every_bucket_id):
+            continue
+        targets = tuple(each for each in writable if each not in metadata.bucket_ids)[:missing]
+        if targets:
+            found.append(ObjectShort(metadata, targets))
+    return sorted(found, key=lambda each: each.metadata.object_id)
+
+
+def listings_due(image: ImageView, now_ms: int, *, is_forced: bool = False) -> Iterator[int]:
+    """The ids of the buckets that are to be compared with the image, in a store whose objects may have copies."""
+    listed = bucket_list_of(image)
+    if not listed.has_copies:
+        return
+    for bucket_id in listed.urls:
+        stored = image.keys.get(f"{LISTED_PREFIX}{bucket_id}")
+        if is_forced or stored is None or int(stored) + LISTING_INTERVAL_MS <= now_ms:
+            yield bucket_id

@@ -1,0 +1,67 @@
+"""Which files of a table are rewritten in a round. Pure.
+
+In a table that is appended to, the small files of a partition value are joined when there are many of them; in a table
+with the newest record of each key, the files of each bucket that has new records are merged with these.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue
+from siltstone.maintenance.tables.task_input import FILE_BYTES
+from siltstone.model.limits import MIB
+
+SMALL_BYTES = 32 * MIB
+SMALL_FILES_MAX = 10
+"""When a partition value that gets new rows has so many files below 32 MiB, they become one. A quiet topic is exported
+every five minutes; a reader would otherwise open 288 files for a day. Each row is written again some times, until its
+file has 32 MiB: at most three bytes for each byte of the file, in a table of files of 10 MiB."""
+
+JOINS_MAX = 32
+"""So many partition values are joined in a round at most, so that a round does not take much longer than its export."""
+
+Values = tuple[PartitionValue, ...]
+
+
+class Rewrite(msgspec.Struct, frozen=True):
+    """The ``old`` files of a partition value become new ones. ``staged`` files have records to merge into them."""
+
+    values: Values
+    old: tuple[DataFile, ...]
+    staged: tuple[DataFile, ...] = ()
+
+
+def joins(there: Iterable[DataFile], added: Sequence[DataFile]) -> list[Rewrite]:
+    """The joins of small files; only partition values that get rows in this round are looked at."""
+    small: dict[Values, list[DataFile]] = {each.partition: [] for each in added}
+    for each in there:
+        if each.partition in small and each.size_bytes < SMALL_BYTES:
+            small[each.partition].append(each)
+    found = [(values, files) for values, files in small.items() if len(files) >= SMALL_FILES_MAX]
+    found.sort(key=lambda each: -len(each[1]))
+    return [Rewrite(values, _fitting(files)) for values, files in found[:JOINS_MAX]]
+
+
+def _fitting(files: list[DataFile]) -> tuple[DataFile, ...]:
+    """The smallest of the files that make one together."""
+    chosen: list[DataFile] = []
+    size_bytes = 0
+    for each in sorted(files, key=lambda file: (file.size_bytes, file.path)):
+        size_bytes += each.size_bytes
+        if size_bytes > FILE_BYTES and len(chosen) > 1:
+            break
+        chosen.append(each)
+    return tuple(chosen)
+
+
+def merges(there: Iterable[DataFile], staged: Sequence[DataFile]) -> list[Rewrite]:
+    """The merges of staged files, one for each bucket that they touch."""
+    by_bucket: dict[Values, list[DataFile]] = {}
+    for each in staged:
+        by_bucket.setdefault(each.partition, []).append(each)
+    old: dict[Values, list[DataFile]] = {values: [] for values in by_bucket}
+    for each in there:
+        if each.partition in old:
+            old[each.partition].append(each)
+    return [Rewrite(values, tuple(old[values]), tuple(files)) for values, files in by_bucket.items()]

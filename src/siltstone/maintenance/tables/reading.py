@@ -1,0 +1,111 @@
+"""Reads the rows of data files, batch by batch, and puts them into the present schema of the table.
+
+A column is found by the field id that Iceberg gave it, and otherwise by its name: a file that was written before a
+column was renamed has the id. A column that a file lacks is null.
+"""
+
+from collections.abc import Iterator, Sequence
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from siltstone.object_store.port import ObjectStore
+
+BATCH_ROWS = 65_536
+_FIELD_ID = b"PARQUET:field_id"
+
+
+class _StoredFile(RawIOBase):
+    """A file in the store, read by ranges."""
+
+    def __init__(self, store: ObjectStore, key: str, size_bytes: int) -> None:
+        super().__init__()
+        self._store, self._key, self._size_bytes = store, key, size_bytes
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        self._at = offset + {SEEK_SET: 0, SEEK_CUR: self._at, SEEK_END: self._size_bytes}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = self._size_bytes - self._at
+        wanted = left if size is None or size < 0 else min(size, left)
+        data = self._store.get_range(self._key, self._at, self._at + wanted) if wanted > 0 else b""
+        self._at += len(data)
+        return bytes(data)
+
+
+class RowFile:
+    """A data file that is open."""
+
+    def __init__(self, store: ObjectStore, key: str, size_bytes: int) -> None:
+        self._file = pq.ParquetFile(_StoredFile(store, key, size_bytes))
+
+    def __enter__(self) -> "RowFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Its rows as pyarrow.RecordBatches. ``columns`` are paths; None: all."""
+        yield from self._file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
+
+    def column_bytes(self, path: str) -> int:
+        """The bytes of a column before compression."""
+        metadata = self._file.metadata
+        at = next(at for at in range(metadata.num_columns) if metadata.schema.column(at).path == path)
+        groups = range(metadata.num_row_groups)
+        return sum(metadata.row_group(group).column(at).total_uncompressed_size for group in groups)
+
+
+def realigned(rows: Any, schema: Any) -> Any:
+    """A pyarrow.RecordBatch in the schema."""
+    if rows.schema.equals(schema, check_metadata=True):
+        return rows
+    there = list(zip(rows.schema, rows.columns, strict=True))
+    return pa.RecordBatch.from_arrays([_found(each, there, rows.num_rows) for each in schema], schema=schema)
+
+
+def _found(field: Any, there: Sequence[tuple[Any, Any]], count: int) -> Any:
+    field_id = _id_of(field)
+    by_id = [array for each, array in there if field_id is not None and _id_of(each) == field_id]
+    by_name = [array for each, array in there if each.name == field.name and None in (field_id, _id_of(each))]
+    array = next(iter(by_id or by_name), None)
+    return pa.nulls(count, field.type) if array is None else _of_type(array, field.type)
+
+
+def _id_of(field: Any) -> bytes | None:
+    return (field.metadata or {}).get(_FIELD_ID)
+
+
+def _of_type(array: Any, kind: Any) -> Any:
+    if array.type.equals(kind, check_metadata=True):
+        return array
+    if array.offset:
+        array = array.take(pa.array(range(len(array)), pa.int64()))
+    if pa.types.is_struct(kind):
+        there = list(zip(array.type, array.flatten(), strict=True))
+        parts = [_found(each, there, len(array)) for each in kind]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        whole = pa.ListArray if pa.types.is_list(kind) else pa.LargeListArray
+        offsets = array.offsets.cast(pa.int32() if pa.types.is_list(kind) else pa.int64())
+        return whole.from_arrays(
+            offsets, _of_type(array.values, kind.value_type), type=kind, mask=array.is_null()
+        )
+    if pa.types.is_map(kind):
+        keys, items = _of_type(array.keys, kind.key_type), _of_type(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
+    return array.cast(kind)

@@ -1,0 +1,264 @@
+"""Tasks at a limited rate. What a task reads and writes passes a limiter of its own, inside the task, so the rate is
+kept within a large task as well as between small ones (GC16).
+
+The driver divides the rate of a run among the tasks that run at a time, and wraps each task input with the share
+(``PacedInput``); the task runs under this pace wherever it is run, and its result comes back with the time that it was
+held. Without a rate and without limits nothing is wrapped.
+
+A byte that is copied counts once, though it is read and written: reading is held by the rate. A task finds its pace
+through ``running_pace``, in the thread in which it was called and in ``PacedThreads``. A task that runs in the
+driver's process is held by the driver's clock, and cancelled within ``limiter.STEP_MS``; Spark ends a task that is
+cancelled by itself.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from threading import Lock
+from typing import ParamSpec, TypeVar, overload
+
+import msgspec
+
+from siltstone.maintenance.tasks.runner import LabelOf, RunFailed, Runner, Task, TaskEnd
+from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
+from siltstone.object_store.bandwidth.limiter import Check, Limiter, limiter_of_process
+from siltstone.object_store.bandwidth.passage import Passage
+from siltstone.runtime.clock import Clock, SystemClock
+from siltstone.runtime.tasks import OnProgress
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class TaskPace(msgspec.Struct, frozen=True, array_like=True):
+    """How fast one task may be. ``bytes_per_second`` is its share of the run's rate; 0: no rate. ``counts_copies``:
+    what is copied inside a store counts as well. ``limits`` are those of the process in which the task runs, for all
+    tasks of it together."""
+
+    bytes_per_second: int = 0
+    grade: Grade = Grade.MAINTENANCE
+    counts_copies: bool = False
+    limits: BandwidthSettings = BandwidthSettings()
+
+    @property
+    def is_limited(self) -> bool:
+        return bool(self.bytes_per_second or any(map(self.limits.of, Direction)))
+
+    def shared(self, tasks_at_a_time: int) -> "TaskPace":
+        """The pace of each of so many tasks that run at the same time. A rate is never divided down to none."""
+        if not self.bytes_per_second:
+            return self
+        share = max(1, self.bytes_per_second // max(1, tasks_at_a_time))
+        return msgspec.structs.replace(self, bytes_per_second=share)
+
+
+class PacedInput(msgspec.Struct, frozen=True, array_like=True):
+    pace: TaskPace
+    given: bytes
+
+
+class PacedResult(msgspec.Struct, frozen=True, array_like=True):
+    result: bytes
+    held_ms: float
+
+
+_INPUT = msgspec.msgpack.Decoder(PacedInput)
+_RESULT = msgspec.msgpack.Decoder(PacedResult)
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def _nothing() -> None:
+    return None
+
+
+class RunningPace:
+    """The pace of a task that runs. Its threads share it."""
+
+    def __init__(self, pace: TaskPace, clock: Clock, check: Check) -> None:
+        self._pace = pace
+        self._check = check
+        self.bytes_per_second = pace.bytes_per_second
+        self._rate = Limiter(BandwidthSettings(pace.bytes_per_second, 0), clock)
+        self._of_process = limiter_of_process(pace.limits)
+        self._lock = Lock()
+        self.held_ms = 0.0
+
+    def passage(self, url: str) -> Passage:
+        """How the requests to the store at the URL pass. Copies inside a folder go through the disk of this machine,
+        and so they count."""
+        return _Paced(self, counts_copies=self._pace.counts_copies or url.startswith("file:"))
+
+    def at_rate(self, size_bytes: int) -> None:
+        self._hold(self._rate, Direction.IN, size_bytes)
+
+    def end(self) -> None:
+        """Waits until what the task has read is paid for: many small tasks keep to the rate as well."""
+        self.held_ms += self._rate.pay(Direction.IN, self._check)
+
+    def of_process(self, direction: Direction, size_bytes: int) -> None:
+        self._hold(self._of_process, direction, size_bytes)
+
+    def _hold(self, limiter: Limiter, direction: Direction, size_bytes: int) -> None:
+        held_ms = limiter.hold(direction, self._pace.grade, size_bytes, self._check)
+        with self._lock:
+            self.held_ms += held_ms
+
+
+class _Paced:
+    """See Passage."""
+
+    def __init__(self, pace: RunningPace, *, counts_copies: bool) -> None:
+        self._pace = pace
+        self._counts_copies = counts_copies
+
+    def read(self, size_bytes: int) -> None:
+        self._pace.at_rate(size_bytes)
+        self._pace.of_process(Direction.IN, size_bytes)
+
+    def write(self, size_bytes: int) -> None:
+        self._pace.of_process(Direction.OUT, size_bytes)
+
+    def copy(self, size_bytes: int) -> None:
+        if self._counts_copies:
+            self._pace.at_rate(size_bytes)
+
+
+_pace: ContextVar[RunningPace | None] = ContextVar("pace", default=None)
+_driver: ContextVar[tuple[Clock, Check] | None] = ContextVar("driver", default=None)
+"""The driver's clock and its check, in threads of the driver's process."""
+
+
+def running_pace() -> RunningPace | None:
+    """The pace of the task that runs in this thread; None: it has none, or no task runs here."""
+    return _pace.get()
+
+
+class PacedThreads(ThreadPoolExecutor):
+    """Threads of a task, in which its pace holds as well."""
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        context = copy_context()
+        return super().submit(lambda: context.run(call, *args, **kwargs))
+
+
+class PacedTask:
+    """A Task whose inputs are PacedInput and whose results are PacedResult."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.__name__ = getattr(task, "__name__", "task")
+
+    def __call__(self, data: bytes) -> bytes:
+        paced = _INPUT.decode(data)
+        clock, check = _driver.get() or (SystemClock(), _nothing)
+        running = RunningPace(paced.pace, clock, check)
+        before = _pace.set(running)
+        try:
+            result = self._task(paced.given)
+            running.end()
+        finally:
+            _pace.reset(before)
+        return _ENCODER.encode(PacedResult(result, running.held_ms))
+
+
+class _PacedInputs(Sequence[bytes]):
+    """Each input is wrapped when it is taken, since a large plan makes its inputs one by one, too."""
+
+    def __init__(self, inputs: Sequence[bytes], pace: TaskPace) -> None:
+        self._inputs = inputs
+        self._pace = pace
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        given = self._inputs[at]
+        if isinstance(given, bytes):
+            return _wrapped(self._pace, given)
+        return [_wrapped(self._pace, each) for each in given]
+
+
+def _wrapped(pace: TaskPace, given: bytes) -> bytes:
+    return _ENCODER.encode(PacedInput(pace, given))
+
+
+class PacedRunner:
+    """Runs tasks on another runner, at most at the rate of ``pace`` all together. ``units``: at most so many tasks are
+    given to ``run_each``. ``check`` raises when the run was cancelled; ``on_held`` is told for each task that has ended
+    how many milliseconds it was held."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        pace: TaskPace,
+        *,
+        units: int,
+        clock: Clock,
+        check: Check,
+        on_held: Callable[[float], None],
+    ) -> None:
+        self._runner = runner
+        self._pace = pace
+        self._units = units
+        self._clock = clock
+        self._check = check
+        self._on_held = on_held
+
+    def run(
+        self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
+    ) -> list[bytes]:
+        pace = self._pace.shared(min(self.slots, len(inputs)))
+        with self._told():
+            results = self._runner.run(PacedTask(task), _PacedInputs(inputs, pace), on_progress, label)
+        return [self._taken(each) for each in results]
+
+    def run_each(
+        self,
+        task: Task,
+        inputs: Iterable[bytes],
+        on_waiting: Callable[[], None] | None = None,
+        label_of: LabelOf | None = None,
+    ) -> Generator[TaskEnd, None, None]:
+        pace = self._pace.shared(min(self.slots, self._units))
+        wrapped: Iterator[bytes] = (_wrapped(pace, given) for given in inputs)
+        ended = self._runner.run_each(PacedTask(task), wrapped, on_waiting, label_of)
+        try:
+            while True:
+                with self._told():
+                    end = next(ended, None)
+                if end is None:
+                    return
+                at, result = end
+                yield at, result if isinstance(result, RunFailed) else self._taken(result)
+        finally:
+            ended.close()
+
+    @property
+    def slots(self) -> int:
+        return self._runner.slots
+
+    @property
+    def is_lost(self) -> bool:
+        return self._runner.is_lost
+
+    def close(self) -> None:
+        self._runner.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tasks that run in this process meanwhile use the driver's clock and check."""
+        before = _driver.set((self._clock, self._check))
+        try:
+            yield
+        finally:
+            _driver.reset(before)
+
+    def _taken(self, data: bytes) -> bytes:
+        paced = _RESULT.decode(data)
+        self._on_held(paced.held_ms)
+        return paced.result

@@ -1,0 +1,62 @@
+"""The flushes of a node, under the key ``flush/<node id>``: a program asks the node to upload what it has, and the node
+says when that is committed.
+
+The question and the answer are entries of the metadata log, which every node follows, so a program that reaches only
+the metadata and the bucket can ask. Each question has the next number, and an answer is for all numbers up to its own:
+a node that is asked often uploads once for many questions.
+
+The value of the key is a msgpack array: [version, asked, answered].
+"""
+
+import msgspec
+
+from siltstone.metadata.commands import Command
+from siltstone.metadata.image import ImageView
+
+FLUSH_VERSION = 1
+FLUSH_PREFIX = "flush/"
+
+
+class NodeFlushes(msgspec.Struct, frozen=True, array_like=True):
+    """The numbers of the last question and of the last one that is answered; 0: there was none."""
+
+    version: int = FLUSH_VERSION
+    asked: int = 0
+    answered: int = 0
+
+
+class AskFlush(Command[int], frozen=True):
+    """→ the number of the question (int). The node is asked to commit everything that it has acknowledged. Refused with
+    NodeEpochNotExist when the node is not registered, and NodeSuspended when it is not live."""
+
+    node_id: int
+
+
+class AnswerFlush(Command[None], frozen=True):
+    """→ None. The node has committed everything that it had acknowledged at question ``number``. Idempotent. Refused
+    for a process that is not the node's newest life, since it does not know what that one has acknowledged."""
+
+    node_id: int
+    node_epoch: int
+    number: int
+
+
+def flush_key(node_id: int) -> str:
+    return f"{FLUSH_PREFIX}{node_id}"
+
+
+def encode_flushes(flushes: NodeFlushes) -> bytes:
+    return msgspec.msgpack.encode(flushes)
+
+
+def flushes_of(view: ImageView, node_id: int) -> NodeFlushes:
+    """Raises msgspec.ValidationError for a value of another version."""
+    value = view.keys.get(flush_key(node_id))
+    if value is None:
+        return NodeFlushes()
+    found = msgspec.msgpack.decode(value, type=NodeFlushes)
+    if found.version != FLUSH_VERSION:
+        raise msgspec.ValidationError(
+            f"flushes of version {found.version}; this program reads {FLUSH_VERSION}"
+        )
+    return found

@@ -1,0 +1,216 @@
+"""Who gets the next slice of one direction. Pure: the time is an argument.
+
+The limit is a bucket of *tokens*, one for each byte. A slice is given while the bucket is not below zero, and may take
+it below; what is never held takes it below at once, by ``DEBT_MS_MAX`` of the limit at most. Of the requests that wait
+the highest grade gets the next slice, and among equals the oldest request.
+
+Nothing waits for ever:
+
+- A grade that was passed over PASSED_OVER_MAX times gets the next slice, whatever waits above it.
+- When nobody got a slice for IDLE_SLICES_MAX times as long as a slice takes, because uploads alone use up the limit,
+  one is given all the same. So the grades that are held have at least a sixteenth of the limit together.
+
+What waits is bounded in bytes, too: by WAITING_MS_MAX of the limit.
+"""
+
+from collections import deque
+
+from siltstone.model.errors import Unavailable
+from siltstone.model.limits import MIB
+from siltstone.object_store.bandwidth.grades import HELD_GRADES, Grade
+
+SLICE_BYTES_MAX = 1 * MIB
+"""A sixteenth of a second of a limit of 16 MiB/s: a request of a higher grade waits no longer than that for its first
+slice [AutoMQ gives tokens in slices of this size]."""
+
+SLICES_PER_SECOND_MIN = 16
+"""With a lower limit slices are smaller, for the same reason."""
+
+PASSED_OVER_MAX = 15
+"""A grade that always finds higher ones before it has a sixteenth of the slices: enough to end, little enough that the
+others hardly notice."""
+
+IDLE_SLICES_MAX = 16
+
+BURST_MS_MAX = 1_000
+DEBT_MS_MAX = 1_000
+"""A direction that was idle, or overloaded by uploads, is back at its limit after a second."""
+
+WAITING_MS_MAX = 30_000
+WAITING_BYTES_MIN = 64 * MIB
+"""A client gives up a request after 30 s, so there is no use in more waiting than passes in that time; but a few of the
+largest requests may always wait."""
+
+
+class TooMuchWaits(Unavailable):
+    """More bytes wait for the bandwidth limit already than could pass in WAITING_MS_MAX."""
+
+    def __init__(self, waiting_bytes: int, bytes_per_second: int) -> None:
+        super().__init__(
+            f"{waiting_bytes} bytes wait already for the limit of {bytes_per_second} bytes a second: raise "
+            "bandwidth.in_bytes_per_second or bandwidth.out_bytes_per_second, or read less at a time"
+        )
+        self.waiting_bytes = waiting_bytes
+        self.bytes_per_second = bytes_per_second
+
+
+class Ticket:
+    """A request that waits, or has waited. ``is_admitted``: it has all its slices."""
+
+    __slots__ = ("asked_ms", "bytes_left", "grade", "is_admitted")
+
+    def __init__(self, grade: Grade, size_bytes: int, asked_ms: float) -> None:
+        self.grade = grade
+        self.bytes_left = size_bytes
+        self.asked_ms = asked_ms
+        self.is_admitted = False
+
+
+class Turns:
+    """The turns of one direction. ``bytes_per_second`` 0 means no limit: then everything is admitted at once. Times are
+    milliseconds that never decrease; amounts are counted in bytes × 1000, so that whole numbers stay whole."""
+
+    def __init__(self, bytes_per_second: int, now_ms: float) -> None:
+        assert bytes_per_second >= 0
+        self._rate = bytes_per_second
+        self._tokens = 0.0
+        self._counted_ms = now_ms
+        self._given_ms = now_ms
+        self._waiting: dict[Grade, deque[Ticket]] = {grade: deque() for grade in HELD_GRADES}
+        self._passed_over: dict[Grade, int] = dict.fromkeys(HELD_GRADES, 0)
+
+    @property
+    def bytes_per_second(self) -> int:
+        return self._rate
+
+    @property
+    def slice_bytes(self) -> int:
+        return max(1, min(SLICE_BYTES_MAX, self._rate // SLICES_PER_SECOND_MIN))
+
+    def waiting_bytes(self, grade: Grade) -> int:
+        return sum(ticket.bytes_left for ticket in self._waiting.get(grade, ()))
+
+    def change(self, bytes_per_second: int, now_ms: float) -> list[Ticket]:
+        """Sets another limit. Returns the tickets that it admits."""
+        self._count(now_ms)
+        self._rate = bytes_per_second
+        self._tokens = min(max(self._tokens, -self._debt_max), self._burst_max)
+        return self.advance(now_ms)
+
+    def passed(self, size_bytes: int, now_ms: float) -> None:
+        """Bytes have passed, or pass now, that are never held."""
+        self._count(now_ms)
+        self._spend(size_bytes)
+
+    def ask(self, grade: Grade, size_bytes: int, now_ms: float) -> Ticket:
+        """A request asks to pass; it may do so when its ticket is admitted, which may be at once. Raises
+        TooMuchWaits."""
+        ticket = Ticket(grade, size_bytes, now_ms)
+        if grade is Grade.UPLOAD or not self._rate or not size_bytes:
+            self.passed(size_bytes, now_ms)
+            ticket.bytes_left, ticket.is_admitted = 0, True
+            return ticket
+        waiting_bytes = sum(map(self.waiting_bytes, HELD_GRADES))
+        if waiting_bytes and waiting_bytes + size_bytes > self._waiting_max:
+            raise TooMuchWaits(waiting_bytes, self._rate)
+        self._waiting[grade].append(ticket)
+        return ticket
+
+    def try_pass(self, size_bytes: int, now_ms: float) -> bool:
+        """Whether so many bytes may pass at once, before which nobody waits; then they have passed."""
+        self._count(now_ms)
+        if self._rate:
+            last_slice = min(self.slice_bytes, size_bytes)
+            if self._next() is not None or self._tokens < (size_bytes - last_slice) * 1000:
+                return False
+            self._given_ms = now_ms
+        self._spend(size_bytes)
+        return True
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """A request gives up. Slices that it got already are spent. Does nothing if the ticket does not wait."""
+        if not ticket.is_admitted:
+            queue = self._waiting[ticket.grade]
+            if ticket in queue:
+                queue.remove(ticket)
+            self._forget_if_empty(ticket.grade)
+
+    def advance(self, now_ms: float) -> list[Ticket]:
+        """Gives the slices that may be given by now. Returns the tickets that are admitted by them, in that order."""
+        self._count(now_ms)
+        admitted: list[Ticket] = []
+        while (grade := self._next()) is not None and (self._tokens >= 0 or self._is_idle(now_ms)):
+            ticket = self._waiting[grade][0]
+            size_bytes = min(self.slice_bytes, ticket.bytes_left) if self._rate else ticket.bytes_left
+            self._give(grade, size_bytes, now_ms)
+            ticket.bytes_left -= size_bytes
+            if not ticket.bytes_left:
+                ticket.is_admitted = True
+                admitted.append(self._waiting[grade].popleft())
+                self._forget_if_empty(grade)
+        return admitted
+
+    def debt_ms(self, now_ms: float) -> float:
+        """Milliseconds until what was given is paid for."""
+        self._count(now_ms)
+        return max(0.0, -self._tokens / self._rate) if self._rate else 0.0
+
+    def next_ms(self, now_ms: float) -> float | None:
+        """Milliseconds until the next slice can be given; None when nobody waits."""
+        if self._next() is None:
+            return None
+        if not self._rate:
+            return 0.0
+        until_paid_ms = self.debt_ms(now_ms)
+        return min(until_paid_ms, max(0.0, self._given_ms + self._idle_ms - now_ms))
+
+    # -- tokens ------------------------------------------------------------------------------------------
+
+    @property
+    def _burst_max(self) -> float:
+        return float(self._rate * BURST_MS_MAX)
+
+    @property
+    def _debt_max(self) -> float:
+        return float(self._rate * DEBT_MS_MAX)
+
+    @property
+    def _waiting_max(self) -> int:
+        return max(WAITING_BYTES_MIN, self._rate * WAITING_MS_MAX // 1000)
+
+    @property
+    def _idle_ms(self) -> float:
+        return IDLE_SLICES_MAX * self.slice_bytes * 1000 / self._rate if self._rate else 0.0
+
+    def _is_idle(self, now_ms: float) -> bool:
+        return now_ms - self._given_ms >= self._idle_ms
+
+    def _count(self, now_ms: float) -> None:
+        if now_ms > self._counted_ms:
+            self._tokens = min(self._tokens + (now_ms - self._counted_ms) * self._rate, self._burst_max)
+            self._counted_ms = now_ms
+
+    def _spend(self, size_bytes: int) -> None:
+        self._tokens = max(self._tokens - size_bytes * 1000, -self._debt_max)
+
+    # -- turns -------------------------------------------------------------------------------------------
+
+    def _next(self) -> Grade | None:
+        """The grade that gets the next slice; None when nobody waits."""
+        waiting = [grade for grade in HELD_GRADES if self._waiting[grade]]
+        if not waiting:
+            return None
+        longest = max(waiting, key=lambda grade: self._passed_over[grade])
+        return longest if self._passed_over[longest] >= PASSED_OVER_MAX else waiting[0]
+
+    def _give(self, grade: Grade, size_bytes: int, now_ms: float) -> None:
+        self._spend(size_bytes)
+        self._given_ms = now_ms
+        self._passed_over[grade] = 0
+        for other in HELD_GRADES:
+            if other > grade and self._waiting[other]:
+                self._passed_over[other] += 1
+
+    def _forget_if_empty(self, grade: Grade) -> None:
+        if not self._waiting[grade]:
+            self._passed_over[grade] = 0

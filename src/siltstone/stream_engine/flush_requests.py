@@ -1,0 +1,72 @@
+"""Answers the flushes that programs ask of this node through the metadata (``metadata.flushes``): everything that was
+appended is sealed, uploaded and committed, and then the answer is written.
+
+One flush runs at a time. Questions that come meanwhile are answered by the next one, so a program that asks all the
+time makes small objects, and no queue.
+"""
+
+import asyncio
+import logging
+
+from siltstone.metadata.flushes import AnswerFlush, flushes_of
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import Refusal
+from siltstone.metadata.service import MetadataService, ServiceClosed
+from siltstone.model.errors import Unavailable
+from siltstone.runtime.clock import Clock
+from siltstone.stream_engine.engine import StreamEngine
+
+log = logging.getLogger(__name__)
+
+RETRY_MS = 1_000
+
+
+class FlushRequests:
+    """The questions to the node of ``engine``."""
+
+    def __init__(self, engine: StreamEngine, metadata: MetadataService, clock: Clock) -> None:
+        self._engine = engine
+        self._metadata = metadata
+        self._clock = clock
+        self._asked = self._answered = 0
+        self._is_asked = asyncio.Event()
+
+    async def answer(self) -> None:
+        """Answers until it is cancelled, or this life of the node is over. A flush that fails has failed the engine."""
+        stop_following = self._metadata.add_listener(self._follow)
+        try:
+            self._follow(self._metadata.image)
+            while True:
+                await self._is_asked.wait()
+                self._is_asked.clear()
+                while (number := self._asked) > self._answered:
+                    await self._engine.flush()
+                    await self._write(number)
+        except ServiceClosed:
+            return
+        except Refusal as refusal:
+            log.warning("node %d answers no more flushes: %s", self._engine.node_id, refusal)
+        finally:
+            stop_following()
+
+    def _follow(self, image: MetadataImage) -> None:
+        flushes = flushes_of(image, self._engine.node_id)
+        self._asked, self._answered = flushes.asked, max(self._answered, flushes.answered)
+        if self._asked > self._answered:
+            self._is_asked.set()
+
+    async def _write(self, number: int) -> None:
+        """Writes the answer. A node that is suspended writes it when it has resumed, and a metadata log that is away
+        comes back. Raises ServiceClosed, and the refusals of AnswerFlush that do not pass."""
+        answer = AnswerFlush(self._engine.node_id, self._engine.node_epoch, number)
+        while True:
+            try:
+                await self._metadata.execute(answer)
+            except ServiceClosed:
+                raise
+            except Unavailable as trouble:
+                log.warning("the answer to a flush could not be written, the node tries again: %s", trouble)
+                await self._clock.sleep_ms(RETRY_MS)
+            else:
+                self._answered = max(self._answered, number)
+                return

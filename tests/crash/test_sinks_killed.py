@@ -1,0 +1,135 @@
+"""Drivers of sinks killed with SIGKILL at a step of either mode, with brokers that come and go: each record once.
+
+The runs are drawn from a seed, which a failure prints; ``CRASH_SEED`` replays it. A repetition has other rows, as those
+of a query that is not deterministic: they count only if the batch had not begun. By day ``test_sinking`` and
+``test_loading`` end drivers at each step, in their own process.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import siltstone
+from siltstone.maintenance.checking.check import check
+from siltstone.metadata.sinks import SinkState
+from siltstone.server.scanning import open_source
+from support.maintenance import sink_driver
+from support.maintenance.sinks import Sink, create, values
+from support.processes.tried import RecordTried
+
+pytestmark = [pytest.mark.crash, pytest.mark.nightly, pytest.mark.timeout(3_600)]
+
+TESTS = Path(__file__).parents[1]
+RUNS = 50
+ROWS = 40
+STEPS = {
+    "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
+    "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
+}
+DURING_COPY = ("intent", "prepared", "copied")
+
+
+class Driver:
+    """Batches of the sink ``out``, each in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = folder / "store"
+        self._folder = folder
+        self._log = folder / "driver.txt"
+        self.reached, self.go = folder / "reached", folder / "go"
+
+    def start(self, batch: int, first: int, mode: str | None, **more: str) -> subprocess.Popen[bytes]:
+        for path in (self.reached, self.go):
+            path.unlink(missing_ok=True)
+        job: dict[str, Any] = {
+            "store": str(self.store), "topic": "t", "sink": "out", "batch": batch, "first": first, "count": ROWS,
+            "mode": mode, "reached": str(self.reached), "go": str(self.go), **more,
+        }  # fmt: skip
+        with self._log.open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, sink_driver.__file__, json.dumps(job)],
+                env={**os.environ, "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"},
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_until_reached(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + 300
+        while not self.reached.exists():
+            assert process.poll() is None and time.monotonic() < deadline, self.log
+            time.sleep(0.02)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-4_000:]
+
+
+def test_sw2_sw23_killed_drivers_of_both_modes_lose_and_double_nothing(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
+    print(f"CRASH_SEED={seed}")
+    chance, driver = random.Random(seed), Driver(tmp_path)
+    broker = siltstone.Broker(driver.store)
+    expected: list[int] = []
+    with broker:
+        create(broker.bootstrap_servers, "t", 2)
+    sink = Sink(driver.store, "t")
+    raced = 0
+    try:
+        for batch in range(int(os.environ.get("CRASH_RUNS", RUNS))):
+            mode = chance.choice([*STEPS])
+            step = chance.choice(STEPS[mode])
+            is_raced = mode == "objects" and step in DURING_COPY and chance.random() < 0.5
+            raced += is_raced
+            what = f"CRASH_SEED={seed}, batch {batch}: {mode}, {step}{', a broker starts' * is_raced}"
+            if mode == "relay":
+                broker.start()
+            first = 1_000 * batch
+            if is_raced:
+                process = driver.start(batch, first, mode, waits_at=step)
+                driver.wait_until_reached(process)
+                broker.start()
+                assert values(broker.bootstrap_servers, "t", 2) == numbers(expected), (
+                    f"{what}: it opens at once"
+                )
+                if chance.random() < 0.5:
+                    process.send_signal(signal.SIGKILL)
+                    assert process.wait(300) == -signal.SIGKILL, what
+                else:
+                    driver.go.touch()
+                    assert process.wait(300) == 1 and "StreamNotClosed" in driver.log, (what, driver.log)
+            else:
+                process = driver.start(batch, first, mode, dies_at=step)
+                assert process.wait(300) == -signal.SIGKILL, (what, driver.log)
+            standing = sink.standing()
+            has_begun = standing is not None and standing.batch_id == batch
+            repeated = driver.start(batch, first + 500, None)
+            assert repeated.wait(300) == 0, (what, driver.log)
+            assert sink.state() is SinkState.DONE, what
+            expected += range(first, first + ROWS) if has_begun else range(first + 500, first + 500 + ROWS)
+            if broker.addresses:
+                assert values(broker.bootstrap_servers, "t", 2) == numbers(expected), what
+                broker.stop()
+            else:
+                found = siltstone.scan("t", store=driver.store, columns=["value"]).to_arrow()
+                assert sorted(found.column("value").to_pylist()) == numbers(expected), what
+            record_tried("kills", 1)
+    finally:
+        broker.stop()
+    with open_source(driver.store) as source:
+        assert check(source).is_clean
+    record_tried("raced by a broker", raced)
+    record_tried("records", len(expected))
+
+
+def numbers(expected: list[int]) -> list[bytes]:
+    return sorted(b"value-%06d" % number for number in expected)

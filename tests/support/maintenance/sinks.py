@@ -1,0 +1,136 @@
+"""What Spark does with a sink, without Spark: a plan, tasks that stage rows, a driver that commits and may die."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.sinking.batch import SinkDriver
+from siltstone.maintenance.sinking.plan import SinkPlan, decode_plan, encode_plan, plan_sink
+from siltstone.maintenance.sinking.staging import TaskReport, decode_report, encode_report, stage_rows
+from siltstone.metadata.sinks import STAGING_PREFIX, SinkBatch, SinkState, batch_folder, sink_of
+from siltstone.runtime.clock import SystemClock
+from siltstone.runtime.randomness import system_randomness
+from siltstone.server.scanning import open_source
+
+QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+COLUMNS = [("key", "binary"), ("value", "binary")]
+
+
+class Killed(BaseException):
+    """The driver's process ends here."""
+
+
+def create(address: str, name: str, partitions: int = 1, **config: str) -> str:
+    admin = AdminClient({"bootstrap.servers": address, **QUIET})
+    admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(60)
+    return name
+
+
+def consumed(address: str, topic: str, partitions: int = 1) -> list[Any]:
+    """All messages of the topic, partition after partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "sinking", "enable.auto.commit": False, **QUIET}
+    )
+    ends, starts = {}, []
+    for number in range(partitions):
+        start, end = consumer.get_watermark_offsets(TopicPartition(topic, number), 60)
+        if start < end:
+            ends[number] = end
+            starts.append(TopicPartition(topic, number, start))
+    consumer.assign(starts)
+    found = []
+    while ends:
+        message = consumer.poll(60)
+        assert message is not None and message.error() is None
+        found.append(message)
+        if message.offset() + 1 == ends[message.partition()]:
+            del ends[message.partition()]
+    found.sort(key=lambda message: (message.partition(), message.offset()))
+    consumer.close()
+    return found
+
+
+def values(address: str, topic: str, partitions: int = 1) -> list[bytes]:
+    return sorted(message.value() for message in consumed(address, topic, partitions))
+
+
+def rows_of(first: int, count: int) -> Any:
+    numbers = range(first, first + count)
+    return pa.record_batch(
+        {"key": [b"key-%d" % (n % 7) for n in numbers], "value": [b"value-%06d" % n for n in numbers]}
+    )
+
+
+class Sink:
+    """What Spark does with a sink: a plan, tasks that stage rows, one driver that commits."""
+
+    def __init__(
+        self,
+        store: Path,
+        topic: str | None,
+        name: str = "out",
+        columns: Sequence[Any] = COLUMNS,
+        mode: str | None = None,
+    ) -> None:
+        self.store, self.topic, self.name, self.columns, self.mode = store, topic, name, columns, mode
+        self.query = "query"
+        self._plan = b""
+
+    @contextmanager
+    def opened(self, *, plans: bool = False) -> Iterator[tuple[MaintenanceContext, SinkPlan]]:
+        with open_source(self.store) as source:
+            if plans or not self._plan:
+                self._plan = encode_plan(plan_sink(source, self.columns, self.topic, None))
+            yield source, decode_plan(self._plan)
+
+    def stage(self, batch_id: int, *tasks: Any) -> list[TaskReport]:
+        with self.opened(plans=True) as (_, plan):
+            return [
+                decode_report(
+                    encode_report(
+                        stage_rows(
+                            plan, [rows], folder=batch_folder(self.name, batch_id), task_number=number,
+                            query_id=self.query, clock=SystemClock(), rng=system_randomness(),
+                        )
+                    )
+                )
+                for number, rows in enumerate(tasks)
+            ]  # fmt: skip
+
+    def commit(
+        self,
+        batch_id: int,
+        reports: list[TaskReport],
+        killed_at: str | None = None,
+        on_step: Callable[[str], None] = lambda _: None,
+        **given: bool,
+    ) -> None:
+        def step(name: str) -> None:
+            if name == killed_at:
+                raise Killed
+            on_step(name)
+
+        with self.opened() as (source, plan):
+            driver = SinkDriver(source, plan, self.name, on_step=step, mode=self.mode, **given)
+            driver.commit(self.query, batch_id, reports)
+
+    def write(self, batch_id: int, *tasks: Any, killed_at: str | None = None) -> None:
+        self.commit(batch_id, self.stage(batch_id, *tasks), killed_at)
+
+    def standing(self) -> SinkBatch | None:
+        with open_source(self.store) as source:
+            return sink_of(source.metadata.image, self.name)
+
+    def state(self) -> SinkState | None:
+        found = self.standing()
+        return None if found is None else found.state
+
+    def staged(self) -> list[str]:
+        with open_source(self.store) as source:
+            return [each.key for each in source.buckets.store(0).list(f"{STAGING_PREFIX}{self.name}/")]

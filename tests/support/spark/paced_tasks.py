@@ -1,0 +1,13 @@
+"""A task that reads under a pace, for executors."""
+
+from siltstone.maintenance.tasks.pacing import running_pace
+from siltstone.maintenance.tasks.source_bytes import store_at
+
+
+def read_at_pace(given: bytes) -> bytes:
+    """``given``: the URL of a bucket and a number of bytes, which it reads of the object ``a``. Returns the task's
+    share of the rate."""
+    url, size_bytes = given.decode().split()
+    assert len(store_at(url).get_range("a", 0, int(size_bytes))) == int(size_bytes)
+    pace = running_pace()
+    return b"none" if pace is None else b"%d" % pace.bytes_per_second

@@ -1,0 +1,91 @@
+"""Rows of data files are read in ranges, and put into the present columns of the table."""
+
+from io import SEEK_CUR, SEEK_END, BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from siltstone.maintenance.tables.reading import RowFile, _StoredFile, realigned
+from siltstone.object_store.memory import MemoryStore
+from siltstone.runtime.clock import ManualClock
+
+
+def with_id(name: str, kind: Any, number: int) -> Any:
+    return pa.field(name, kind, metadata={b"PARQUET:field_id": b"%d" % number})
+
+
+def put(store: MemoryStore, rows: Any, **given: Any) -> int:
+    out = BytesIO()
+    pq.write_table(rows, out, store_schema=False, **given)
+    store.put("x", [out.getvalue()])
+    return out.tell()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(ManualClock(), "tables")
+
+
+def test_a_file_is_read_by_ranges(store: MemoryStore) -> None:
+    store.put("x", [b"0123456789"])
+    file = _StoredFile(store, "x", 10)
+    assert (file.readable(), file.seekable(), file.read(3), file.tell()) == (True, True, b"012", 3)
+    assert (file.seek(-2, SEEK_END), file.read(100), file.read(1)) == (8, b"89", b"")
+    file.seek(2)
+    assert (file.seek(2, SEEK_CUR), file.read()) == (4, b"456789")
+
+
+def test_rows_and_the_bytes_of_a_column(store: MemoryStore) -> None:
+    rows = pa.table({"k": [b"abc", b"d"] * 500, "s": [{"n": number} for number in range(1_000)]})
+    size = put(store, rows, row_group_size=300)
+    with RowFile(store, "x", size) as file:
+        batches = list(file.batches())
+        assert pa.Table.from_batches(batches).to_pylist() == rows.to_pylist()
+        assert next(each.schema.names for each in file.batches(["s.n"])) == ["s"]
+        assert file.column_bytes("s.n") > 0 and file.column_bytes("k") > 0
+
+
+def test_a_column_is_found_by_its_id_when_it_was_renamed_and_by_its_name_without_one() -> None:
+    there = pa.schema(
+        [with_id("old", pa.int32(), 1), with_id("new", pa.string(), 2), pa.field("plain", pa.int64())]
+    )
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([7], pa.int32()), pa.array(["x"]), pa.array([8])], schema=there
+    )
+    wanted = pa.schema(
+        [with_id("new", pa.int64(), 1), with_id("plain", pa.int64(), 9), with_id("added", pa.string(), 3)]
+    )
+    found = realigned(rows, wanted)
+    assert found.schema.equals(wanted, check_metadata=True)
+    assert found.to_pylist() == [{"new": 7, "plain": 8, "added": None}]
+
+
+def test_nested_columns_of_a_part_of_a_batch_are_put_into_the_types_of_the_table() -> None:
+    inner = pa.struct([("a", pa.int32())])
+    there = pa.schema([("s", inner), ("l", pa.list_(inner)), ("m", pa.map_(pa.string(), pa.int32()))])
+    values = [
+        {"s": {"a": 1}, "l": [{"a": 1}, {"a": 2}], "m": [("x", 1)]},
+        {"s": None, "l": None, "m": None},
+        {"s": {"a": None}, "l": [], "m": []},
+        {"s": {"a": 4}, "l": [None, {"a": 5}], "m": [("y", 2), ("z", None)]},
+    ]
+    rows = pa.RecordBatch.from_pylist(values, there)
+    wide = pa.struct([("b", pa.string()), ("a", pa.int64())])
+    wanted = pa.schema([("s", wide), ("l", pa.large_list(wide)), ("m", pa.map_(pa.string(), pa.int64()))])
+
+    def widened(value: Any) -> Any:
+        return None if value is None else {"b": None, "a": value["a"]}
+
+    expected = [
+        {
+            "s": widened(each["s"]),
+            "l": None if each["l"] is None else [widened(item) for item in each["l"]],
+            "m": each["m"],
+        }
+        for each in values
+    ]
+    assert realigned(rows, wanted).to_pylist() == expected
+    assert realigned(rows.slice(1), wanted).to_pylist() == expected[1:]
+    assert realigned(rows, there) is rows

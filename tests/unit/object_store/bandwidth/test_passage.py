@@ -1,0 +1,72 @@
+"""How the requests of a store are counted or held."""
+
+from pathlib import Path
+
+from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
+from siltstone.object_store.bandwidth.limiter import Limiter
+from siltstone.object_store.bandwidth.passage import UNCOUNTED
+from siltstone.object_store.buckets import Buckets
+from siltstone.object_store.memory import MemoryStore
+from siltstone.object_store.opening import open_store
+from siltstone.object_store.retrying import RetryingStore, passing
+from siltstone.runtime.clock import ManualClock
+
+
+class Noting:
+    def __init__(self) -> None:
+        self.said: list[tuple[str, int]] = []
+
+    def read(self, size_bytes: int) -> None:
+        self.said.append(("read", size_bytes))
+
+    def write(self, size_bytes: int) -> None:
+        self.said.append(("write", size_bytes))
+
+    def copy(self, size_bytes: int) -> None:
+        self.said.append(("copy", size_bytes))
+
+
+def use(store) -> None:
+    store.put("a", [b"12345"])
+    store.put_if_absent("b", [b"1234"])
+    assert store.get_range("a", 1, 4) == b"234"
+    upload = store.start_multipart("c")
+    parts = [store.upload_part(upload, 1, 0, [b"123"]), store.copy_part(upload, 2, 3, "a", 0, 2)]
+    store.complete_multipart(upload, parts)
+    assert store.head("c").size_bytes == 5
+    assert [each.key for each in store.list()] == ["a", "b", "c"]
+    store.abort_multipart(store.start_multipart("d"))
+    assert not [*store.list_multipart()]
+    store.delete(["a", "b", "c"])
+
+
+SAID = [("write", 5), ("write", 4), ("read", 3), ("write", 3), ("copy", 2)]
+
+
+def test_every_request_that_moves_bytes_passes_whatever_the_store(tmp_path: Path) -> None:
+    for store in (open_store(tmp_path.as_uri()), MemoryStore(ManualClock())):
+        passage = Noting()
+        use(passing(store, passage))
+        assert passage.said == SAID
+        assert passing(store, passage).url == store.url
+
+
+def test_the_buckets_count_what_goes_to_and_from_them(tmp_path: Path) -> None:
+    """Also to a bucket that is opened later; it is never held, however low the limit is."""
+    limiter = Limiter(BandwidthSettings(1, 1), ManualClock())
+    buckets = Buckets.open({0: tmp_path.as_uri()}, limiter=limiter)
+    use(buckets.store(0))
+    counts = limiter.statistics()
+    assert counts.of(Direction.OUT, Grade.UPLOAD).size_bytes == 12
+    assert counts.of(Direction.IN, Grade.UPLOAD).size_bytes == 3
+    use(passing(buckets.store(0), UNCOUNTED))
+    assert limiter.statistics() == counts
+    buckets.close()
+
+
+def test_another_passage_shares_counts_and_breaker_with_the_store(tmp_path: Path) -> None:
+    store = open_store(tmp_path.as_uri())
+    other = store.passing(UNCOUNTED)
+    other.put("a", [b"1"])
+    assert isinstance(other, RetryingStore)
+    assert store.statistics().requests_of("put") == 1 and other.breaker is store.breaker
