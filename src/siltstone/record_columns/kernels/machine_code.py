@@ -276,7 +276,8 @@ def gather_shifted(
         target[position] = data[attributes_at]
         position = _put_varint(target, position + 1, time_deltas[number])
         position = _put_varint(target, position, offset_deltas[number])
-        target[position : position + rest] = data[rest_at : rest_at + rest]
+        for byte in range(np.uint64(rest)):
+            target[np.uint64(position) + byte] = data[np.uint64(rest_at) + byte]
         position += rest
         lengths[number] = position - begun
     return position
