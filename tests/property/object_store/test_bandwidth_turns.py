@@ -110,7 +110,8 @@ def test_the_turns_are_those_of_the_plain_model(wanted: list[Ask]) -> None:
 @given(asks)
 @settings(deadline=None, max_examples=60)
 def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[Ask]) -> None:
-    """A thread sleeps for ``next_ms``. Times differ by less than the millisecond that a sleep is rounded up by."""
+    """A thread sleeps for ``next_ms``. A slice that is due between two milliseconds of the model may be that of another
+    grade, so times differ by a slice at most."""
     until_ms = 12_000
     turns = Turns(RATE, 0)
     numbers: dict[Ticket, int] = {}
@@ -134,7 +135,7 @@ def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[As
     assert {number for _, number in found} >= {number for _, number in expected}
     ended = {number: at for at, number in found}
     for at, number in expected:
-        assert ended[number] <= at + 1
+        assert ended[number] <= at + SLICE * 1000 / RATE + 1
 
 
 @given(slices)

@@ -203,11 +203,12 @@ def test_of_an_object_only_what_has_happened_is_shown() -> None:
     prepared = ObjectMetadata(3, ObjectState.PREPARED, 2, None, 1, 0, 0, 0, 0, ())
     assert _metadata_facts(None) == {}
     assert _metadata_facts(prepared) == {
-        "kind": None, "state": "prepared", "bucket": prepared.bucket_id, "committed": None, "destroyed": None
+        "kind": None, "state": "prepared", "bucket": 2, "copies": None, "committed": None, "destroyed": None
     }  # fmt: skip
     done = msgspec.structs.replace(
-        prepared, kind=ObjectKind.STREAM_OBJECT, committed_ms=1_000, destroyed_ms=2_000
+        prepared, kind=ObjectKind.STREAM_OBJECT, committed_ms=1_000, destroyed_ms=2_000, copies=(0, 1)
     )
     facts = _metadata_facts(done)
     assert facts["kind"] == "SO, a stream object: of one stream"
+    assert facts["copies"] == "0, 1"
     assert (facts["committed"], facts["destroyed"]) == ("1970-01-01 00:00:01", "1970-01-01 00:00:02")

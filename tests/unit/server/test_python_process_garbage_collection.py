@@ -11,10 +11,11 @@ from siltstone.server.python_process import (
 
 
 def test_it_holds_while_it_lasts() -> None:
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    gc.unfreeze()  # the test session freezes now and then what stays
+    before = gc.get_threshold()
     with tuned_garbage_collection():
         assert gc.get_threshold() == (YOUNG_OBJECTS_MAX, YOUNG_COLLECTIONS_MAX, MIDDLE_COLLECTIONS_MAX)
-        assert gc.get_freeze_count() > frozen + 1000
+        assert gc.get_freeze_count() > 1000
         assert gc.isenabled()  # the few cycles there are must go some day
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
