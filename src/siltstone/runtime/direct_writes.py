@@ -5,8 +5,8 @@ of such a page costs ten times the copy into it. At the sync the disk gets all p
 stands behind them. A direct write gives the disk one piece at a time and takes no page.
 
 The disk wants addresses, positions and lengths that are multiples of DIRECT_UNIT_BYTES. Bytes are therefore copied into
-a *slab*, memory that begins at a page, is used again and again, and is limited in bytes. Users:
-``object_store.folder`` for objects, ``stream_engine.wal`` for log files.
+a *slab*, memory that begins at a page, is used again and again, and is limited in bytes. ``object_store.folder`` writes
+large objects in this way.
 """
 
 import errno

@@ -121,6 +121,7 @@ class Scene:
         self.disks: dict[str, SmallDisk] = {}
         self.proxy: S3Proxy | None = None
         self.writers: list[Actor] = []
+        self._writers_begun = 0
         self.locked: sqlite3.Connection | None = None
         self.connections: list[socket.socket] = []
         self.victim: Victim | None = None
@@ -268,8 +269,9 @@ class Scene:
                 header_bytes=self.place.header_bytes,
                 batch_bytes_max=BATCH_BYTES_MAX,
             )
-            for number in range(WRITERS)
+            for number in range(self._writers_begun, self._writers_begun + WRITERS)
         ]
+        self._writers_begun += WRITERS  # another writer of the same number would repeat its records
         self.writers = [Actor(self.history, act) for act in acts]
 
     def finish_writers(self) -> None:
