@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from urllib.parse import quote
 
 import pytest
@@ -68,6 +68,19 @@ class Standby:
         self._admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
         self._admin.execute("SELECT pg_reload_conf()")
         wait_for(lambda: self.server.sql("SHOW synchronous_standby_names") == [(name,)], "the new setting")
+        if missing:
+            wait_for(self._commit_waits, "a server that lets commits wait")
+
+    def _commit_waits(self) -> bool:
+        """Whether a commit waits now: the server's checkpointer takes the setting over later than new sessions do."""
+        with closing(self.server.connect()) as session:
+            session.execute("SET synchronous_commit = on")
+            commit = in_thread(session.execute, "SELECT pg_logical_emit_message(true, 'tried', '')")
+            wait_for(lambda: commit.done() or self.waiting(), "the end of a commit, or its wait")
+            waits = not commit.done()
+            while not commit.done():
+                self.cancel_waiting()
+        return waits
 
     def waiting(self) -> list[int]:
         """The processes whose commit waits for the standby."""
