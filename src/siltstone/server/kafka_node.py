@@ -146,8 +146,10 @@ async def running_kafka_node(
 async def _leave_others(
     node: Node, broker: KafkaBroker, limit_ms: float, clock: Clock, ends_with: Callable[[], Collection[int]]
 ) -> None:
-    """A node that is the only one of its store hands nothing over, either, but is told to have ended: then a node with
-    another number, if that is started next, need not wait."""
+    """Hands the partitions over to other nodes, unless all live nodes end together: then none could take them.
+
+    The only node of a store hands nothing over, either, but it is recorded as ended: a node with another number that
+    is started next need not wait for it."""
     live = {each.node_id for each in node.metadata.image.nodes.values() if each.is_live}
     ending = {*ends_with()}
     if len(ending) > 1 and live <= ending:

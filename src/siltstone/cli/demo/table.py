@@ -84,7 +84,7 @@ class SparkQuery:
         files = _files(stage)
 
         def ask() -> None:
-            with suppress(Exception):  # who asks for the answer gets the error
+            with suppress(Exception):  # the same query at the end of the demo raises it
                 by_spark(files)
 
         self._warming = Thread(target=ask, name="demo-spark-sql", daemon=True)
@@ -139,8 +139,8 @@ def answer_of(flights: Sequence[Flight]) -> Answer:
 
 
 def by_spark(files: Sequence[str]) -> Answer:
-    """The answer of the Spark that runs in this process. It is told what would take seconds to find out, and not to
-    prepare for large data."""
+    """The answer of the Spark that runs in this process. It gets the schema of the files, which takes Spark seconds to
+    find out, and settings for little data."""
     spark = siltstone.spark.session()
     for name, value in FOR_LITTLE_DATA.items():
         spark.conf.set(name, value)

@@ -61,7 +61,7 @@ def end_with_parent() -> None:
 def parent_is_gone() -> bool:
     """Whether the other end of stdin, which is a pipe, is closed. Nothing is ever written to it."""
     stdin = select.poll()
-    stdin.register(sys.stdin.fileno(), 0)  # POLLHUP is told in any case
+    stdin.register(sys.stdin.fileno(), 0)  # poll reports POLLHUP whatever it is asked for
     return bool(stdin.poll(0))
 
 

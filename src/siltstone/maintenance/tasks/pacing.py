@@ -230,8 +230,8 @@ def _wrapped(pace: TaskPace, run: str, given: bytes) -> bytes:
 
 class PacedRunner:
     """Runs tasks on another runner, at most at the rate of ``pace`` all together. ``units``: at most so many tasks are
-    given to ``run_each``. ``check`` raises when the run was cancelled; ``on_held`` is told for each task that has ended
-    how many milliseconds it was held."""
+    given to ``run_each``. ``check`` raises when the run was cancelled; ``on_held`` is called for each task that has
+    ended, with the milliseconds for which the task was held."""
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from threading import Lock
 
 import msgspec
 
+from siltstone.model.limits import MIB
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
 from siltstone.object_store.bandwidth.turns import BURST_MS_MAX, Ticket, TooMuchWaits, Turns
 from siltstone.runtime.clock import Clock, SystemClock, Timer
@@ -21,7 +22,7 @@ STEP_MS = 250
 WAIT_MS_MIN = 0.01
 """Less may change nothing in the time, which is a floating-point number."""
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 * MIB
 """A thread asks for so much at a time. What threads ask for is bounded by their number, so it is never refused."""
 
 Check = Callable[[], None]
