@@ -69,11 +69,6 @@ def run_whole_copy(data: bytes) -> bytes:
         return CODEC.encode_result(WholeCopyResult(failure=TaskFailure(failure_in_one_line(error))))
 
 
-def bytes_of_whole_copy(data: bytes) -> int:
-    """The bytes that the task of an encoded input reads."""
-    return CODEC.decode_input(data).size_bytes
-
-
 def _run(given: WholeCopyInput) -> WholeCopyResult:
     copy = WholeCopy(copies_at(given.sources, given.object_id), store_at(given.target_url), given)
     written = copy.make()

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from siltstone.maintenance.tasks import whole_copies
 from siltstone.maintenance.tasks.whole_copies import CODEC, WholeCopyInput, WholeCopyResult, run_whole_copy
 from siltstone.model.objects import object_key
 from support.engine.faulty_store import Fault
@@ -63,8 +62,3 @@ def test_a_copy_of_many_parts_that_fails_leaves_no_upload(world: CopiedWorld) ->
     failure = copied(world, part_bytes=1).failure
     assert failure is not None and "StoreDenied" in failure.reason
     assert [*world.stores[1].store.list_multipart()] == [] and world.keys_of(1) == set()
-
-
-def test_its_bytes_count_for_the_throttle(world: CopiedWorld) -> None:
-    given = WholeCopyInput(object_id=0, size_bytes=77, sources=(), target_url="memory:x")
-    assert whole_copies.bytes_of_whole_copy(CODEC.encode_input(given)) == 77
