@@ -57,14 +57,16 @@ def send_values(scenario: Scenario, topic: str, values: Iterable[bytes], **confi
         return send(sender, topic, ({"value": value} for value in values))
 
 
-def read(reader: KafkaConsumer, count: int, seconds_max: float = SECONDS_MAX) -> list[Any]:
+def read(
+    reader: KafkaConsumer, count: int, seconds_max: float = SECONDS_MAX, poll_ms: int = 200
+) -> list[Any]:
     """The next ``count`` records. Raises Mismatch when they do not come, or more do."""
     got: list[Any] = []
     deadline = time.monotonic() + seconds_max
     while len(got) < count:
         if time.monotonic() > deadline:
             raise Mismatch(f"{len(got)} of {count} records within {seconds_max:.0f} s")
-        for records in reader.poll(timeout_ms=200, max_records=count - len(got)).values():
+        for records in reader.poll(timeout_ms=poll_ms, max_records=count - len(got)).values():
             got += records
     return got
 

@@ -1,6 +1,7 @@
 """Reading: where it begins, what it skips, how it waits."""
 
 import time
+from functools import partial
 
 from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
@@ -103,16 +104,19 @@ def pause_resume(scenario: Scenario) -> None:
 
 
 def pattern(scenario: Scenario) -> None:
+    """A poll that ends while the group is joined anew because of a new topic loses the assignment: kafka-python 3.0.12
+    then no longer sees that it has to join. So each poll here may take long."""
+    read_all = partial(read, poll_ms=10_000)
     topics = [scenario.topic(suffix="-a"), scenario.topic(suffix="-b")]
     for topic in topics:
         scenario.ask("fill", topic=topic, count=3)
     with consumer(scenario, metadata_max_age_ms=500) as reader:
         reader.subscribe(pattern=f"^{scenario.name}-[a-z]$")
-        same("topics", {record.topic for record in read(reader, 6)}, set(topics))
+        same("topics", {record.topic for record in read_all(reader, 6)}, set(topics))
         reader.commit()
         later = scenario.topic(suffix="-c")
         scenario.ask("fill", topic=later, count=3)
-        same("topics made later", {record.topic for record in read(reader, 3)}, {later})
+        same("topics made later", {record.topic for record in read_all(reader, 3)}, {later})
 
 
 def read_committed(scenario: Scenario) -> None:
