@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pyarrow as pa
@@ -83,7 +84,7 @@ def test_avro_with_a_folder_of_schemas(broker: siltstone.Broker, tmp_path: Path)
     topic = create(broker, "avro")
     old = {"type": "record", "name": "F", "fields": [{"name": "id", "type": "int"}]}
     new = {**old, "fields": [*old["fields"], {"name": "gate", "type": ["null", "string"], "default": None}]}
-    values: list[bytes | None] = []
+    values: list[bytes] = []
     for number, schema in enumerate((old, new), 1):
         (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
         out = BytesIO()
@@ -94,6 +95,13 @@ def test_avro_with_a_folder_of_schemas(broker: siltstone.Broker, tmp_path: Path)
     words = {"store": broker.folder, "columns": "value", "value": "avro"}
     found = siltstone.scan(topic, registry=str(tmp_path), **words).to_arrow()["value"].to_pylist()
     assert found == [{"id": 1, "gate": None}, {"id": 2, "gate": "B7"}]
+    (tmp_path / f"{UUID(int=2)}.avsc").write_text(json.dumps(new))
+    header = [("__value_schema_id", b"\1" + UUID(int=2).bytes)]
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    producer.produce(topic, value=values[1][5:], headers=header)  # as newer serializers do
+    assert producer.flush(60) == 0
+    again = siltstone.scan(topic, registry=str(tmp_path), **words).to_arrow()["value"].to_pylist()
+    assert again == [*found, found[1]]
     with pytest.raises(RegistryNotReachable):
         siltstone.scan(topic, registry="http://127.0.0.1:1", **words)
 

@@ -6,8 +6,8 @@ type, one output row for each input row, always; a value that it cannot decode b
 row with the reason.
 
 A value in Confluent's *wire format* begins with the byte 0 and the id of the schema with which it was written (4 bytes,
-big endian). A *schema registry* gives the schema for the id: a folder, a registry over HTTP, or schemas that a driver
-has fetched for its tasks.
+big endian); newer serializers write a GUID, and may write either into a header of the record. A *schema registry* gives
+the schema: a folder, a registry over HTTP, or schemas that a driver has fetched for its tasks.
 
 ::
 
@@ -17,6 +17,6 @@ has fetched for its tasks.
     decoded.column, decoded.bad
 
 Reading order: ``value_format`` (what is settled), ``schemas`` (where schemas come from), ``wire`` (the prefix),
-``decoding`` (the port), ``decoders`` (one module for each kind), ``columns`` (rows → Arrow), ``opening`` (the decoder
-of a format), ``settling`` (a user's words → a value format).
+``headers`` (the prefix in a header), ``decoding`` (the port), ``decoders`` (one module for each kind), ``columns``
+(rows → Arrow), ``opening`` (the decoder of a format), ``settling`` (a user's words → a value format).
 """

@@ -8,15 +8,18 @@ from typing import Any, Protocol
 
 import msgspec
 
+from siltstone.value_formats.wire import NOT_FRAMED, SchemaName
+
 REASON_CHARACTERS_MAX = 300
 
 
 class BadValue(msgspec.Struct, frozen=True):
-    """The value of ``row`` cannot be decoded. ``schema_id`` is that of its prefix, or -1."""
+    """The value of ``row`` cannot be decoded. ``schema`` names that of its prefix; NOT_FRAMED if it has
+    none."""
 
     row: int
     reason: str
-    schema_id: int = -1
+    schema: SchemaName = NOT_FRAMED
 
 
 class DecodedValues(msgspec.Struct, frozen=True):

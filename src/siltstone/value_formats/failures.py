@@ -4,6 +4,7 @@ reports it by row (``decoding.BadValue``)."""
 from collections.abc import Iterable
 
 from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.value_formats.wire import SchemaName, in_order
 
 
 class FormatRefused(InvalidRequest):
@@ -29,9 +30,11 @@ class SchemaMalformed(InvalidRequest):
 class SchemasNeeded(InvalidRequest):
     """A task met schema ids that its driver did not give it: the driver fetches them and repeats the task."""
 
-    def __init__(self, ids: Iterable[int]) -> None:
-        self.ids = tuple(sorted(set(ids)))
-        super().__init__(f"schemas {', '.join(map(str, self.ids))} are needed: fetch them from the registry")
+    def __init__(self, names: Iterable[SchemaName]) -> None:
+        self.names = tuple(in_order(names))
+        super().__init__(
+            f"schemas {', '.join(map(str, self.names))} are needed: fetch them from the registry"
+        )
 
 
 class RegistryNotReachable(Unavailable):

@@ -5,23 +5,37 @@ bytes        hold
 ===========  =====================================================================================
 0            0, the magic byte
 1 … 4        the id of the schema, big endian
-5 …          Protobuf only: the path to the message in its file, a count and so many indexes, all
+or 0         1, the magic byte of newer serializers
+   1 … 16    the GUID of the schema
+then         Protobuf only: the path to the message in its file, a count and so many indexes, all
              zigzag varints; the single byte 0 is short for the path [0], the first message
 then         the payload
 ===========  =====================================================================================
 
-Null values have neither. The prefixes of a whole column are read at once, without a copy of the values.
+A serializer may write the same bytes into a header of the record instead; ``headers`` puts them before the value. Null
+values have neither. The prefixes of a whole column are read at once, without a copy of the values.
 """
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
+from siltstone.record_columns.arrow import require_arrow
+
 MAGIC = 0
 PREFIX_BYTES = 5
+GUID_MAGIC = 1
+GUID_PREFIX_BYTES = 17
 NOT_FRAMED = -1
 """The id of a value that does not begin as the wire format does, and of a null."""
+
+SchemaName: TypeAlias = int | str
+"""How a value names its schema: by its id in the registry, or by its GUID, a text of hexadecimal digits and hyphens."""
+
+Codes: TypeAlias = npt.NDArray[np.int64]
 
 _PATH_LENGTH_MAX = 64
 """No real message is nested deeper than this; without the limit a damaged count would make the reader allocate
@@ -32,28 +46,63 @@ class PathMalformed(Exception):
     """The bytes after the prefix are no path to a message."""
 
 
-def schema_ids(values: Any) -> npt.NDArray[np.int64]:
-    """The schema id of each value of a pyarrow.BinaryArray; NOT_FRAMED where there is none."""
-    ids = np.full(len(values), NOT_FRAMED, dtype=np.int64)
+def schema_codes(values: Any) -> tuple[Codes, dict[int, SchemaName]]:
+    """A number for each value of a pyarrow.BinaryArray, the same for values that name one schema, and NOT_FRAMED for a
+    value that names none; and the names of the schemas by these numbers. The number of an id is the id."""
+    codes = np.full(len(values), NOT_FRAMED, dtype=np.int64)
     if not len(values):
-        return ids
+        return codes, {}
     _, offsets_buffer, data_buffer = values.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
     if data_buffer is None or data_buffer.size < PREFIX_BYTES:
-        return ids
+        return codes, {}
     data = np.frombuffer(data_buffer, dtype=np.uint8)
-    starts = offsets[:-1].astype(np.int64)
-    is_long_enough = (offsets[1:] - offsets[:-1] >= PREFIX_BYTES) & ~nulls_of(values)
-    rows = np.flatnonzero(is_long_enough)
-    rows = rows[data[starts[rows]] == MAGIC]
-    at = starts[rows] + 1
-    ids[rows] = (
-        data[at].astype(np.int64) << 24
-        | data[at + 1].astype(np.int64) << 16
-        | data[at + 2].astype(np.int64) << 8
-        | data[at + 3].astype(np.int64)
+    starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
+    rows = np.flatnonzero((lengths >= PREFIX_BYTES) & ~nulls_of(values))
+    magic = data[starts[rows]]
+    with_id = rows[magic == MAGIC]
+    codes[with_id] = _bytes_from(data, starts[with_id] + 1, 4).copy().view(">u4").ravel()
+    names: dict[int, SchemaName] = {int(each): int(each) for each in np.unique(codes[with_id])}
+    with_guid = rows[(magic == GUID_MAGIC) & (lengths[rows] >= GUID_PREFIX_BYTES)]
+    if len(with_guid):
+        found = _bytes_from(data, starts[with_guid] + 1, 16)
+        guids, numbers = np.unique(found, axis=0, return_inverse=True)
+        codes[with_guid] = NOT_FRAMED - 1 - numbers.reshape(-1)
+        for number, guid in enumerate(guids):
+            names[NOT_FRAMED - 1 - number] = str(UUID(bytes=guid.tobytes()))
+    return codes, names
+
+
+def _bytes_from(data: npt.NDArray[np.uint8], at: Codes, count: int) -> npt.NDArray[np.uint8]:
+    """So many bytes from each of the positions, a row for each."""
+    found: npt.NDArray[np.uint8] = data[at[:, np.newaxis] + np.arange(count)]
+    return found
+
+
+def in_order(names: Iterable[SchemaName]) -> list[SchemaName]:
+    """The names of schemas, without repetitions: ids first, then GUIDs."""
+    given = set(names)
+    ids, guids = (sorted(each for each in given if isinstance(each, kind)) for kind in (int, str))
+    return [*ids, *guids]
+
+
+def payload_at(value: bytes) -> int:
+    """Where the payload, or the path of Protobuf before it, begins in a value that names its schema; 0 in another."""
+    magic = value[:1]
+    if magic == bytes([MAGIC]):
+        return PREFIX_BYTES
+    return GUID_PREFIX_BYTES if magic == bytes([GUID_MAGIC]) else 0
+
+
+def payloads(values: Any) -> Any:
+    """The values of a pyarrow.BinaryArray without the names of schemas before them: of JSON, which needs none."""
+    codes, _ = schema_codes(values)
+    if (codes == NOT_FRAMED).all():
+        return values
+    arrow = require_arrow()
+    return arrow.array(
+        [each if each is None else each[payload_at(each) :] for each in values.to_pylist()], arrow.binary()
     )
-    return ids
 
 
 def nulls_of(values: Any) -> npt.NDArray[np.bool_]:
@@ -62,9 +111,9 @@ def nulls_of(values: Any) -> npt.NDArray[np.bool_]:
     return found
 
 
-def message_path(value: bytes, position: int = PREFIX_BYTES) -> tuple[tuple[int, ...], int]:
+def message_path(value: bytes) -> tuple[tuple[int, ...], int]:
     """The path to the message of a Protobuf value, and the position of its payload. Raises PathMalformed."""
-    count, position = _zigzag(value, position)
+    count, position = _zigzag(value, payload_at(value))
     if count == 0:
         return (0,), position
     if not 0 < count <= _PATH_LENGTH_MAX:

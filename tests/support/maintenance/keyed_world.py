@@ -94,6 +94,12 @@ class KeyedWorld(MaintainedStore):
             end += len(pairs)
         return self.upload(made, self._choices.randrange(self._spread.buckets), alone=not in_set)
 
+    def append_records(self, stream_id: int, *records: Record) -> int:
+        """As one batch at the end, whatever times they have: the id of its object."""
+        end, now_ms = self.stream(stream_id).end_offset, self.clock.now_ms()
+        made = batch_of_records(stream_id, end, records, now_ms, Codec.NONE)
+        return self.upload([made], self._choices.randrange(self._spread.buckets), alone=True)
+
     def roll(self, stream_id: int, end_offset: int | None = None, **changes: int) -> None:
         """Closes the active segment, at the stream's end if nothing else is said."""
         stream, now_ms = self.stream(stream_id), self.clock.now_ms()
@@ -216,10 +222,15 @@ def kafka_batch(
     records = [
         Record(timestamp_ms=timestamp_ms, key=_bytes(key), value=_bytes(value)) for key, value in pairs
     ]
+    return batch_of_records(stream_id, base_offset, records, timestamp_ms, codec)
+
+
+def batch_of_records(
+    stream_id: int, base_offset: int, records: Sequence[Record], timestamp_ms: int, codec: Codec
+) -> RecordBatch:
     payload = build_batch(records, base_offset=base_offset, compression=codec)
-    return RecordBatch(
-        stream_id, 0, base_offset, base_offset + len(pairs), len(pairs), timestamp_ms, timestamp_ms, payload
-    )
+    end = base_offset + len(records)
+    return RecordBatch(stream_id, 0, base_offset, end, len(records), timestamp_ms, timestamp_ms, payload)
 
 
 def _pair(rng: Random, keys: int) -> Pair:

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import fastavro
 from google.protobuf import descriptor_pb2, message_factory
@@ -52,6 +53,14 @@ class SchemaRegistry:
         fastavro.schemaless_writer(out, json.loads(self._schemas[schema_id].text), value)
         return struct.pack(">bI", 0, schema_id) + out.getvalue()
 
+    def guid(self, schema_id: int) -> UUID:
+        """The GUID of a schema: here its id in another form."""
+        return UUID(int=schema_id)
+
+    def header(self, schema_id: int, path: bytes = b"") -> bytes:
+        """What a newer serializer writes into a header, before no value [confluent-kafka: SchemaId.guid_to_bytes]."""
+        return b"\1" + self.guid(schema_id).bytes + path
+
     def protobuf(self, schema_id: int, message: str = "", path: bytes = b"\0", **fields: Any) -> bytes:
         kind = message_factory.GetMessageClass(message_of(self._schemas[schema_id], message))
         return struct.pack(">bI", 0, schema_id) + path + kind(**fields).SerializeToString()
@@ -61,6 +70,8 @@ class SchemaRegistry:
         match parts:
             case ["schemas", "ids", number]:
                 return self._described(int(number))
+            case ["schemas", "guids", guid]:
+                return self._described(UUID(guid).int)
             case ["subjects", subject, "versions", "latest"] if subject in self._subjects:
                 return self._described(self._subjects[subject][-1])
         return None

@@ -10,9 +10,10 @@ from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.scanning.failures import ScanRefused
 from siltstone.maintenance.scanning.request import ValueWish
 from siltstone.record_columns.arrow import arrow_schema, require_arrow
-from siltstone.record_columns.row_columns import OFFSET, VALUE
+from siltstone.record_columns.row_columns import HEADERS, OFFSET, VALUE
 from siltstone.value_formats.decoding import BadValue
 from siltstone.value_formats.failures import BadValueFound
+from siltstone.value_formats.headers import VALUE_SCHEMA, framed
 from siltstone.value_formats.opening import open_decoder
 from siltstone.value_formats.schemas.opening import open_registry
 from siltstone.value_formats.settling import settle_format
@@ -76,14 +77,22 @@ class ValueColumn:
         self._schema = rows_schema(columns, value_format)
         self._number = columns.index(VALUE)
         self._decoder = open_decoder(value_format)
+        self._kind = value_format.kind
+        self._may_have_headers = bool(value_format.registry)
         self._fails = value_format.on_bad is BadValues.FAIL
         self._tally = tally
-        self.read_columns = columns if OFFSET in columns else (*columns, OFFSET)
-        """The columns to read. ``offset`` is always among them, because an error names a bad value by its offset."""
+        needed = (OFFSET, HEADERS) if self._may_have_headers else (OFFSET,)
+        self.read_columns = (*columns, *(each for each in needed if each not in columns))
+        """The columns to read. ``offset`` is always among them, because an error names a bad value by its offset; and
+        ``headers`` if a value's schema may be named there."""
 
     def decoded(self, batch: Any, partition: str) -> Any:
         """The record batch with decoded values. Raises BadValueFound, RegistryNotReachable."""
-        found = self._decoder.decode(batch.column(self._number))
+        values = batch.column(self._number)
+        if self._may_have_headers:
+            headers = batch.column(self.read_columns.index(HEADERS))
+            values = framed(values, headers, VALUE_SCHEMA, self._kind)
+        found = self._decoder.decode(values)
         if found.bad:
             self._judge(found.bad, batch, partition)
         columns = [batch.column(number) for number in range(len(self._schema))]

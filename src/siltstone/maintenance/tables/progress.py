@@ -24,6 +24,7 @@ from siltstone.maintenance.topic_streams import Role, TopicStream
 from siltstone.metadata.commands import PutKey, RemoveKey
 from siltstone.metadata.image import ImageView
 from siltstone.model.errors import CorruptData
+from siltstone.value_formats.wire import SchemaName, in_order
 
 KEY_PREFIX = "table-progress/"
 SCHEMAS_PREFIX = "table-schemas/"
@@ -68,16 +69,17 @@ def remove_progress(topic_id: str) -> RemoveKey:
     return RemoveKey(key_of(topic_id))
 
 
-def put_schema_ids(topic_id: str, ids: Iterable[int]) -> PutKey:
-    value = msgspec.json.encode(sorted(ids)[-SCHEMA_IDS_MAX:])
+def put_schema_names(topic_id: str, names: Iterable[SchemaName]) -> PutKey:
+    value = msgspec.json.encode(in_order(names)[-SCHEMA_IDS_MAX:])
     return PutKey(f"{SCHEMAS_PREFIX}{topic_id}", value, overwrite=True)
 
 
-def schema_ids_of(image: ImageView, topic_id: str) -> tuple[int, ...]:
-    """The ids of schemas that earlier rounds have met; a value that cannot be read counts as none, as the ids only save
-    work."""
+def schema_names_of(image: ImageView, topic_id: str) -> tuple[SchemaName, ...]:
+    """The schemas that earlier rounds have met, by id or GUID; a value that cannot be read counts as none, as the names
+    only save work."""
+    stored = image.keys.get(f"{SCHEMAS_PREFIX}{topic_id}", b"[]")
     try:
-        return msgspec.json.decode(image.keys.get(f"{SCHEMAS_PREFIX}{topic_id}", b"[]"), type=tuple[int, ...])
+        return msgspec.json.decode(stored, type=tuple[SchemaName, ...])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ()
 

@@ -46,8 +46,8 @@ from siltstone.maintenance.tables.planning import (
 from siltstone.maintenance.tables.progress import (
     TableProgress,
     put_progress,
-    put_schema_ids,
-    schema_ids_of,
+    put_schema_names,
+    schema_names_of,
 )
 from siltstone.maintenance.tables.round_tasks import RoundTasks
 from siltstone.maintenance.tables.schemas import RoundSchemas
@@ -140,7 +140,7 @@ class _Round:
 
     def done(self, bytes_max: int) -> UnitReport:
         if self._schemas is not None:
-            known = schema_ids_of(self._context.metadata.image, self._export.topic.topic_id)
+            known = schema_names_of(self._context.metadata.image, self._export.topic.topic_id)
             self._schemas.begin(known)
         table, dead_letters = self._opened(), self._opened_dead_letters()
         ledger = table.ledger
@@ -315,7 +315,7 @@ class _Round:
         write files of other names."""
         numbered = dict(enumerate(units))
         results = self._run(table, dead_letters, numbered, token, verdict, size_bytes)
-        needed = {schema_id for each in results.values() for schema_id in each.needed}
+        needed = {name for each in results.values() for name in each.needed}
         if needed:
             assert self._schemas is not None, "only values with schemas need them"
             self._schemas.fetch(needed)
@@ -389,10 +389,10 @@ class _Round:
         topic_id = self._export.topic.topic_id
         if progress != before:
             self._context.metadata.execute(put_progress(topic_id, progress))
-        if self._schemas is not None and set(self._schemas.ids) - set(
-            schema_ids_of(self._context.metadata.image, topic_id)
+        if self._schemas is not None and set(self._schemas.names) - set(
+            schema_names_of(self._context.metadata.image, topic_id)
         ):
-            self._context.metadata.execute(put_schema_ids(topic_id, self._schemas.ids))
+            self._context.metadata.execute(put_schema_names(topic_id, self._schemas.names))
 
     def _sweep(self, tables: Iterable[LoadedTable], now_ms: int) -> None:
         """Forgets old states of the tables, and deletes the files that nothing needs any more."""

@@ -2,8 +2,8 @@
 follow from them.
 
 A round begins with the newest schema of the topic's subject and with those of earlier rounds. A task that meets another
-id reports it; the driver fetches the schema, the table gets its columns, and the task runs again. So no file is written
-for a schema whose columns the table does not have yet.
+one reports it; the driver fetches the schema, the table gets its columns, and the task runs again. So no file is
+written for a schema whose columns the table does not have yet.
 
 A schema that the registry does not have, that cannot be understood, or that conflicts with a column of the table, is
 *refused*: every value that names it is a dead letter with that reason. If the registry does not answer, the round
@@ -28,7 +28,7 @@ from siltstone.value_formats.schemas.opening import shared_registry
 from siltstone.value_formats.schemas.port import Registry
 from siltstone.value_formats.settling import settle_format
 from siltstone.value_formats.value_format import FormatKind, Schema
-from siltstone.value_formats.wire import NOT_FRAMED
+from siltstone.value_formats.wire import NOT_FRAMED, SchemaName, in_order
 
 SCHEMAS_MAX = 1_000
 """The most schemas of one round, refused ones included. A topic has a handful; values that are not in the wire format
@@ -51,18 +51,18 @@ class RoundSchemas:
         self._kind = FormatKind(config.value)
         self._may_widen = may_widen
         self._registry: Registry = shared_registry(place)
-        self._found: dict[int, Schema] = {}
-        self._columns: dict[int, dict[str, Any]] = {}
-        self._refused: dict[int, str] = {}
-        self._conflicts: dict[int, str] = {}
+        self._found: dict[SchemaName, Schema] = {}
+        self._columns: dict[SchemaName, dict[str, Any]] = {}
+        self._refused: dict[SchemaName, str] = {}
+        self._conflicts: dict[SchemaName, str] = {}
 
     @property
-    def ids(self) -> tuple[int, ...]:
-        """The ids of schemas that values may name and that the registry has."""
-        return tuple(sorted(self._found.keys() - {NOT_FRAMED}))
+    def names(self) -> tuple[SchemaName, ...]:
+        """The schemas that values may name and that the registry has."""
+        return tuple(in_order(self._found.keys() - {NOT_FRAMED}))
 
-    def begin(self, known: Iterable[int]) -> None:
-        """Finds the schemas with which a round begins; ``known`` are the ids of earlier rounds. Raises
+    def begin(self, known: Iterable[SchemaName]) -> None:
+        """Finds the schemas with which a round begins; ``known`` are those of earlier rounds. Raises
         RegistryNotReachable; and SchemaUnknown or SchemaMalformed if the values name no schemas and theirs is not
         there."""
         subject = f"{self._topic}-value"
@@ -78,16 +78,16 @@ class RoundSchemas:
             self._add(*self._registry.latest(subject))
         self.fetch(known)
 
-    def fetch(self, ids: Iterable[int]) -> None:
+    def fetch(self, names: Iterable[SchemaName]) -> None:
         """Asks the registry for schemas. Raises RegistryNotReachable, TooManySchemas."""
-        new = sorted(set(ids) - self._found.keys() - self._refused.keys())
+        new = in_order(set(names) - self._found.keys() - self._refused.keys())
         if len(new) + len(self._found) + len(self._refused) > SCHEMAS_MAX:
             raise TooManySchemas(self._topic, SCHEMAS_MAX, SCHEMAS_BYTES_MAX)
-        for schema_id in new:
+        for name in new:
             try:
-                self._add(schema_id, self._registry.schema(schema_id))
+                self._add(name, self._registry.schema(name))
             except (SchemaUnknown, SchemaMalformed) as cause:
-                self._refused[schema_id] = reason_of(cause)
+                self._refused[name] = reason_of(cause)
         if sum(each.size_bytes for each in self._found.values()) > SCHEMAS_BYTES_MAX:
             raise TooManySchemas(self._topic, SCHEMAS_MAX, SCHEMAS_BYTES_MAX)
 
@@ -96,10 +96,10 @@ class RoundSchemas:
         that conflict with it are refused from now on: the newest of the subject is asked first."""
         columns = {each.name: plain_type(each.type) for each in table or () if each.name != KAFKA}
         self._conflicts = {}
-        for schema_id, found in self._columns.items():
+        for name, found in self._columns.items():
             joined = joined_columns(columns, found, may_widen=self._may_widen)
             if isinstance(joined, str):
-                self._conflicts[schema_id] = joined
+                self._conflicts[name] = joined
             else:
                 columns = joined
         return columns
@@ -107,8 +107,8 @@ class RoundSchemas:
     def given(self) -> ValueSchemas:
         """What tasks are given. Conflicts are those that ``columns`` has found last."""
         refused = {**self._refused, **self._conflicts}
-        by_id = {schema_id: schema for schema_id, schema in self._found.items() if schema_id not in refused}
-        return ValueSchemas(by_id, refused)
+        by_name = {name: schema for name, schema in self._found.items() if name not in refused}
+        return ValueSchemas(by_name, refused)
 
     def _named(self) -> Schema:
         """The file of the folder of schemas that the configurations name."""
@@ -121,14 +121,14 @@ class RoundSchemas:
         folder = Path(unquote(parts.path) if parts.scheme == "file" else self._place)
         return read_schema_file(folder / self._config.schema.removeprefix(FILE))
 
-    def _add(self, schema_id: int, schema: Schema) -> None:
+    def _add(self, name: SchemaName, schema: Schema) -> None:
         try:
             settled = settle_format(self._kind, schema=schema, message=self._config.message)
         except (SchemaMalformed, FormatRefused) as cause:
-            self._refused[schema_id] = reason_of(cause)
+            self._refused[name] = reason_of(cause)
             return
         has_times = self._config.table_format != "delta"
-        self._columns[schema_id] = columns_of_type(
+        self._columns[name] = columns_of_type(
             settled.arrow_type, may_widen=self._may_widen, has_times=has_times
         )
-        self._found[schema_id] = schema
+        self._found[name] = schema

@@ -23,8 +23,11 @@ from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line,
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.object_store.port import ObjectStore
 from siltstone.record_columns.arrow import TimestampNotInRange
-from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, VALUE
+from siltstone.record_columns.row_columns import HEADERS, KEY, OFFSET, PARTITION, VALUE
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
+from siltstone.value_formats.headers import VALUE_SCHEMA, framed
+from siltstone.value_formats.value_format import FormatKind
+from siltstone.value_formats.wire import SchemaName, in_order
 
 BAD_DATA = (ScanDamaged, ScanOutdated, TimestampNotInRange)
 """Errors that become the result's ``failure``: other topics are not affected."""
@@ -63,13 +66,13 @@ class _Exporting:
         self._records = self._bad = 0
         self._example = ""
         self._unexpected: tuple[int, int] | None = None
-        self._needed: set[int] = set()
+        self._needed: set[SchemaName] = set()
 
     def export(self) -> ExportResult:
         for batch in unit_rows(decode_unit(self._given.unit)):
             self._add(batch)
         if self._needed:
-            return ExportResult(needed=tuple(sorted(self._needed)))
+            return ExportResult(needed=tuple(in_order(self._needed)))
         files, dead_files = self._files.close(), self._dead_files.close()
         return ExportResult(
             records=self._records,
@@ -111,7 +114,10 @@ class _Exporting:
                 self._files.add(with_division(part, self._division, values), values)
 
     def _decoded(self, record: Mapping[str, Any]) -> DecodedValues:
-        decoded = self._values.decode(record[VALUE])
+        values, config = record[VALUE], self._given.config
+        if config.is_framed:
+            values = framed(values, record[HEADERS], VALUE_SCHEMA, FormatKind(config.value))
+        decoded = self._values.decode(values)
         if self._keys is None:
             return decoded
         if decoded.needed:

@@ -7,6 +7,7 @@ from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.model.limits import MIB
 from siltstone.topic_configs.table_export import PartitionTransform, TableConfig
 from siltstone.value_formats.value_format import Schema
+from siltstone.value_formats.wire import SchemaName
 
 FILE_BYTES = 128 * MIB
 """A data file is closed at this size: large enough that a reader of a year of records opens thousands of files and not
@@ -31,11 +32,11 @@ class FileLimits(msgspec.Struct, frozen=True):
 
 
 class ValueSchemas(msgspec.Struct, frozen=True):
-    """The schemas that a task may meet, by the ids that values begin with; values without such a prefix have the id
-    NOT_FRAMED. A value whose schema is ``refused`` is bad, for that reason."""
+    """The schemas that a task may meet, by the ids or GUIDs with which values name them; values that name none have the
+    id NOT_FRAMED. A value whose schema is ``refused`` is bad, for that reason."""
 
-    by_id: dict[int, Schema] = {}
-    refused: dict[int, str] = {}
+    by_name: dict[SchemaName, Schema] = {}
+    refused: dict[SchemaName, str] = {}
 
 
 class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     """``bad`` counts records that cannot be decoded, ``example`` names one of them. ``unexpected`` is a record, by
-    partition and offset, that cannot be decoded and is not in the verdict. ``needed`` are ids of schemas that the task
+    partition and offset, that cannot be decoded and is not in the verdict. ``needed`` names the schemas that the task
     was not given; then its files are not used, and it is run again."""
 
     records: int = 0
@@ -72,7 +73,7 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[DataFile, ...] = ()
     dead_letter_files: tuple[DataFile, ...] = ()
     unexpected: tuple[int, int] | None = None
-    needed: tuple[int, ...] = ()
+    needed: tuple[SchemaName, ...] = ()
     bytes_written: int = 0
     peak_memory_bytes: int = 0
     failure: TaskFailure | None = None

@@ -2,8 +2,8 @@
 a field that the writer did not have gets its default, a number is widened, a field that the reader lacks is passed
 over.
 
-With a registry every value begins with the id of its writer's schema. Without one, all values are plain data of the
-reader schema.
+With a registry every value names its writer's schema, in its prefix or in a header. Without one, all values are plain
+data of the reader schema.
 
 Types: a union of null and one type is that type; another union, and a record that refers to itself, is JSON in text;
 enums, UUIDs and decimals of more digits than Arrow's decimal128 has are text, a fixed is binary. Times are in
@@ -26,7 +26,7 @@ from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
 from siltstone.value_formats.failures import FormatExtraMissing, FormatRefused, SchemaMalformed
 from siltstone.value_formats.schemas.port import Registry
 from siltstone.value_formats.value_format import FormatKind, Schema, ValueFormat
-from siltstone.value_formats.wire import PREFIX_BYTES
+from siltstone.value_formats.wire import SchemaName, payload_at
 
 try:
     import fastavro
@@ -67,7 +67,7 @@ class AvroDecoder:
         if writer is None:
             writer = self._reader
         else:
-            payload = payload[PREFIX_BYTES:]
+            payload = payload[payload_at(value) :]
         data = BytesIO(payload)
         try:
             row = fastavro.schemaless_reader(data, writer, None if writer is self._reader else self._reader)
@@ -82,7 +82,7 @@ class AvroDecoder:
         writer = parsed(schema)
         return self._reader if writer == self._reader else writer
 
-    def _column(self, rows: list[Any], bad: list[BadValue], ids: list[int]) -> DecodedValues:
+    def _column(self, rows: list[Any], bad: list[BadValue], names: list[SchemaName]) -> DecodedValues:
         arrow = require_arrow()
         too_wide = (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError, ValueError, TypeError)
         try:
@@ -92,7 +92,7 @@ class AvroDecoder:
                 try:
                     column_of([row], self.arrow_type, _getter_of)
                 except too_wide as cause:
-                    bad.append(BadValue(number, reason_of(cause), ids[number]))
+                    bad.append(BadValue(number, reason_of(cause), names[number]))
                     rows[number] = None
         bad.sort(key=lambda each: each.row)
         return DecodedValues(column_of(rows, self.arrow_type, _getter_of), tuple(bad))

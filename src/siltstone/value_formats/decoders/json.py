@@ -1,8 +1,8 @@
 """JSON and text. msgspec parses and checks each value against the type, one by one: what it accepts is exactly one JSON
 value, so a value with a line break, or two values in one, cannot move its neighbours.
 
-A value that was written by a serializer with a registry begins with the byte 0, which no JSON text does, so the decoder
-recognises the prefix by itself and skips it.
+A value that was written by a serializer with a registry begins with the byte 0 or 1, which no JSON text does, so the
+decoder recognises the prefix by itself and skips it.
 
 The type comes from a JSON Schema, from the caller, or from a sample of the values (``inferred_type``). A field whose
 type differs from value to value is JSON in text.
@@ -21,7 +21,7 @@ from siltstone.value_formats.columns import Getter, Path, column_of, is_json_tex
 from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed
 from siltstone.value_formats.value_format import ValueFormat
-from siltstone.value_formats.wire import MAGIC, PREFIX_BYTES, schema_ids
+from siltstone.value_formats.wire import NOT_FRAMED, payload_at, schema_codes
 
 FIELDS_MAX = 2_000
 """The most fields of one inferred struct. If there are more, their names are taken to be data, and the column is JSON
@@ -82,11 +82,12 @@ class TextDecoder:
 
 def payload_of(value: bytes) -> bytes:
     """The JSON of a value, without the prefix of the wire format."""
-    return value[PREFIX_BYTES:] if value[:1] == bytes([MAGIC]) else value
+    return value[payload_at(value) :]
 
 
 def _bad(values: Any, row: int, cause: Exception) -> BadValue:
-    return BadValue(row, reason_of(cause), int(schema_ids(values.slice(row, 1))[0]))
+    codes, names = schema_codes(values.slice(row, 1))
+    return BadValue(row, reason_of(cause), names.get(int(codes[0]), NOT_FRAMED))
 
 
 def _column(values: Any, rows: list[Any], arrow_type: Any, bad: list[BadValue]) -> DecodedValues:

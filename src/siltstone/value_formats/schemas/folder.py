@@ -8,6 +8,8 @@ file                  holds
 ``ID.desc``           a Protobuf FileDescriptorSet, as ``protoc --include_imports --descriptor_set_out`` writes it
 ``subjects.json``     ``{"flights-value": [1, 2]}``: the ids of each subject, the newest last
 ====================  ==============================================================================================
+
+Values that name a schema by its GUID need files of that name, ``GUID.avsc``.
 """
 
 from pathlib import Path
@@ -23,6 +25,7 @@ from siltstone.value_formats.failures import (
 )
 from siltstone.value_formats.schemas.port import SchemaCache
 from siltstone.value_formats.value_format import FormatKind, Schema
+from siltstone.value_formats.wire import SchemaName
 
 _KINDS = {".avsc": FormatKind.AVRO, ".json": FormatKind.JSON, ".desc": FormatKind.PROTOBUF}
 
@@ -38,18 +41,18 @@ class FolderRegistry:
     def url(self) -> str:
         return self._folder.absolute().as_uri()
 
-    def schema(self, schema_id: int) -> Schema:
-        return self._cache.of(schema_id, lambda: self._read(schema_id))
+    def schema(self, name: SchemaName) -> Schema:
+        return self._cache.of(name, lambda: self._read(name))
 
-    def _read(self, schema_id: int) -> Schema:
+    def _read(self, name: SchemaName) -> Schema:
         for suffix in _KINDS:
-            path = self._folder / f"{schema_id}{suffix}"
+            path = self._folder / f"{name}{suffix}"
             if path.is_file():
                 return read_schema_file(path)
         if not self._folder.is_dir():
             raise RegistryNotReachable(f"the folder of schemas {self._folder} is not there")
         raise SchemaUnknown(
-            f"the folder {self._folder} has no schema {schema_id}: put {schema_id}.avsc, .json or .desc there"
+            f"the folder {self._folder} has no schema {name}: put {name}.avsc, .json or .desc there"
         )
 
     def latest(self, subject: str) -> tuple[int, Schema]:

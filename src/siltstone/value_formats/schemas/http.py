@@ -1,9 +1,9 @@
 """A schema registry over HTTP, with the requests that Confluent's and those like it answer.
 
-It only reads: a schema by its id, the newest version of a subject, and the versions that a schema refers to; for
-Protobuf with ``format=serialized``, which returns a descriptor and not the text of a ``.proto`` file. The user name and
-the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL appears in plans and
-logs. A request that fails is repeated a few times.
+It only reads: a schema by its id or GUID, the newest version of a subject, and the versions that a schema refers to;
+for Protobuf with ``format=serialized``, which returns a descriptor and not the text of a ``.proto`` file. The user name
+and the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL appears in plans
+and logs. A request that fails is repeated a few times.
 """
 
 import base64
@@ -19,6 +19,7 @@ from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.value_formats.failures import FormatRefused, RegistryNotReachable, SchemaUnknown
 from siltstone.value_formats.schemas.port import SchemaCache
 from siltstone.value_formats.value_format import FormatKind, Schema
+from siltstone.value_formats.wire import SchemaName
 
 AUTH_VARIABLE = "SILTSTONE_REGISTRY_AUTH"
 ANSWER_BYTES_MAX = 16 * MIB
@@ -71,11 +72,9 @@ class HttpRegistry:
     def url(self) -> str:
         return self._url
 
-    def schema(self, schema_id: int) -> Schema:
-        return self._cache.of(
-            schema_id,
-            lambda: self._complete(self._get(f"/schemas/ids/{schema_id}"), f"/schemas/ids/{schema_id}"),
-        )
+    def schema(self, name: SchemaName) -> Schema:
+        path = f"/schemas/{'ids' if isinstance(name, int) else 'guids'}/{name}"
+        return self._cache.of(name, lambda: self._complete(self._get(path), path))
 
     def latest(self, subject: str) -> tuple[int, Schema]:
         path = f"/subjects/{quote(subject, safe='')}/versions/latest"

@@ -10,20 +10,21 @@ import msgspec
 from siltstone.model.limits import MIB
 from siltstone.value_formats.failures import SchemasNeeded
 from siltstone.value_formats.value_format import Schema
+from siltstone.value_formats.wire import SchemaName
 
 SCHEMA_CACHE_BYTES_MAX = 32 * MIB
 """Some thousand schemas; a topic has a handful."""
 
 
 class Registry(Protocol):
-    """Gives schemas by their ids, and the newest schema of a subject."""
+    """Gives schemas by their ids or GUIDs, and the newest schema of a subject."""
 
     @property
     def url(self) -> str:
         """Where another process opens the same registry; empty if it cannot."""
         ...
 
-    def schema(self, schema_id: int) -> Schema:
+    def schema(self, name: SchemaName) -> Schema:
         """Raises SchemaUnknown, SchemasNeeded, RegistryNotReachable, SchemaMalformed."""
         ...
 
@@ -35,16 +36,16 @@ class Registry(Protocol):
 class HeldSchemas(msgspec.Struct, frozen=True):
     """Schemas that a driver has fetched for its tasks. A task that needs another id raises SchemasNeeded."""
 
-    by_id: dict[int, Schema]
+    by_name: dict[SchemaName, Schema]
 
     @property
     def url(self) -> str:
         return ""
 
-    def schema(self, schema_id: int) -> Schema:
-        found = self.by_id.get(schema_id)
+    def schema(self, name: SchemaName) -> Schema:
+        found = self.by_name.get(name)
         if found is None:
-            raise SchemasNeeded([schema_id])
+            raise SchemasNeeded([name])
         return found
 
     def latest(self, subject: str) -> tuple[int, Schema]:
@@ -52,11 +53,12 @@ class HeldSchemas(msgspec.Struct, frozen=True):
 
 
 class SchemaCache:
-    """Schemas by id, at most ``bytes_max`` of them; the one that was not asked for the longest is dropped first."""
+    """Schemas by id or GUID, at most ``bytes_max`` of them; the one that was not asked for the longest is dropped
+    first."""
 
     def __init__(self, bytes_max: int = SCHEMA_CACHE_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._held: OrderedDict[int, Schema] = OrderedDict()
+        self._held: OrderedDict[SchemaName, Schema] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
@@ -64,16 +66,16 @@ class SchemaCache:
     def size_bytes(self) -> int:
         return self._bytes
 
-    def of(self, schema_id: int, ask: Callable[[], Schema]) -> Schema:
-        """The schema of the id, which ``ask`` gives if it is not held. Raises what ``ask`` raises."""
+    def of(self, name: SchemaName, ask: Callable[[], Schema]) -> Schema:
+        """The schema of the name, which ``ask`` gives if it is not held. Raises what ``ask`` raises."""
         with self._lock:
-            if (held := self._held.get(schema_id)) is not None:
-                self._held.move_to_end(schema_id)
+            if (held := self._held.get(name)) is not None:
+                self._held.move_to_end(name)
                 return held
         schema = ask()
         with self._lock:
-            if schema_id not in self._held:
-                self._held[schema_id] = schema
+            if name not in self._held:
+                self._held[name] = schema
                 self._bytes += schema.size_bytes
             while self._bytes > self._bytes_max and len(self._held) > 1:
                 self._bytes -= self._held.popitem(last=False)[1].size_bytes

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -79,6 +80,27 @@ def test_values_are_replaced_in_their_place(columns: tuple[str, ...]) -> None:
     found = decoding.decoded(batch(decoding.read_columns, b'{"a": 1}', None), "t-0")
     assert tuple(found.schema.names) == columns
     assert found.column("value").to_pylist() == [{"a": 1}, None]
+
+
+@pytest.mark.parametrize("columns", [("value",), ("headers", "value"), ("offset", "value", "headers")])
+def test_the_schema_of_a_value_may_be_named_in_a_header(columns: tuple[str, ...], registry: str) -> None:
+    """A scan that is given no headers reads them all the same, and does not give them."""
+    (Path(registry) / f"{UUID(int=1)}.avsc").write_text('"int"')
+    wish = ValueWish(FormatKind.AVRO, registry=registry)
+    decoding = ValueColumn(columns, settled(wish, ["a"], list), BadValueCount())
+    assert set(decoding.read_columns) == {"value", "headers", "offset"}
+    header = {"key": "__value_schema_id", "value": b"\1" + UUID(int=1).bytes}
+    arrays = {
+        "value": pa.array([b"\x06", b"\0\0\0\0\1\x08", None], pa.binary()),
+        "headers": pa.array([[header], None, [header]], arrow_schema(["headers"]).field(0).type),
+        "offset": pa.array([1, 2, 3], pa.int64()),
+    }
+    given = pa.RecordBatch.from_arrays(
+        [arrays[name] for name in decoding.read_columns], schema=arrow_schema(decoding.read_columns)
+    )
+    found = decoding.decoded(given, "a-0")
+    assert tuple(found.schema.names) == columns
+    assert found.column("value").to_pylist() == [3, 4, None]
 
 
 @pytest.mark.parametrize("columns", [("value", "offset"), ("value",)])

@@ -10,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.tables import round_tasks
 from siltstone.maintenance.tables.formats.parquet import ParquetTable
-from siltstone.maintenance.tables.progress import schema_ids_of
+from siltstone.maintenance.tables.progress import schema_names_of
 from siltstone.maintenance.tables.schemas import RoundSchemas
 from siltstone.maintenance.tables.task import run_export
 from siltstone.model.limits import HOUR_MS
+from siltstone.value_formats.headers import VALUE_SCHEMA
 from support.maintenance.table_world import TableWorld, table_world
 from support.values.schema_registry import Field, SchemaRegistry, protobuf_schema, record, schema_registry
 
@@ -78,7 +80,7 @@ def test_tb8_a_field_is_added_in_the_middle_and_then_an_older_schema_comes_again
     )
     world.export_now()
     assert values(world)[5:] == [(None, "B1"), (5, "C")]
-    assert schema_ids_of(world.image, world.topic_named("t").topic_id) == (first, second, third)
+    assert schema_names_of(world.image, world.topic_named("t").topic_id) == (first, second, third)
 
 
 def test_tb23_a_delta_table_has_wide_numbers_from_its_first_file_and_all_readers_read_all_files(
@@ -121,6 +123,63 @@ def test_tb23_a_delta_table_has_wide_numbers_from_its_first_file_and_all_readers
         whole = deltalake.DeltaTable(place).to_pyarrow_table()
         found = sorted(whole.to_pylist(), key=lambda row: row["kafka"]["offset"])
         assert [tuple(row[name] for name in names) for row in found] == expected
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+def test_tb26_schemas_that_are_named_in_headers_make_the_same_rows(
+    world: TableWorld, registry: SchemaRegistry, kind: str
+) -> None:
+    """By GUID or by id, beside values with a prefix; a header wins over it, and a malformed one is a dead letter."""
+    message = {"value_message": "t.M"} if kind == "protobuf" else {}
+    stream = of_avro(world, registry, value=kind, **message)
+    if kind == "avro":
+        first, second = record(gate="string"), record(gate="string", id="int")
+        path = b""
+    else:
+        first, second = (
+            protobuf_schema(gate=Field.TYPE_STRING),
+            protobuf_schema(gate=Field.TYPE_STRING, id=Field.TYPE_INT32),
+        )
+        path = b"\2\2"  # the second message of the file
+    older, newer = registry.add("t-value", first), registry.add("t-value", second)
+
+    def value(schema_id: int, **fields: Any) -> bytes:
+        return (
+            registry.avro(schema_id, fields)
+            if kind == "avro"
+            else registry.protobuf(schema_id, "t.M", path, **fields)
+        )
+
+    def bare(schema_id: int, **fields: Any) -> bytes:
+        return value(schema_id, **fields)[5 + len(path) :]
+
+    def headers(content: bytes) -> tuple[tuple[str, bytes], ...]:
+        return (("trace", b"x"), (VALUE_SCHEMA, content))
+
+    world.append_records(
+        stream,
+        Record(value=bare(newer, gate="A", id=1), headers=headers(registry.header(newer, path))),
+        Record(value=bare(older, gate="B"), headers=headers(registry.header(older, path))),
+        Record(value=value(older, gate="C")),
+        Record(value=bare(older, gate="D"), headers=headers(b"\0" + older.to_bytes(4, "big") + path)),
+        Record(value=None, headers=headers(registry.header(newer, path))),
+        Record(value=value(older, gate="no"), headers=headers(b"\0\0")),
+        Record(value=bare(newer, gate="no"), headers=headers(registry.header(7, path))),
+    )
+    world.export_now()
+    assert values(world) == [("A", 1), ("B", None), ("C", None), ("D", None), (None, None)]
+    reasons = dict(dead(world))
+    assert reasons.keys() == {5, 6} and reasons[5].startswith("it names no schema")
+    assert str(registry.guid(7)) in reasons[6]
+    known = (older, newer, str(registry.guid(older)), str(registry.guid(newer)))
+    assert schema_names_of(world.image, world.topic_named("t").topic_id) == known
+    asked = len(registry.asked)
+    world.append_records(
+        stream, Record(value=bare(newer, gate="E"), headers=headers(registry.header(newer, path)))
+    )
+    world.export_now()
+    assert [row[0] for row in values(world)][-1] == "E"
+    assert len(registry.asked) - asked <= 1, "schemas are known by their GUIDs, too"
 
 
 def time_of(second: int) -> Any:
@@ -205,7 +264,7 @@ def test_tb9_bad_values_are_dead_letters_with_their_reason(
     assert values(world) == [(7,)]
     found = dict(dead(world))
     assert sorted(found) == [1, 2, 3, 4, 5]
-    assert found[1].startswith("it does not begin with the id of a schema")
+    assert found[1].startswith("it names no schema")
     assert "has no /schemas/ids/9000" in found[2]
     assert found[3] == "its field id is string, and the column of the table is int64"
     assert found[4] == "2 bytes are left after the last field"

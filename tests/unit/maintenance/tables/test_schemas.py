@@ -38,9 +38,9 @@ def test_a_round_begins_with_the_newest_schema_and_those_of_earlier_rounds(regis
     new = registry.add("t-value", record(id="long", gate="string"))
     schemas = of(registry)
     schemas.begin([old])
-    assert schemas.ids == (old, new)
+    assert schemas.names == (old, new)
     assert schemas.columns(None) == {"id": pa.int64(), "gate": pa.string()}
-    assert set(schemas.given().by_id) == {old, new} and schemas.given().refused == {}
+    assert set(schemas.given().by_name) == {old, new} and schemas.given().refused == {}
     asked = len(registry.asked)
     schemas.fetch([old, new])
     assert len(registry.asked) == asked
@@ -56,7 +56,7 @@ def test_the_columns_of_the_table_come_first_and_a_schema_that_conflicts_is_refu
         [("id", pa.int32()), ("text", pa.large_string()), ("kafka", pa.struct([("offset", pa.int64())]))]
     )
     assert schemas.columns(table) == {"id": pa.int32(), "text": pa.string()}
-    assert schemas.given().by_id == {}
+    assert schemas.given().by_name == {}
     assert "its field id is string" in schemas.given().refused[bad]
     assert schemas.columns(None) == {"id": pa.string()}, "a conflict is one with a certain table"
     assert schemas.given().refused == {}
@@ -72,13 +72,13 @@ def test_where_columns_cannot_become_wider_they_are_wide_from_the_beginning(regi
 def test_no_subject_is_no_fault_where_values_name_their_schemas(registry: SchemaRegistry) -> None:
     schemas = of(registry)
     schemas.begin([])
-    assert (schemas.ids, schemas.columns(None)) == ((), {})
+    assert (schemas.names, schemas.columns(None)) == ((), {})
     unframed = of(registry, schema=LATEST)
     with pytest.raises(SchemaUnknown):
         unframed.begin([])
     first = registry.add("t-value", record(id="int"))
     unframed.begin([first])
-    assert list(unframed.given().by_id) == [NOT_FRAMED] and unframed.ids == ()
+    assert list(unframed.given().by_name) == [NOT_FRAMED] and unframed.names == ()
 
 
 def test_schemas_that_cannot_be_used_are_refused(registry: SchemaRegistry) -> None:

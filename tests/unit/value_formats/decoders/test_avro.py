@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from siltstone.value_formats.decoders.avro import avro_type
+from siltstone.value_formats.decoders.writers import NO_SCHEMA
 from siltstone.value_formats.decoding import DecodedValues
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed, SchemasNeeded, SchemaUnknown
 from siltstone.value_formats.opening import open_decoder
@@ -68,10 +69,10 @@ def test_two_bytes_too_many_too_few_and_garbage_are_bad_values_and_move_nothing(
     other = [b"\0\0\0\0\5x", b"\0\0\0\0\6x"]
     decoded = decode(schema(FLIGHT), [*values, *other], registry)
     assert [each.row for each in decoded.bad] == [1, 3, 4, 5, 6, 8, 9]
-    assert [each.schema_id for each in decoded.bad] == [1, 1, -1, -1, 1, 5, 6]
+    assert [each.schema for each in decoded.bad] == [1, 1, -1, -1, 1, 5, 6]
     reasons = [each.reason for each in decoded.bad]
     assert reasons[0] == "2 bytes are left after the last field"
-    assert reasons[2] == "it does not begin with a schema id (the byte 0 and four more)"
+    assert reasons[2] == NO_SCHEMA
     assert reasons[5] == "schema 5 is of the kind json, not avro"
     assert reasons[6].startswith("the Avro schema cannot be understood: ")
     assert [row for row in decoded.column.to_pylist() if row] == 3 * [{"id": 1, "carrier": "UA"}]
@@ -81,7 +82,7 @@ def test_a_task_names_every_schema_that_it_lacks() -> None:
     values: list[bytes | None] = [b"\0\0\0\0\3x", b"\0\0\0\0\1x", b"\0\0\0\0\2x", b"nothing"]
     with pytest.raises(SchemasNeeded) as needed:
         decode(schema(FLIGHT), values, HeldSchemas({1: schema(FLIGHT)}))
-    assert needed.value.ids == (2, 3)
+    assert needed.value.names == (2, 3)
 
 
 class Forgetful(HeldSchemas, frozen=True):
@@ -91,7 +92,7 @@ class Forgetful(HeldSchemas, frozen=True):
 
 def test_a_schema_that_the_registry_does_not_have_makes_a_bad_value() -> None:
     decoded = decode(schema(FLIGHT), [b"\0\0\0\0\3x"], Forgetful({}))
-    assert [(each.row, each.reason, each.schema_id) for each in decoded.bad] == [(0, "no schema 3", 3)]
+    assert [(each.row, each.reason, each.schema) for each in decoded.bad] == [(0, "no schema 3", 3)]
 
 
 def test_plain_values_without_a_registry_are_of_the_reader_schema() -> None:

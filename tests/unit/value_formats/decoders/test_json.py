@@ -50,7 +50,7 @@ def test_line_breaks_big_numbers_and_two_values_in_one_are_as_msgspec_reads_them
 def test_the_prefix_of_a_registry_is_passed_over() -> None:
     decoded = decode([b'\0\0\0\0\7{"a":1}', b"\0\0\0\0\7nonsense"])
     assert decoded.column[0].as_py()["a"] == 1
-    assert [(each.row, each.schema_id) for each in decoded.bad] == [(1, 7)]
+    assert [(each.row, each.schema) for each in decoded.bad] == [(1, 7)]
 
 
 def test_a_number_too_wide_for_the_column_is_one_bad_value() -> None:
@@ -181,7 +181,7 @@ def test_maps_lists_and_nested_objects_may_lack_anything() -> None:
 def test_bad_values_are_told_in_the_order_of_rows_whenever_they_are_found() -> None:
     narrow = pa.struct([("a", pa.int32())])
     decoded = decode([b"{}", b'{"a":2147483648}', b"x", b'\0\0\0\0\7{"a":2147483648}'], narrow)
-    assert [(each.row, each.schema_id) for each in decoded.bad] == [(1, -1), (2, -1), (3, 7)]
+    assert [(each.row, each.schema) for each in decoded.bad] == [(1, -1), (2, -1), (3, 7)]
 
 
 def test_a_sample_without_json_is_refused() -> None:

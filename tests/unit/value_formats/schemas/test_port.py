@@ -12,7 +12,7 @@ def test_a_task_knows_what_its_driver_gave_it() -> None:
     assert held.schema(1).text == '"int"'
     with pytest.raises(SchemasNeeded) as needed:
         held.schema(2)
-    assert needed.value.ids == (2,)
+    assert needed.value.names == (2,)
     with pytest.raises(SchemasNeeded):
         held.latest("flights-value")
 

@@ -4,7 +4,7 @@ msgspec reads each record by itself. A reader of whole blocks would be faster, b
 all rows that follow, and readers differ in what they accept: NaN, numbers beyond 64 bits, a field name that occurs
 twice. A value that msgspec accepts becomes a row. Every other value is bad: one that is not an object, has a field of
 another type, a number that does not fit its column, or a timestamp without a time zone. A field that is missing is
-null; a field that is not wanted is ignored.
+null; a field that is not wanted is ignored. The name of a schema before the JSON text is skipped, as scans skip it.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from siltstone.maintenance.tables.decoding.port import DecodedValues, each_decod
 from siltstone.maintenance.tables.layout import field_type
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.topic_configs.table_export import TableColumn
+from siltstone.value_formats.wire import payloads
 
 _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 _INT = 2**31
@@ -39,6 +40,7 @@ class JsonTextDecoder:
     """Values as text, each of which is a JSON value."""
 
     def decode(self, values: Any) -> DecodedValues:
+        values = payloads(values)
         texts, bad = text_of(values)
         _, not_json = each_decoded(values, msgspec.json.decode, _BAD)
         return DecodedValues({VALUE: texts}, {**not_json, **bad})
@@ -58,6 +60,7 @@ class JsonFieldsDecoder:
     def decode(self, values: Any) -> DecodedValues:
         """msgspec skips unwanted fields, and nested JSON, without checking their text. So this method checks that the
         whole value is UTF-8."""
+        values = payloads(values)
         _, not_text = text_of(values)
         objects, not_fitting = each_decoded(values, self._decoder.decode, _BAD)
         for row in not_text:

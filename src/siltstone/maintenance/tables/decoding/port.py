@@ -13,17 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from siltstone.record_columns.kernels.columns import Flags
+from siltstone.value_formats.wire import SchemaName
 
 REASON_CHARACTERS_MAX = 200
 
 
 class DecodedValues(msgspec.Struct, frozen=True):
     """``columns`` are Arrow arrays by name; at the rows of ``bad`` their content does not matter. ``bad`` maps a row to
-    the reason. ``needed`` are ids of schemas that the decoder was not given; the columns have then no meaning."""
+    the reason. ``needed`` names schemas that the decoder was not given; the columns have then no meaning."""
 
     columns: dict[str, Any]
     bad: dict[int, str] = {}
-    needed: tuple[int, ...] = ()
+    needed: tuple[SchemaName, ...] = ()
 
     def are_good(self, count: int) -> Flags:
         flags = np.ones(count, dtype=np.bool_)

@@ -16,14 +16,13 @@ from siltstone.maintenance.tables.decoding.port import REASON_CHARACTERS_MAX, De
 from siltstone.maintenance.tables.fitting import column_arrays, fitted
 from siltstone.maintenance.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import KAFKA, TableConfig
+from siltstone.value_formats.decoders.writers import NO_SCHEMA
 from siltstone.value_formats.decoding import ValueDecoder
 from siltstone.value_formats.opening import open_decoder
 from siltstone.value_formats.schemas.port import HeldSchemas
 from siltstone.value_formats.settling import settle_format
 from siltstone.value_formats.value_format import FormatKind, Schema
-from siltstone.value_formats.wire import NOT_FRAMED, nulls_of, schema_ids
-
-NO_PREFIX = "it does not begin with the id of a schema (the byte 0 and four more)"
+from siltstone.value_formats.wire import NOT_FRAMED, SchemaName, in_order, nulls_of, schema_codes
 
 Rows = npt.NDArray[np.int64]
 
@@ -36,40 +35,40 @@ class SchemaDecoder:
         self._config = config
         self._schemas = schemas
         self._fields = [each for each in table if each.name != KAFKA]
-        self._decoders: dict[int, ValueDecoder] = {}
+        self._decoders: dict[SchemaName, ValueDecoder] = {}
 
     def decode(self, values: Any) -> DecodedValues:
         are_null = nulls_of(values)
-        ids = (
-            schema_ids(values) if self._config.is_framed else np.full(len(values), NOT_FRAMED, dtype=np.int64)
-        )
-        named = [int(each) for each in np.unique(ids[~are_null])]
-        known = {*self._schemas.by_id, *self._schemas.refused, NOT_FRAMED}
-        if needed := [each for each in named if each not in known]:
-            return DecodedValues({}, {}, tuple(needed))
+        codes, names = np.full(len(values), NOT_FRAMED, dtype=np.int64), dict[int, SchemaName]()
+        if self._config.is_framed:
+            codes, names = schema_codes(values)
+        known = {*self._schemas.by_name, *self._schemas.refused}
+        if needed := set(names.values()) - known:
+            return DecodedValues({}, {}, tuple(in_order(needed)))
         bad: dict[int, str] = {}
         parts: list[tuple[Rows, dict[str, Any]]] = []
-        for schema_id in named:
-            rows = np.flatnonzero((ids == schema_id) & ~are_null)
-            schema = self._schemas.by_id.get(schema_id)
+        for code in np.unique(codes[~are_null]).tolist():
+            name = names.get(code, NOT_FRAMED)
+            rows = np.flatnonzero((codes == code) & ~are_null)
+            schema = self._schemas.by_name.get(name)
             if schema is None:
-                reason = self._schemas.refused.get(schema_id, NO_PREFIX)
+                reason = self._schemas.refused.get(name, NO_SCHEMA)
                 bad |= dict.fromkeys(rows.tolist(), reason[:REASON_CHARACTERS_MAX])
                 continue
             whole = len(rows) == len(values)
-            found = self._decoder(schema_id, schema).decode(values if whole else values.take(pa.array(rows)))
+            found = self._decoder(name, schema).decode(values if whole else values.take(pa.array(rows)))
             for each in found.bad:
                 bad[int(rows[each.row])] = each.reason[:REASON_CHARACTERS_MAX]
             parts.append((rows, dict(column_arrays(found.column))))
         columns = {each.name: _column(each, parts, len(values)) for each in self._fields}
         return DecodedValues(columns, dict(sorted(bad.items())))
 
-    def _decoder(self, schema_id: int, schema: Schema) -> ValueDecoder:
-        if schema_id not in self._decoders:
-            kind, held = FormatKind(self._config.value), HeldSchemas({schema_id: schema})
+    def _decoder(self, name: SchemaName, schema: Schema) -> ValueDecoder:
+        if name not in self._decoders:
+            kind, held = FormatKind(self._config.value), HeldSchemas({name: schema})
             settled = settle_format(kind, schema=schema, message=self._config.message)
-            self._decoders[schema_id] = open_decoder(settled, held if self._config.is_framed else None)
-        return self._decoders[schema_id]
+            self._decoders[name] = open_decoder(settled, held if self._config.is_framed else None)
+        return self._decoders[name]
 
 
 def _column(field: Any, parts: list[tuple[Rows, dict[str, Any]]], count: int) -> Any:

@@ -3,10 +3,10 @@ import pytest
 
 from siltstone.maintenance.tables.decoding.choosing import RawDecoder, TextDecoder, key_decoder, value_decoder
 from siltstone.maintenance.tables.decoding.port import ValueDecoder
-from siltstone.maintenance.tables.decoding.schemas import NO_PREFIX
 from siltstone.maintenance.tables.layout import table_schema
 from siltstone.maintenance.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import VALUES, WITH_SCHEMAS, TableColumn, TableConfig
+from siltstone.value_formats.decoders.writers import NO_SCHEMA
 
 
 def test_raw_values_are_never_bad() -> None:
@@ -32,7 +32,7 @@ def decoder(config: TableConfig) -> ValueDecoder:
 def test_every_encoding_that_can_be_configured_has_a_decoder(value: str) -> None:
     found = decoder(TableConfig(value=value)).decode(pa.array([b'"x"', None], pa.binary()))
     if value in WITH_SCHEMAS:
-        assert (found.columns, found.bad) == ({}, {0: NO_PREFIX})
+        assert (found.columns, found.bad) == ({}, {0: NO_SCHEMA})
         return
     assert list(found.columns) == ["value"] and found.bad == {}
     assert found.columns["value"].to_pylist() in ([b'"x"', None], ['"x"', None])

@@ -10,10 +10,11 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from siltstone.maintenance.tables.decoding.schemas import NO_PREFIX, SchemaDecoder
+from siltstone.maintenance.tables.decoding.schemas import SchemaDecoder
 from siltstone.maintenance.tables.layout import table_schema
 from siltstone.maintenance.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import LATEST, TableConfig
+from siltstone.value_formats.decoders.writers import NO_SCHEMA
 from siltstone.value_formats.value_format import FormatKind, Schema
 from support.values.schema_registry import record
 
@@ -28,7 +29,7 @@ COLUMNS = {"id": pa.int64(), "gate": pa.string(), "legs": pa.list_(pa.map_(pa.st
 
 def given(**changes: Any) -> ValueSchemas:
     by_id = {number: Schema(FormatKind.AVRO, json.dumps(each)) for number, each in SCHEMAS.items()}
-    return ValueSchemas(**{"by_id": by_id, "refused": {9: "it was refused"}, **changes})
+    return ValueSchemas(**{"by_name": by_id, "refused": {9: "it was refused"}, **changes})
 
 
 def encoded(schema_id: int, value: Any) -> bytes:
@@ -78,7 +79,7 @@ def test_tb17_rows_of_several_schemas_stay_in_their_places(seed: int) -> None:
 
 def test_what_has_no_prefix_or_a_refused_schema_is_bad() -> None:
     found = decoder().decode(pa.array([b"\0\0\0\0\x09x", b"", b"\0\0", None], pa.binary()))
-    assert found.bad == {0: "it was refused", 1: NO_PREFIX, 2: NO_PREFIX}
+    assert found.bad == {0: "it was refused", 1: NO_SCHEMA, 2: NO_SCHEMA}
     assert found.columns["id"].to_pylist() == [None] * 4
 
 
@@ -90,9 +91,9 @@ def test_ids_that_were_not_given_are_needed_whatever_else_there_is() -> None:
 
 def test_without_a_prefix_all_values_have_one_schema() -> None:
     config = TableConfig(value="avro", schema=LATEST)
-    one = {-1: given().by_id[2]}
+    one = {-1: given().by_name[2]}
     value = encoded(2, {"id": 2**40, "gate": None})[5:]
-    found = decoder(config, by_id=one).decode(pa.array([value, None, b""], pa.binary()))
+    found = decoder(config, by_name=one).decode(pa.array([value, None, b""], pa.binary()))
     assert found.columns["id"].to_pylist() == [2**40, None, None]
     assert list(found.bad) == [2]
 
