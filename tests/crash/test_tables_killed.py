@@ -32,6 +32,8 @@ TOPICS |= {f"newest-{name}": {FORMAT: name, **UPSERT} for name in ("iceberg", "d
 """No two records of a topic have a key in common, so a table with the newest record of each key has them all."""
 SETTINGS = {"engine.upload.cache_block_age_ms_max": "50ms"}
 KILLS = 25
+KILLS_BY_DAY = 3
+BY_DAY = ("iceberg", "newest-delta")
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
@@ -44,16 +46,34 @@ Key = tuple[int, bytes]
 def test_tb2_drivers_that_are_killed_lose_and_double_nothing(
     tmp_path: Path, seed: int, record_tried: RecordTried
 ) -> None:
-    rng, folder = random.Random(seed), tmp_path / "store"
+    kill_drivers(tmp_path / "store", seed, KILLS, TOPICS, record_tried, records=60)
+
+
+def test_tb2_some_killed_drivers(tmp_path: Path, record_tried: RecordTried) -> None:
+    """The rest of the eight that ``make test`` draws are in ``test_sinks_killed``."""
+    topics = {name: TOPICS[name] for name in BY_DAY}
+    kill_drivers(tmp_path / "store", 100, KILLS_BY_DAY, topics, record_tried, records=30)
+
+
+def kill_drivers(
+    folder: Path,
+    seed: int,
+    kills: int,
+    topics: dict[str, dict[str, str]],
+    record_tried: RecordTried,
+    *,
+    records: int,
+) -> None:
+    rng = random.Random(seed)
     tables = load_settings(folder, environment={}).tables
-    sent: dict[str, list[Key]] = {name: [] for name in TOPICS}
+    sent: dict[str, list[Key]] = {name: [] for name in topics}
     with siltstone.Broker(folder, settings=SETTINGS) as broker:
-        for name, config in TOPICS.items():
+        for name, config in topics.items():
             broker.create_topic(name, partitions=2, config={"siltstone.table.value": "json", **config})
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "linger.ms": 5})
-        for _ in range(KILLS):
+        for _ in range(kills):
             for name, pairs in sent.items():
-                for _ in range(60):
+                for _ in range(records):
                     value = b"garbage" if rng.random() < 0.1 else b'{"a": 1}'
                     pairs.append((len(pairs), value))
                     producer.produce(name, key=str(pairs[-1][0]), value=value)
