@@ -183,7 +183,11 @@ _ROWS = (
     _row("siltstone.table.interval.ms", LONG, 5 * MINUTE_MS, at_least(0), Effect.ACTS, (),
          "The topic is exported to its table when records have waited this long."),
     _row("siltstone.table.key", STRING, "raw", one_of(*KEYS), Effect.ACTS, (),
-         "What keys are in the table: bytes (raw), or text in UTF-8 (string)."),
+         "What keys are in the table: bytes (raw), text in UTF-8 (string), JSON (json): its text, or a struct of "
+         "siltstone.table.key.columns; avro, protobuf: such a struct, where each key names its schema."),
+    _row("siltstone.table.key.columns", LIST, "", table_columns, Effect.ACTS, (),
+         "Fields of JSON, avro or protobuf keys, such as `id long, region string`; a key that is no record has the "
+         "field `value`. With siltstone.table.mode=upsert they are the key of the table, and cannot be changed."),
     _row("siltstone.table.mode", STRING, "append", one_of(*MODES), Effect.ACTS, (),
          "append: the table has each record. upsert, for topics with cleanup.policy=compact: it has the newest record "
          "of each key in each partition, and no tombstones; the table is divided by siltstone.table.buckets alone."),

@@ -20,6 +20,7 @@ from siltstone.topic_configs.table_export import (
     PartitionTransform,
     TableConfig,
     columns_of,
+    key_columns_of,
     partitions_of,
 )
 from siltstone.topic_configs.values import InvalidTopicConfig, Value, written
@@ -212,6 +213,7 @@ def _table_config(values: _Values) -> TableConfig:
         schema=values.of("siltstone.table.value.schema", str),
         message=values.of("siltstone.table.value.message", str),
         key=values.of("siltstone.table.key", str),
+        key_columns=key_columns_of(values.of("siltstone.table.key.columns", tuple)),
         columns=columns_of(values.of("siltstone.table.columns", tuple)),
         partition_by=_division(values),
         interval_ms=values.of("siltstone.table.interval.ms", int),
@@ -224,7 +226,10 @@ def _table_config(values: _Values) -> TableConfig:
 
 
 def _division(values: _Values) -> tuple[PartitionTransform, ...]:
-    """A table that keeps the newest record of each key is divided by the key alone."""
+    """A table that keeps the newest record of each key is divided by the key alone: by its first field, if it has
+    fields."""
     if values.of("siltstone.table.mode", str) == UPSERT:
-        return (PartitionTransform(f"bucket[{values.of('siltstone.table.buckets', int)}]", KEY),)
+        fields = key_columns_of(values.of("siltstone.table.key.columns", tuple))
+        column = f"{KEY}.{fields[0].name}" if fields else KEY
+        return (PartitionTransform(f"bucket[{values.of('siltstone.table.buckets', int)}]", column),)
     return partitions_of(values.of("siltstone.table.partition.by", tuple))

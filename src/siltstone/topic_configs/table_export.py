@@ -23,7 +23,8 @@ UPSERT = "upsert"
 MODES = (APPEND, UPSERT)
 VALUES = ("raw", "string", "json", "avro", "protobuf")
 WITH_SCHEMAS = ("avro", "protobuf")
-KEYS = ("raw", "string")
+KEYS = ("raw", "string", "json", "avro", "protobuf")
+WITH_FIELDS = ("json", "avro", "protobuf")
 ERRORS = ("dead-letter", "pause", "drop")
 
 KAFKA = "kafka"
@@ -95,7 +96,8 @@ class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
     @property
     def name(self) -> str:
         """The name of the partition value, as Iceberg's own tools write it: ``timestamp_day``."""
-        return self.column if self.transform == IDENTITY else f"{self.column}_{self.kind}"
+        column = self.column.replace(".", "_")
+        return column if self.transform == IDENTITY else f"{column}_{self.kind}"
 
     @property
     def text(self) -> str:
@@ -114,6 +116,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = REGISTRY
     message: str = ""
     key: str = "raw"
+    key_columns: tuple[TableColumn, ...] = ()
     columns: tuple[TableColumn, ...] = ()
     partition_by: tuple[PartitionTransform, ...] = (PartitionTransform("day", "timestamp"),)
     interval_ms: int = 0
@@ -139,6 +142,11 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.value in WITH_SCHEMAS
 
     @property
+    def has_key_schemas(self) -> bool:
+        """Whether the fields of keys are read with the keys' schemas."""
+        return self.key in WITH_SCHEMAS
+
+    @property
     def is_framed(self) -> bool:
         """Whether each value begins with the id of its schema."""
         return self.has_schemas and self.schema == REGISTRY
@@ -148,8 +156,11 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def kind_of(self, column: str) -> str | None:
         """The type of a column by which the table may be divided; None if there is none of that name."""
-        types = {**_RECORD_TYPES, KEY: "string" if self.key == "string" else "binary"}
+        types = {**_RECORD_TYPES, KEY: "binary" if self.key == "raw" else "string"}
+        if self.key_columns:
+            del types[KEY]
         if self.is_upsert:
+            types |= {f"{KEY}.{each.name}": each.kind for each in self.key_columns}
             return types.get(column)
         return next((each.kind for each in self.columns if each.name == column), None) or types.get(column)
 
@@ -178,6 +189,8 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
             return f"siltstone.table.columns names fields of JSON values, but siltstone.table.value is {self.value}"
         if self.message and self.value != "protobuf":
             return f"siltstone.table.value.message names a Protobuf message, but siltstone.table.value is {self.value}"
+        if reason := self._key_conflict:
+            return reason
         if self.is_upsert and not self.is_compacted:
             return "siltstone.table.mode=upsert keeps the newest record of each key: it needs cleanup.policy=compact"
         if self.is_upsert and self.table_format == "parquet":
@@ -185,6 +198,21 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
                 "siltstone.table.mode=upsert needs siltstone.table.format=iceberg or delta: it replaces files"
             )
         return next(filter(None, map(self._misdivided, self.partition_by)), "")
+
+    @property
+    def _key_conflict(self) -> str:
+        if self.key_columns and self.key not in WITH_FIELDS:
+            return f"siltstone.table.key.columns names fields of keys, but siltstone.table.key is {self.key}"
+        if self.has_key_schemas and not self.key_columns:
+            return f"siltstone.table.key={self.key} needs siltstone.table.key.columns, the fields of keys and types"
+        first = next(iter(self.key_columns), None)
+        if self.is_upsert and first is not None and first.kind not in _OF_BUCKET:
+            fit = " or ".join(sorted(_OF_BUCKET - {"binary"}))
+            return (
+                "siltstone.table.key.columns: an upsert table is divided by the first field of its keys, and"
+                f" {first.name} is of type {first.kind}: put one of type {fit} first"
+            )
+        return ""
 
     def _misdivided(self, by: PartitionTransform) -> str:
         """Why the table cannot be divided so; empty when it can. Fields of a schema are judged by the round, which
@@ -233,6 +261,11 @@ def table_columns(name: str, value: Value) -> None:
 def table_partitions(name: str, value: Value) -> None:
     """A rule for lists: each item is a transform of a column."""
     _parsed_partitions(name, value)
+
+
+def key_columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:
+    """The fields of keys, of a value that has passed ``table_columns``."""
+    return _parsed_columns("siltstone.table.key.columns", items)
 
 
 def columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:

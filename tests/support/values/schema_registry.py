@@ -120,8 +120,18 @@ def record(**fields: Any) -> dict[str, Any]:
 
 def protobuf_schema(**fields: int) -> Schema:
     """A file with the messages ``t.Other``, which is empty, and ``t.M``, whose fields have these types."""
+    return _protobuf_file(["Other"], fields)
+
+
+def protobuf_message(**fields: int) -> Schema:
+    """A file with the message ``t.M`` alone."""
+    return _protobuf_file([], fields)
+
+
+def _protobuf_file(others: list[str], fields: dict[str, int]) -> Schema:
     file = descriptor_pb2.FileDescriptorProto(name="m.proto", package="t", syntax="proto3")
-    file.message_type.add(name="Other")
+    for each in others:
+        file.message_type.add(name=each)
     message = file.message_type.add(name="M")
     for number, (name, kind) in enumerate(fields.items(), 1):
         message.field.append(Field(name=name, number=number, type=kind, label=Field.LABEL_OPTIONAL))

@@ -70,6 +70,7 @@ def test_there_is_nothing_else_but_our_own() -> None:
         "siltstone.table.format",
         "siltstone.table.interval.ms",
         "siltstone.table.key",
+        "siltstone.table.key.columns",
         "siltstone.table.mode",
         "siltstone.table.name",
         "siltstone.table.partition.by",

@@ -61,6 +61,13 @@ def test_columns_and_transforms() -> None:
         ),
         ({"partition_by": "bucket(key,4),bucket(key,8)"}, "each partition value may be named once"),
         ({"mode": "upsert", "format": "iceberg"}, "it needs cleanup.policy=compact"),
+        ({"key": "avro"}, "siltstone.table.key=avro needs siltstone.table.key.columns"),
+        (
+            {"key": "string", "key_columns": "a int"},
+            "names fields of keys, but siltstone.table.key is string",
+        ),
+        ({"key": "json", "key_columns": "a"}, "write NAME TYPE"),
+        ({"key": "json", "key_columns": "a int", "partition_by": "bucket(key,4)"}, "no column key"),
         ({"mode": "replace"}, "String must be one of: append, upsert"),
         ({"partition_by": "timestamp"}, "write TRANSFORM"),
         ({"partition_by": "day(nothing)"}, "there is no column nothing to divide the table by"),
@@ -130,6 +137,13 @@ def test_a_table_with_the_newest_record_of_each_key_is_divided_by_the_key() -> N
     assert fields.division == (PartitionTransform("bucket[16]", "kafka.key"),), (
         "the key of the record, not the field"
     )
+    keyed = {"key": "json", "key.columns": "id long, at double"}
+    for value, path in (({}, "key.id"), ({"value": "json", "columns": "id int"}, "kafka.key.id")):
+        found = upsert(format="delta", **keyed, **value)
+        assert found.division == (PartitionTransform("bucket[16]", path),), "the first field of the key"
+        assert found.division[0].name == path.replace(".", "_") + "_bucket"
+    with pytest.raises(InvalidTopicConfig, match="at is of type double: put one of type date or int or long"):
+        upsert(format="delta", key="json", **{"key.columns": "at double, id long"})
     with pytest.raises(InvalidTopicConfig, match=r"needs siltstone\.table\.format=iceberg or delta"):
         upsert(format="parquet")
     with pytest.raises(InvalidTopicConfig, match="Value must be"):

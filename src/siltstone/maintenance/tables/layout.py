@@ -49,7 +49,7 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) 
     """The pyarrow.Schema that the configurations ask for. ``columns`` are the types of the fields that values with
     schemas have."""
     record = arrow_schema(ALL_COLUMNS)
-    key = pa.string() if config.key == "string" else pa.binary()
+    key = key_type(config)
     if not config.has_fields:
         value = pa.binary() if config.value == "raw" else pa.string()
         return pa.schema([_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS])
@@ -57,6 +57,13 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) 
     fields = [pa.field(each.name, _column_type(each.kind, config)) for each in config.columns]
     fields += [pa.field(name, kind) for name, kind in (columns or {}).items()]
     return pa.schema([*fields, pa.field(KAFKA, inside)])
+
+
+def key_type(config: TableConfig) -> Any:
+    """The type of the column of keys: a struct, if fields of keys are named."""
+    if config.key_columns:
+        return pa.struct([(each.name, _column_type(each.kind, config)) for each in config.key_columns])
+    return pa.binary() if config.key == "raw" else pa.string()
 
 
 def _column_type(kind: str, config: TableConfig) -> Any:
@@ -86,6 +93,16 @@ def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
         if there != here and not (may_widen and joined_type(there, here, may_widen=True) == here):
             return f"column {field.name} is {there}, and {here} is wanted"
     return ""
+
+
+def other_key(table: Any, config: TableConfig) -> str:
+    """Why the key of an upsert table is another than the configured one; empty if it is the same. More fields would not
+    do either: rows that are there have no value of them."""
+    fields, wanted = table, key_type(config)
+    if KAFKA in table.names:
+        fields = table.field(KAFKA).type
+    there = plain_type(fields.field(KEY).type)
+    return "" if there == plain_type(wanted) else f"its key is {there}, and {wanted} is wanted"
 
 
 def misdivision(schema: Any, config: TableConfig) -> str:

@@ -24,6 +24,7 @@ from siltstone.maintenance.topic_streams import Role, TopicStream
 from siltstone.metadata.commands import PutKey, RemoveKey
 from siltstone.metadata.image import ImageView
 from siltstone.model.errors import CorruptData
+from siltstone.record_columns.row_columns import VALUE
 from siltstone.value_formats.wire import SchemaName, in_order
 
 KEY_PREFIX = "table-progress/"
@@ -69,15 +70,20 @@ def remove_progress(topic_id: str) -> RemoveKey:
     return RemoveKey(key_of(topic_id))
 
 
-def put_schema_names(topic_id: str, names: Iterable[SchemaName]) -> PutKey:
+def put_schema_names(topic_id: str, names: Iterable[SchemaName], of: str = VALUE) -> PutKey:
+    """Of the values or the keys of a topic."""
     value = msgspec.json.encode(in_order(names)[-SCHEMA_IDS_MAX:])
-    return PutKey(f"{SCHEMAS_PREFIX}{topic_id}", value, overwrite=True)
+    return PutKey(_schemas_key(topic_id, of), value, overwrite=True)
 
 
-def schema_names_of(image: ImageView, topic_id: str) -> tuple[SchemaName, ...]:
+def _schemas_key(topic_id: str, of: str) -> str:
+    return f"{SCHEMAS_PREFIX}{topic_id}" if of == VALUE else f"{SCHEMAS_PREFIX}{topic_id}/{of}"
+
+
+def schema_names_of(image: ImageView, topic_id: str, of: str = VALUE) -> tuple[SchemaName, ...]:
     """The schemas that earlier rounds have met, by id or GUID; a value that cannot be read counts as none, as the names
     only save work."""
-    stored = image.keys.get(f"{SCHEMAS_PREFIX}{topic_id}", b"[]")
+    stored = image.keys.get(_schemas_key(topic_id, of), b"[]")
     try:
         return msgspec.json.decode(stored, type=tuple[SchemaName, ...])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -87,7 +93,8 @@ def schema_names_of(image: ImageView, topic_id: str) -> tuple[SchemaName, ...]:
 def schemas_gone(image: ImageView) -> list[RemoveKey]:
     """What removes the ids of schemas of topics that were deleted."""
     named = [key for key in image.keys if key.startswith(SCHEMAS_PREFIX)]
-    return [RemoveKey(key) for key in sorted(named) if key.removeprefix(SCHEMAS_PREFIX) not in image.topics]
+    topics = {key: key.removeprefix(SCHEMAS_PREFIX).partition("/")[0] for key in named}
+    return [RemoveKey(key) for key in sorted(named) if topics[key] not in image.topics]
 
 
 def progress_of(image: ImageView, topic_id: str) -> TableProgress | None:

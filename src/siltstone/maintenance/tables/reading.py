@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.maintenance.tables.keys import column_at, key_bytes
 from siltstone.model.limits import MIB
 from siltstone.object_store.port import ObjectStore
 
@@ -77,11 +78,15 @@ class RowFile:
         return int(max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes)))
 
     def column_bytes(self, path: str) -> int:
-        """The bytes of a column before compression."""
+        """The bytes of a column before compression, of a struct those of its fields."""
         metadata = self._file.metadata
-        at = next(at for at in range(metadata.num_columns) if metadata.schema.column(at).path == path)
-        groups = range(metadata.num_row_groups)
-        return sum(metadata.row_group(group).column(at).total_uncompressed_size for group in groups)
+        paths = {at: f"{metadata.schema.column(at).path}." for at in range(metadata.num_columns)}
+        return sum(
+            metadata.row_group(group).column(at).total_uncompressed_size
+            for group in range(metadata.num_row_groups)
+            for at, each in paths.items()
+            if each.startswith(f"{path}.")
+        )
 
 
 def realigned(rows: Any, schema: Any) -> Any:
@@ -133,12 +138,10 @@ def repeated_keys(store: ObjectStore, folder: str, files: Iterable[DataFile], ke
         buckets.setdefault(each.partition, []).append(each)
     found = 0
     for of_bucket in buckets.values():
-        keys = []
+        keys: list[Any] = []
         for each in of_bucket:
             with RowFile(store, f"{folder}{each.path}", each.size_bytes) as file:
-                for rows in file.batches([key]):
-                    outer, _, inner = key.rpartition(".")
-                    keys.append(rows.column(outer).field(inner) if outer else rows.column(inner))
+                keys.extend(key_bytes(column_at(rows, key)) for rows in file.batches([key]))
         whole = pa.chunked_array(keys)
         found += len(whole) - len(whole.unique())
     return found

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from siltstone.maintenance.tables.bucketing import hashes_of
 from siltstone.maintenance.tables.formats.derived import with_division
 from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.maintenance.tables.keys import column_at, key_bytes
 from siltstone.maintenance.tables.reading import RowFile, realigned
 from siltstone.maintenance.tables.rewrite_input import CODEC, RewriteInput, RewriteResult
 from siltstone.maintenance.tables.writing import TOMBSTONE, FileWriting
@@ -118,11 +119,10 @@ class _Rewriting:
         return self._given.key.rpartition(".")[0] and f"{self._given.key.rpartition('.')[0]}."
 
     def _column(self, rows: Any, name: str) -> Any:
-        outer = self._outer.rstrip(".")
-        return rows.column(outer).field(name) if outer else rows.column(name)
+        return column_at(rows, f"{self._outer}{name}")
 
     def _key(self, rows: Any) -> Any:
-        return self._column(rows, self._given.key.rpartition(".")[2]).cast(pa.binary())
+        return key_bytes(column_at(rows, self._given.key))
 
     def _keys(self, rows: Any) -> Any:
         partitions = self._column(rows, PARTITION).cast(pa.string()).cast(pa.binary())

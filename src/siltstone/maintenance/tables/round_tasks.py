@@ -65,6 +65,7 @@ class RoundTasks:
         token: str,
         verdict: dict[int, list[int]] | None,
         schemas: ValueSchemas,
+        key_schemas: ValueSchemas,
     ) -> Iterable[tuple[int, ExportInput]]:
         config = self._export.config
         schema, dead_schema = (
@@ -88,6 +89,7 @@ class RoundTasks:
                     number=number,
                     verdict=verdict,
                     schemas=schemas,
+                    key_schemas=key_schemas,
                 ),
             )
 

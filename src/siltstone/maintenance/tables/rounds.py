@@ -7,11 +7,12 @@ these records and no others. So no record is in both tables, and none is in neit
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
@@ -19,6 +20,7 @@ from siltstone.maintenance.scanning.scan import ScanPlan, plan_scan
 from siltstone.maintenance.scanning.unit import encode_unit
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.committing import commit_round, loaded
+from siltstone.maintenance.tables.decoding.choosing import of_keys
 from siltstone.maintenance.tables.failures import (
     CommitOvertaken,
     LedgerLost,
@@ -32,7 +34,15 @@ from siltstone.maintenance.tables.failures import (
 from siltstone.maintenance.tables.formats.choosing import open_format
 from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, Replacement, TableFormat
 from siltstone.maintenance.tables.joining import joins, merges
-from siltstone.maintenance.tables.layout import added, dead_letter_schema, misdivision, mismatch, table_schema
+from siltstone.maintenance.tables.layout import (
+    added,
+    dead_letter_schema,
+    key_type,
+    misdivision,
+    mismatch,
+    other_key,
+    table_schema,
+)
 from siltstone.maintenance.tables.ledger import Gap, Ledger, TableIdentity
 from siltstone.maintenance.tables.orphans import ORPHAN_AGE_MS, delete_orphans
 from siltstone.maintenance.tables.planning import (
@@ -58,6 +68,7 @@ from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError
+from siltstone.record_columns.row_columns import KEY, VALUE
 from siltstone.topic_configs.table_export import APPEND, PartitionTransform
 
 log = logging.getLogger(__name__)
@@ -128,10 +139,14 @@ class _Round:
         image = self._context.metadata.image
         self._progress = progress_in(image, export)
         self._identity = TableIdentity(store_id_of(image) or "", export.topic.topic_id)
-        self._schemas = None
-        if export.config.has_schemas:
-            self._schemas = RoundSchemas(
-                export.topic.name, export.config, settings.registry, may_widen=self._may_widen
+        config, topic = export.config, export.topic.name
+        self._schemas = self._key_schemas = None
+        if config.has_schemas:
+            self._schemas = RoundSchemas(topic, config, settings.registry, may_widen=self._may_widen)
+        if config.has_key_schemas:
+            fields = [each.name for each in config.key_columns]
+            self._key_schemas = RoundSchemas(
+                topic, of_keys(config), settings.registry, may_widen=False, of=KEY, needed=fields
             )
 
     @property
@@ -139,9 +154,8 @@ class _Round:
         return self._export.config.table_format == "iceberg"
 
     def done(self, bytes_max: int) -> UnitReport:
-        if self._schemas is not None:
-            known = schema_names_of(self._context.metadata.image, self._export.topic.topic_id)
-            self._schemas.begin(known)
+        for of, schemas in self._known_schemas():
+            schemas.begin(schema_names_of(self._context.metadata.image, self._export.topic.topic_id, of))
         table, dead_letters = self._opened(), self._opened_dead_letters()
         ledger = table.ledger
         verdict = None if dead_letters is None else self._checked(dead_letters)
@@ -176,6 +190,13 @@ class _Round:
         self._note(committed, dead_letters, written.gaps)
         return self._report(committed, written, ranges, replacement)
 
+    def _known_schemas(self) -> Iterator[tuple[str, RoundSchemas]]:
+        """The schemas of values, and those of keys, where there are any."""
+        if self._schemas is not None:
+            yield VALUE, self._schemas
+        if self._key_schemas is not None:
+            yield KEY, self._key_schemas
+
     # -- the tables ------------------------------------------------------------------------------------------------
 
     def _opened(self) -> LoadedTable:
@@ -191,6 +212,8 @@ class _Round:
             return self._made(name, wanted, config.division, config.mode)
         ledger = self._checked(table)
         self._refuse_rolled_back(ledger)
+        if config.is_upsert and (reason := other_key(table.schema, config)):
+            raise TableShapedOtherwise(name, reason)
         if ledger.mode != config.mode:
             reason = f"it was made with siltstone.table.mode={ledger.mode}, which cannot be changed"
             raise TableShapedOtherwise(name, reason)
@@ -316,15 +339,17 @@ class _Round:
         numbered = dict(enumerate(units))
         results = self._run(table, dead_letters, numbered, token, verdict, size_bytes)
         needed = {name for each in results.values() for name in each.needed}
-        if needed:
-            assert self._schemas is not None, "only values with schemas need them"
-            self._schemas.fetch(needed)
+        needed_keys = {name for each in results.values() for name in each.needed_keys}
+        if needed or needed_keys:
+            for of, schemas in self._known_schemas():
+                schemas.fetch(needed if of == VALUE else needed_keys)
             schema, offsets = table.schema, table.ledger.offsets  # a commit may change ``table`` itself
             table = self._extended(table, self._wanted(table))
             if table.ledger.offsets != offsets:
                 raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
             is_same = schema.equals(table.schema)
-            again = {at: unit for at, unit in numbered.items() if results[at].needed or not is_same}
+            lacked = {at for at, each in results.items() if each.needed or each.needed_keys}
+            again = {at: unit for at, unit in numbered.items() if at in lacked or not is_same}
             token = self._tasks.token(again.values())
             results |= self._run(table, dead_letters, again, token, verdict, size_bytes)
         return table, tuple(results[at] for at in numbered)
@@ -339,9 +364,12 @@ class _Round:
         size_bytes: int,
     ) -> dict[int, ExportResult]:
         schemas = ValueSchemas() if self._schemas is None else self._schemas.given()
-        return self._tasks.run(
-            self._tasks.inputs(table, dead_letters, units, token, verdict, schemas), size_bytes
-        )
+        key_schemas = ValueSchemas()
+        if self._key_schemas is not None:
+            self._key_schemas.columns(pa.schema(list(key_type(self._export.config))))
+            key_schemas = self._key_schemas.given()
+        inputs = self._tasks.inputs(table, dead_letters, units, token, verdict, schemas, key_schemas)
+        return self._tasks.run(inputs, size_bytes)
 
     def _replacement(self, written: _Written, files: Sequence[DataFile]) -> Replacement | None:
         """What the commit replaces: the rows of the buckets that have new records, or small files by larger ones."""
@@ -389,10 +417,9 @@ class _Round:
         topic_id = self._export.topic.topic_id
         if progress != before:
             self._context.metadata.execute(put_progress(topic_id, progress))
-        if self._schemas is not None and set(self._schemas.names) - set(
-            schema_names_of(self._context.metadata.image, topic_id)
-        ):
-            self._context.metadata.execute(put_schema_names(topic_id, self._schemas.names))
+        for of, schemas in self._known_schemas():
+            if set(schemas.names) - set(schema_names_of(self._context.metadata.image, topic_id, of)):
+                self._context.metadata.execute(put_schema_names(topic_id, schemas.names, of))
 
     def _sweep(self, tables: Iterable[LoadedTable], now_ms: int) -> None:
         """Forgets old states of the tables, and deletes the files that nothing needs any more."""

@@ -10,7 +10,7 @@ A schema that the registry does not have, that cannot be understood, or that con
 fails, because then nothing is known of the values.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,19 @@ SCHEMAS_BYTES_MAX = 8 * MIB
 class RoundSchemas:
     """The schemas that a round knows, and the columns of a table for all of them."""
 
-    def __init__(self, topic: str, config: TableConfig, place: str, *, may_widen: bool) -> None:
-        """``place`` is the URL of the registry. Raises RegistryNotNamed, FormatRefused."""
+    def __init__(
+        self,
+        topic: str,
+        config: TableConfig,
+        place: str,
+        *,
+        may_widen: bool,
+        of: str = "value",
+        needed: Collection[str] | None = None,
+    ) -> None:
+        """``place`` is the URL of the registry. ``of``: of which subject of the topic, ``value`` or ``key``. Of keys
+        only the fields that are ``needed`` count, and a schema without one of them is refused. Raises RegistryNotNamed,
+        FormatRefused."""
         if not place:
             raise RegistryNotNamed(topic, config.value)
         self._topic = topic
@@ -50,6 +61,8 @@ class RoundSchemas:
         self._place = place
         self._kind = FormatKind(config.value)
         self._may_widen = may_widen
+        self._subject = f"{topic}-{of}"
+        self._needed = needed
         self._registry: Registry = shared_registry(place)
         self._found: dict[SchemaName, Schema] = {}
         self._columns: dict[SchemaName, dict[str, Any]] = {}
@@ -65,17 +78,18 @@ class RoundSchemas:
         """Finds the schemas with which a round begins; ``known`` are those of earlier rounds. Raises
         RegistryNotReachable; and SchemaUnknown or SchemaMalformed if the values name no schemas and theirs is not
         there."""
-        subject = f"{self._topic}-value"
         if not self._config.is_framed:
             schema = (
-                self._named() if self._config.schema.startswith(FILE) else self._registry.latest(subject)[1]
+                self._named()
+                if self._config.schema.startswith(FILE)
+                else self._registry.latest(self._subject)[1]
             )
             self._add(NOT_FRAMED, schema)
             if reason := self._refused.get(NOT_FRAMED):
                 raise SchemaMalformed(f"the schema of topic {self._topic} cannot be used: {reason}")
             return
         with suppress(SchemaUnknown):  # producers may name their subjects otherwise; values name ids
-            self._add(*self._registry.latest(subject))
+            self._add(*self._registry.latest(self._subject))
         self.fetch(known)
 
     def fetch(self, names: Iterable[SchemaName]) -> None:
@@ -128,7 +142,12 @@ class RoundSchemas:
             self._refused[name] = reason_of(cause)
             return
         has_times = self._config.table_format != "delta"
-        self._columns[name] = columns_of_type(
-            settled.arrow_type, may_widen=self._may_widen, has_times=has_times
-        )
+        is_exact = self._may_widen or self._needed is not None
+        columns = columns_of_type(settled.arrow_type, may_widen=is_exact, has_times=has_times)
+        if self._needed is not None:
+            if missing := [each for each in self._needed if each not in columns]:
+                self._refused[name] = f"its schema has no field {missing[0]}"
+                return
+            columns = {each: columns[each] for each in self._needed}
+        self._columns[name] = columns
         self._found[name] = schema

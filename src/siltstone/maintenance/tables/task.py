@@ -25,7 +25,7 @@ from siltstone.object_store.port import ObjectStore
 from siltstone.record_columns.arrow import TimestampNotInRange
 from siltstone.record_columns.row_columns import HEADERS, KEY, OFFSET, PARTITION, VALUE
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
-from siltstone.value_formats.headers import VALUE_SCHEMA, framed
+from siltstone.value_formats.headers import KEY_SCHEMA, VALUE_SCHEMA, framed
 from siltstone.value_formats.value_format import FormatKind
 from siltstone.value_formats.wire import SchemaName, in_order
 
@@ -58,7 +58,7 @@ class _Exporting:
         self._values = value_decoder(given.config, given.schemas, schema)
         if given.config.is_upsert:
             schema = staged_schema(schema)
-        self._keys = key_decoder(given.config)
+        self._keys = key_decoder(given.config, given.key_schemas)
         stem = f"{given.token}-{given.number:05}"
         self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
         self._files = FileWriting(store, given.folder, stem, schema, given.limits)
@@ -67,12 +67,15 @@ class _Exporting:
         self._example = ""
         self._unexpected: tuple[int, int] | None = None
         self._needed: set[SchemaName] = set()
+        self._needed_keys: set[SchemaName] = set()
 
     def export(self) -> ExportResult:
         for batch in unit_rows(decode_unit(self._given.unit)):
             self._add(batch)
-        if self._needed:
-            return ExportResult(needed=tuple(in_order(self._needed)))
+        if self._needed or self._needed_keys:
+            return ExportResult(
+                needed=tuple(in_order(self._needed)), needed_keys=tuple(in_order(self._needed_keys))
+            )
         files, dead_files = self._files.close(), self._dead_files.close()
         return ExportResult(
             records=self._records,
@@ -89,8 +92,7 @@ class _Exporting:
         given = self._given
         record = {name: batch.column(name) for name in batch.schema.names}
         decoded = self._decoded(record)
-        if decoded.needed or self._needed:
-            self._needed.update(decoded.needed[: NEEDED_MAX - len(self._needed)])
+        if decoded is None:
             return
         self._records += batch.num_rows
         self._count(record, decoded)
@@ -113,16 +115,23 @@ class _Exporting:
             if part.num_rows:
                 self._files.add(with_division(part, self._division, values), values)
 
-    def _decoded(self, record: Mapping[str, Any]) -> DecodedValues:
+    def _decoded(self, record: Mapping[str, Any]) -> DecodedValues | None:
+        """The decoded values and keys; None if a schema was needed that the task was not given, here or before."""
         values, config = record[VALUE], self._given.config
         if config.is_framed:
             values = framed(values, record[HEADERS], VALUE_SCHEMA, FormatKind(config.value))
-        decoded = self._values.decode(values)
+        decoded, keys = self._values.decode(values), DecodedValues({})
+        if self._keys is not None:
+            of_record = record[KEY]
+            if config.has_key_schemas:
+                of_record = framed(of_record, record[HEADERS], KEY_SCHEMA, FormatKind(config.key))
+            keys = self._keys.decode(of_record)
+        for needed, found in ((self._needed, decoded.needed), (self._needed_keys, keys.needed)):
+            needed.update(found[: NEEDED_MAX - len(needed)])
+        if self._needed or self._needed_keys:
+            return None
         if self._keys is None:
             return decoded
-        if decoded.needed:
-            return decoded
-        keys = self._keys.decode(record[KEY])
         bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}
         inner = f"{KAFKA}.{KEY}" if self._given.config.has_fields else KEY
         return DecodedValues({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})

@@ -60,12 +60,13 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     verdict: dict[int, list[int]] | None = None
     limits: FileLimits = FileLimits()
     schemas: ValueSchemas = ValueSchemas()
+    key_schemas: ValueSchemas = ValueSchemas()
 
 
 class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     """``bad`` counts records that cannot be decoded, ``example`` names one of them. ``unexpected`` is a record, by
-    partition and offset, that cannot be decoded and is not in the verdict. ``needed`` names the schemas that the task
-    was not given; then its files are not used, and it is run again."""
+    partition and offset, that cannot be decoded and is not in the verdict. ``needed`` and ``needed_keys`` name the
+    schemas of values and of keys that the task was not given; then its files are not used, and it is run again."""
 
     records: int = 0
     bad: int = 0
@@ -74,6 +75,7 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_files: tuple[DataFile, ...] = ()
     unexpected: tuple[int, int] | None = None
     needed: tuple[SchemaName, ...] = ()
+    needed_keys: tuple[SchemaName, ...] = ()
     bytes_written: int = 0
     peak_memory_bytes: int = 0
     failure: TaskFailure | None = None

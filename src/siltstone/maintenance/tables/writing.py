@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from siltstone.maintenance.tables.bucketing import bucket_of, truncated
 from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue
+from siltstone.maintenance.tables.keys import column_at
 from siltstone.maintenance.tables.task_input import FileLimits
 from siltstone.object_store.port import ObjectStore
 from siltstone.topic_configs.table_export import (
@@ -148,8 +149,7 @@ def divided(
 def _values(rows: Any, by: PartitionTransform, config: TableConfig) -> Any:
     """The partition values of the rows [as Iceberg's transforms]: for times the number of units since 1970, rounded
     down."""
-    outer, _, inner = config.source_of(by.column).rpartition(".")
-    column = rows.column(outer).field(inner) if outer else rows.column(inner)
+    column = column_at(rows, config.source_of(by.column))
     if by.transform == IDENTITY:
         return column
     if by.kind in WITH_WIDTH:

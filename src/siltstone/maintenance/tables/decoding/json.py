@@ -37,13 +37,16 @@ _TYPES: dict[str, Any] = {
 
 
 class JsonTextDecoder:
-    """Values as text, each of which is a JSON value."""
+    """Values as text, each of which is a JSON value. ``column`` is the name of the column."""
+
+    def __init__(self, column: str = VALUE) -> None:
+        self._column = column
 
     def decode(self, values: Any) -> DecodedValues:
         values = payloads(values)
         texts, bad = text_of(values)
         _, not_json = each_decoded(values, msgspec.json.decode, _BAD)
-        return DecodedValues({VALUE: texts}, {**not_json, **bad})
+        return DecodedValues({self._column: texts}, {**not_json, **bad})
 
 
 class JsonFieldsDecoder:

@@ -41,4 +41,5 @@ def test_every_encoding_that_can_be_configured_has_a_decoder(value: str) -> None
 def test_fields_and_keys() -> None:
     config = TableConfig(value="json", columns=(TableColumn("a", "int"),), key="string")
     assert list(decoder(config).decode(pa.array([b"{}"], pa.binary())).columns) == ["a"]
-    assert key_decoder(config) is not None and key_decoder(TableConfig()) is None
+    none = ValueSchemas()
+    assert key_decoder(config, none) is not None and key_decoder(TableConfig(), none) is None
