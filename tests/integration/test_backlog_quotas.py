@@ -10,6 +10,10 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from siltstone import Broker
+from siltstone.kafka_client.producing import delivery
+from siltstone.metadata.sinks import SinkState
+from siltstone.model.errors import Unavailable
+from support.maintenance.sinks import Sink, rows_of, values
 
 LOOK_MS = 200
 SETTINGS = {
@@ -26,9 +30,14 @@ pytestmark = pytest.mark.xdist_group("backlog-quotas")
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    with Broker(settings=SETTINGS) as broker:
-        yield broker.bootstrap_servers
+def broker() -> Iterator[Broker]:
+    with Broker(settings=SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def servers(broker: Broker) -> str:
+    return broker.bootstrap_servers
 
 
 class Deliveries:
@@ -103,6 +112,27 @@ def test_r12_a_held_producer_goes_on_when_the_group_has_caught_up(
     assert deliveries.flush() == 0
     assert deliveries.delivered == BEYOND + 1 and not deliveries.errors
     assert read_and_commit(servers, "held", BEYOND + 1) == BEYOND + 1
+
+
+def test_sw21_a_sink_that_is_held_leaves_its_intent_and_is_finished_later(
+    broker: Broker, servers: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(servers, "sink", "producer_request_hold")
+    deliveries = Deliveries(servers)
+    send_beyond_the_quota(deliveries, "sink", caplog)
+    sink = Sink(broker.folder, "sink")
+    with monkeypatch.context() as patience:
+        patience.setattr(delivery, "BROKER_TIME_LIMIT_MS", 200)
+        patience.setattr(delivery, "DELIVERY_TIME_LIMIT_MS", 600)
+        with pytest.raises(Unavailable):
+            sink.write(0, rows_of(0, 20))
+    assert sink.state() is SinkState.INTENT
+    read_and_commit(servers, "sink", BEYOND)
+    assert deliveries.flush() == 0
+    sink.write(0, rows_of(500, 20))
+    assert sink.state() is SinkState.DONE
+    expected = [*[b"value-%06d" % number for number in range(20)], *[VALUE] * (BEYOND + 1)]
+    assert sorted(values(servers, "sink")) == sorted(expected), "the rows of the first driver, once"
 
 
 def test_a_refused_producer_is_told_why(servers: str, caplog: pytest.LogCaptureFixture) -> None:

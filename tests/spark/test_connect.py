@@ -33,6 +33,10 @@ def test_a_session_of_spark_connect_reads_writes_and_streams_topics(
         with siltstone.open_store(broker.folder) as store:
             assert list(siltstone.scan("source", store=broker.folder, tail="flush").batches())
             assert siltstone.maintenance.plan(store, kinds=["table-export"]).run(None).is_well
+        broker.create_topic("waits", config={"siltstone.table.format": "parquet"})
+        producer.produce("waits", value=b"for an export")
+        assert producer.flush(60) == 0
+        assert list(siltstone.scan("waits", store=broker.folder, tail="flush").batches())
         tests = Path(connect_client.__file__).parents[2]
         done = subprocess.run(
             [

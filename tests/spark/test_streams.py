@@ -24,6 +24,8 @@ from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.sinks import SinkState, sinks_of
 from siltstone.server.scanning import open_source
 from siltstone.spark.sink.batches import write_batch
+from siltstone.spark.sink.options import parse_sink_options
+from siltstone.spark.sink.writers import TopicStreamWriter
 from siltstone.spark.source.lag import lag
 from siltstone.spark.source.stream_reader import TopicStreamReader
 from support.processes.tried import RecordTried
@@ -357,6 +359,53 @@ class KillingStreamReader(TopicStreamReader):
             except FileExistsError:
                 continue
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillingSink(DefaultSource):
+    """Our data source; the first task of a stream that has staged its rows kills its worker."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "killing-sink"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802  Spark's name
+        options = dict(self.options)
+        marker = options.pop("marker")
+        request = parse_sink_options(options, overwrite=overwrite, is_stream=True)
+        writer = KillingSinkWriter(self.open_source, request, schema)
+        writer.marker = marker
+        return writer
+
+
+class KillingSinkWriter(TopicStreamWriter):
+    marker = ""
+
+    def write(self, iterator: Iterator[Any]) -> Any:
+        staged = super().write(iterator)
+        try:
+            Path(self.marker).touch(exist_ok=False)
+        except FileExistsError:
+            return staged
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it is dead")
+
+
+@pytest.mark.nightly
+def test_sw4_rows_come_once_although_the_worker_of_a_sink_is_killed(
+    spark: Any, broker: siltstone.Broker, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    source, copy = (create(broker, name, 2) for name in ("staged-source", "staged-copy"))
+    produce(broker, source, 300)
+    spark.dataSource.register(KillingSink)
+    marker = tmp_path / "killed"
+    frame = stream(spark, broker, source, maxOffsetsPerTrigger=100).select("key", "value")
+    writer = frame.writeStream.format("killing-sink").options(
+        store=str(broker.folder), topic=copy, marker=str(marker)
+    )
+    query = run(writer, tmp_path / "checkpoint")
+    assert query.exception() is None and marker.exists(), "a worker was killed"
+    assert values(broker, copy, 2) == [b"value-%06d" % number for number in range(300)]
+    record_tried("records of a sink whose worker was killed", 300)
 
 
 @pytest.mark.nightly

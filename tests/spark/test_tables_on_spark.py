@@ -13,6 +13,8 @@ from siltstone.maintenance.tables.failures import TableNotThere
 from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.server.components import Store
+from support.engine.s3_server import S3Server
+from support.processes.tried import RecordTried
 
 pytestmark = pytest.mark.spark
 
@@ -150,3 +152,47 @@ def test_tb1_a_table_is_read_as_a_dataframe(spark: Any, tmp_path: Path, table_fo
         newer = siltstone.spark.read_table("flights", store=store, spark=spark)
     assert newer.where("b = 'y'").collect()[0].a == 100 and newer.where("b is null").count() == 19
     assert rows.count() == 19, "a DataFrame is of one moment"
+
+
+@pytest.mark.nightly
+@pytest.mark.s3
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_tb13_executors_merge_a_table_by_key_in_a_bucket_of_s3(
+    spark: Any, tmp_path: Path, s3_server: S3Server, table_format: str, record_tried: RecordTried
+) -> None:
+    """Three rounds, each of two jobs: one stages the records, the other merges them into the buckets of the table."""
+    folder = tmp_path / "store"
+    config = {
+        "siltstone.table.format": table_format, "siltstone.table.mode": "upsert", "cleanup.policy": "compact",
+        "siltstone.table.buckets": "4", "siltstone.table.key": "json", "siltstone.table.key.columns": "id long",
+    }  # fmt: skip
+    view: dict[int, bytes] = {}
+    settings = {"tables.location": s3_server.new_url()}
+    for number in range(3):
+        with siltstone.Broker(folder) as broker:
+            if not number:
+                broker.create_topic("newest", config=config)
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+            for key in range(number * 20, number * 20 + 60):
+                value = None if key % 9 == number else b"%d-%d" % (number, key)
+                producer.produce("newest", key=f'{{"id":{" " * number}{key}}}', value=value)
+                view.pop(key, None)
+                view |= {} if value is None else {key: value}
+            assert producer.flush(60) == 0
+            del producer
+        jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+        with siltstone.open_store(folder, settings) as store:
+            report = siltstone.maintenance.plan(store, kinds=["table-export"], force=True).run(spark)
+            assert report.is_well, report
+            with opened_table(store.context, store.kind_settings.tables, "newest") as table:
+                opened: Any = table
+                rows = (
+                    opened._table.scan().to_arrow()
+                    if table_format == "iceberg"
+                    else opened._table.to_pyarrow_table()
+                )
+        assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) >= jobs + 2
+        assert {row["key"]["id"]: row["value"] for row in rows.to_pylist()} == view
+        assert rows.num_rows == len(view)
+        record_tried("rounds on Spark in S3", 1)
