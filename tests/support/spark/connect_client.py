@@ -52,11 +52,14 @@ def main(store: str, source: str, copy: str, table: str, folder: str) -> dict[st
 
 
 def _outcome(work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except Exception as failure:
-        traceback.print_exc()
-        return f"{type(failure).__name__}: {failure}"[:1_000]
+    """A Python process of Spark's that did not connect within ten seconds, as on a loaded machine, is tried again."""
+    while True:
+        try:
+            return work()
+        except Exception as failure:
+            traceback.print_exc()
+            if "connect back" not in traceback.format_exc():
+                return f"{type(failure).__name__}: {failure}"[:1_000]
 
 
 def _reader(reader: Any, store: str, topic: str) -> Any:

@@ -3,20 +3,44 @@
 A row goes to the partition that its column ``partition`` says, else to that of its key by Kafka's hash, else to one
 partition for each run of KEYLESS_RUN_BYTES, so that rows without keys make large batches. What the topic's broker would
 refuse is refused here: after the intent of the batch it would be too late.
+
+Many rows of one topic, without headers, are encoded as columns (``record_columns/record_bodies.py``). All others, and
+rows of which one is to be refused, go one by one; both ways make the same bytes.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from siltstone.kafka_client.producing.producer import partition_of_key
-from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, Codec
-from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.reading import Record
+from siltstone.kafka_protocol.batch_header import (
+    BATCH_HEADER_BYTES,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Codec,
+)
+from siltstone.kafka_protocol.records.building import append_record, build_batch, seal_batch
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import KIB, MIB
+from siltstone.record_columns.kernels.choosing import best_kernels
+from siltstone.record_columns.kernels.columns import Integers
+from siltstone.record_columns.record_bodies import (
+    NULL,
+    ByteColumn,
+    byte_column,
+    encoded_records,
+    key_hashes,
+    nulls,
+)
 from siltstone.value_formats.failures import RowNotEncodable
 from siltstone.value_formats.value_format import FormatKind, ValueEncoding
 
@@ -32,9 +56,18 @@ Encoded = Callable[[TopicPlace, int, bytearray, int], None]
 """Takes a record batch: its topic, its partition, its bytes with base offset 0, and how many records it has."""
 
 
+COLUMNS_ROWS_MIN = 200
+"""Fewer rows are encoded one by one: numpy's calls, and the import of numba in a new worker, would cost more."""
+
+
 class _OpenBatch(msgspec.Struct):
+    """``body`` has the encoded records so far, with time deltas from ``base_ms``. ``size_bytes`` is an upper bound."""
+
     place: TopicPlace
-    records: list[Record]
+    base_ms: int
+    max_ms: int
+    count: int = 0
+    body: bytearray = msgspec.field(default_factory=bytearray)
     size_bytes: int = BATCH_HEADER_BYTES
 
 
@@ -56,6 +89,8 @@ class RowEncoder:
     def add_all(self, rows: Any) -> None:
         """Adds a pyarrow.RecordBatch. Raises RowRefused."""
         try:
+            if self._add_columns(rows):
+                return
             for key, value, topic, partition, headers, timestamp_ms in self._columns(rows):
                 self.add(key, value, topic or self._plan.topic, partition, headers or (), timestamp_ms)
         except RowNotEncodable as cause:
@@ -112,10 +147,151 @@ class RowEncoder:
             self._seal((place.name, number))
             opened = None
         if opened is None:
-            opened = self._open[place.name, number] = _OpenBatch(place, [])
-        opened.records.append(Record(timestamp_ms=timestamp_ms, key=key, value=value, headers=pairs))
+            opened = self._open[place.name, number] = _OpenBatch(place, timestamp_ms, timestamp_ms)
+        record = Record(timestamp_ms=timestamp_ms, key=key, value=value, headers=pairs)
+        append_record(opened.body, record, opened.count, opened.base_ms)
+        opened.count += 1
+        opened.max_ms = max(opened.max_ms, timestamp_ms)
         opened.size_bytes += size_bytes
         self.open_bytes += size_bytes
+
+    # -- as columns ------------------------------------------------------------------------------------------------
+
+    def _add_columns(self, rows: Any) -> bool:
+        """Adds the rows as columns; adds none, and returns false, if they have to go one by one."""
+        names, plan = rows.schema.names, self._plan
+        place = self._places.get(plan.topic)
+        has_headers = "headers" in names and rows.column("headers").null_count < rows.num_rows
+        is_few = rows.num_rows < COLUMNS_ROWS_MIN
+        if place is None or has_headers or is_few or self._encode is not None:
+            return False
+        keys = byte_column(rows.column("key")) if "key" in names else nulls(rows.num_rows)
+        times = np.full(rows.num_rows, self._now_ms, dtype=np.int64)
+        if "timestamp" in names:
+            given = rows.column("timestamp").cast("int64")
+            there = given.is_valid().to_numpy(zero_copy_only=False)
+            times = np.where(there, given.fill_null(0).to_numpy(zero_copy_only=False) // 1000, times)
+            if place.has_own_times and not self._are_in_time(place, times[there]):
+                return False
+        if place.needs_keys and (keys.lengths == NULL).any():
+            return False
+        values = byte_column(rows.column("value"))
+        sizes = RECORD_OVERHEAD_BYTES + np.maximum(keys.lengths, 0) + np.maximum(values.lengths, 0)
+        wanted = rows.column("partition") if "partition" in names else None
+        numbers = self._partitions(place, keys, sizes, wanted)
+        if numbers is None:
+            return False
+        self._add_sorted(place, numbers, keys, values, times, sizes)
+        return True
+
+    def _are_in_time(self, place: TopicPlace, times: Integers) -> bool:
+        is_late = times - self._now_ms > place.timestamp_after_max_ms
+        is_early = self._now_ms - times > place.timestamp_before_max_ms
+        return not (is_late | is_early).any()
+
+    def _partitions(
+        self, place: TopicPlace, keys: ByteColumn, sizes: Integers, wanted: Any
+    ) -> Integers | None:
+        """The partition of each row, by the rules of ``_partition``; None if a row names one that is not there."""
+        count = len(place.stream_ids)
+        hashed, left = key_hashes(keys)
+        numbers = (hashed & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count
+        for row in left.tolist():
+            start = int(keys.starts[row])
+            key = keys.data[start : start + int(keys.lengths[row])].tobytes()
+            numbers[row] = partition_of_key(key, count)
+        is_keyless = keys.lengths == NULL
+        if wanted is not None:
+            is_named = wanted.is_valid().to_numpy(zero_copy_only=False)
+            named = wanted.fill_null(0).to_numpy(zero_copy_only=False)
+            if ((named < 0) | (named >= count)).any():
+                return None
+            numbers = np.where(is_named, named, numbers)
+            is_keyless &= ~is_named
+        rows = np.flatnonzero(is_keyless)
+        if len(rows):
+            numbers[rows] = self._runs(place, sizes[rows])
+        return numbers
+
+    def _runs(self, place: TopicPlace, sizes: Integers) -> Integers:
+        """The partitions of rows without keys: one for each run of KEYLESS_RUN_BYTES."""
+        count = len(place.stream_ids)
+        number, filled = self._keyless.get(place.name, (self._task_number % count, 0))
+        ends = np.cumsum(sizes)
+        found = np.empty(len(sizes), dtype=np.int64)
+        first = 0
+        while first < len(sizes):
+            before = int(ends[first - 1]) if first else 0
+            end = int(np.searchsorted(ends, before + KEYLESS_RUN_BYTES - filled, side="right"))
+            if end == first and filled:
+                number, filled = (number + 1) % count, 0
+                continue
+            end = max(end, first + 1)
+            found[first:end] = number
+            filled += int(ends[end - 1]) - before
+            first = end
+        self._keyless[place.name] = number, filled
+        return found
+
+    def _add_sorted(
+        self,
+        place: TopicPlace,
+        numbers: Integers,
+        keys: ByteColumn,
+        values: ByteColumn,
+        times: Integers,
+        sizes: Integers,
+    ) -> None:
+        order = np.argsort(numbers, kind="stable")
+        numbers, times, sizes = numbers[order], times[order], sizes[order]
+        pieces = self._pieces(place, numbers, times, sizes)
+        time_deltas, offset_deltas = times.copy(), np.arange(len(times), dtype=np.int64)
+        for opened, _, first, end in pieces:
+            time_deltas[first:end] -= opened.base_ms
+            offset_deltas[first:end] += opened.count - first
+            opened.count += end - first
+        body, ends = encoded_records(
+            _taken(keys, order), _taken(values, order), time_deltas, offset_deltas, best_kernels()
+        )
+        for opened, number, first, end in pieces:
+            opened.body += body[int(ends[first - 1]) if first else 0 : int(ends[end - 1])].data
+            opened.max_ms = max(opened.max_ms, int(times[first:end].max()))
+            current = self._open.get((place.name, number))
+            if current is not opened:
+                if current is not None:
+                    self._seal((place.name, number))
+                self._open[place.name, number] = opened
+            self.open_bytes += int(sizes[first:end].sum())
+
+    def _pieces(
+        self, place: TopicPlace, numbers: Integers, times: Integers, sizes: Integers
+    ) -> list[tuple[_OpenBatch, int, int, int]]:
+        """Which rows, ordered by partition, go into which batch: (batch, partition, first row, end). A batch is open
+        already, or new."""
+        limit = min(BATCH_BYTES_MAX, place.message_bytes_max)
+        ends = np.cumsum(sizes)
+        borders = [*np.flatnonzero(np.diff(numbers, prepend=-1)).tolist(), len(numbers)]
+        pieces = []
+        for first, end in pairwise(borders):
+            number = int(numbers[first])
+            opened = self._open.get((place.name, number))
+            at = first
+            while at < end:
+                before = int(ends[at - 1]) if at else 0
+                room = limit - (BATCH_HEADER_BYTES if opened is None else opened.size_bytes)
+                until = min(int(np.searchsorted(ends, before + room, side="right")), end)
+                if until <= at and opened is not None:
+                    opened = None
+                    continue
+                until = max(until, at + 1)
+                if opened is None:
+                    opened = _OpenBatch(place, int(times[at]), int(times[at]))
+                opened.size_bytes += int(ends[until - 1]) - before
+                pieces.append((opened, number, at, until))
+                at = until
+                if at < end:
+                    opened = None
+        return pieces
 
     def seal_all(self) -> None:
         """Gives all open batches to ``on_batch``. Raises RowRefused."""
@@ -164,8 +340,34 @@ class RowEncoder:
     def _seal(self, key: PartitionKey) -> None:
         opened = self._open.pop(key)
         self.open_bytes = max(0, self.open_bytes - opened.size_bytes + BATCH_HEADER_BYTES)
-        for data, count in _batches(opened.place, opened.records):
-            self._on_batch(opened.place, key[1], data, count)
+        data = seal_batch(_header(opened), opened.body, opened.count)
+        if len(data) <= opened.place.message_bytes_max:
+            self._on_batch(opened.place, key[1], data, opened.count)
+            return
+        for part, count in _batches(opened.place, list(iterate_records(data))):
+            self._on_batch(opened.place, key[1], part, count)
+
+
+def _header(opened: _OpenBatch) -> BatchHeader:
+    return BatchHeader(
+        base_offset=0,
+        batch_length=0,
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        magic=MAGIC,
+        crc=0,
+        attributes=Codec(opened.place.codec),
+        last_offset_delta=opened.count - 1,
+        base_timestamp_ms=opened.base_ms,
+        max_timestamp_ms=opened.max_ms,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=opened.count,
+    )
+
+
+def _taken(column: ByteColumn, rows: Integers) -> ByteColumn:
+    return ByteColumn(column.data, column.starts[rows], column.lengths[rows])
 
 
 def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearray, int]]:

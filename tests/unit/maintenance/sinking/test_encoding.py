@@ -9,6 +9,7 @@ import pytest
 from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, Codec
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
+from siltstone.maintenance.sinking import encoding as sink_encoding
 from siltstone.maintenance.sinking.encoding import KEYLESS_RUN_BYTES, RECORD_OVERHEAD_BYTES, RowEncoder
 from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
@@ -278,3 +279,95 @@ def test_structs_become_json_in_the_places_of_their_rows() -> None:
     wrong = pa.record_batch({"value": pa.array([{"x": float("nan")}], of_struct)})
     with pytest.raises(RowRefused, match="a row for t cannot be written: its value has NaN or an infinity"):
         encoding.encoder.add_all(wrong)
+
+
+# -- rows as columns -----------------------------------------------------------------------------------------------
+
+
+def both_ways(monkeypatch: pytest.MonkeyPatch, of: TopicPlace, batches: list[Any]) -> list[list[Any]]:
+    """The batches of each partition, in their order; of rows one by one, and of rows as columns."""
+    found = []
+    for rows_min in (10**9, 1):
+        monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", rows_min)
+        given: dict[int, list[Any]] = {}
+        plan = SinkPlan(1, "store", "memory:sinking", "t", "value binary", (of,))
+
+        def keep(_: TopicPlace, partition: int, data: bytearray, count: int, given: Any = given) -> None:
+            given.setdefault(partition, []).append((bytes(data), count))
+
+        encoder = RowEncoder(plan, 1, NOW_MS, keep)
+        for number, rows in enumerate(batches):
+            if rows_min == 1 and number % 5 == 4:  # a few rows between, which go one by one
+                monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", 10**9)
+            encoder.add_all(rows)
+            monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", rows_min)
+        open_bytes = encoder.open_bytes
+        encoder.seal_all()
+        found.append([sorted(given.items()), open_bytes])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_as_columns_make_the_same_batches(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = Random(seed)
+    codec, limit = rng.choice(list(Codec)), rng.choice([700, 3_000, MIB])
+    names = ["value", *rng.sample(["key", "partition", "timestamp"], rng.randrange(4))]
+    batches = []
+    for _ in range(rng.randrange(1, 12)):
+        count = rng.choice([0, 1, 7, 60])
+        values = [rng.choice([None, rng.randbytes(rng.randrange(200))]) for _ in range(count)]
+        keys = [rng.choice([None, b"", b"k%d" % rng.randrange(20), b"l" * 300]) for _ in range(count)]
+        columns: dict[str, Any] = {
+            "value": pa.array(values, pa.binary()),
+            "key": pa.array(keys, pa.binary()),
+            "partition": pa.array([rng.choice([None, 0, 2]) for _ in range(count)], pa.int32()),
+            "timestamp": pa.array(
+                [rng.choice([None, (NOW_MS - rng.randrange(10**6)) * 1000 + 7, -1]) for _ in range(count)],
+                pa.timestamp("us", tz="UTC"),
+            ),
+        }  # fmt: skip
+        batches.append(pa.record_batch({name: columns[name] for name in names}))
+    one_by_one, as_columns = both_ways(monkeypatch, place(codec=codec, message_bytes_max=limit), batches)
+    assert one_by_one == as_columns
+
+
+def test_large_rows_and_full_batches_are_cut_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [bytes(size) for size in (10, 400, 600, 628, 1, 615, 20) * 40]
+    rows = pa.record_batch({"value": pa.array(values, pa.binary())})
+    one_by_one, as_columns = both_ways(monkeypatch, place(message_bytes_max=700, partitions=2), [rows, rows])
+    assert one_by_one == as_columns
+
+
+@pytest.mark.parametrize(
+    ("given", "columns"),
+    [
+        ({"needs_keys": True}, {"key": pa.array([b"k", None], pa.binary())}),
+        ({}, {"partition": pa.array([0, 3], pa.int32())}),
+        ({}, {"partition": pa.array([-1, 0], pa.int32())}),
+        ({}, {"timestamp": pa.array([0, (NOW_MS + 3_600_001) * 1000], pa.timestamp("us", tz="UTC"))}),
+        ({"timestamp_before_max_ms": 10}, {"timestamp": pa.array([None, 0], pa.timestamp("us", tz="UTC"))}),
+        ({"message_bytes_max": 100}, {"value": pa.array([b"", bytes(200)])}),
+    ],
+)
+def test_what_is_refused_is_refused_as_columns_too(
+    monkeypatch: pytest.MonkeyPatch, given: Any, columns: Any
+) -> None:
+    monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", 1)
+    encoding = Encoding(place(**given))
+    with pytest.raises(RowRefused):
+        encoding.encoder.add_all(pa.record_batch({"value": pa.array([b"", b""]), **columns}))
+        encoding.encoder.seal_all()
+    assert not encoding.batches or "message_bytes_max" in given
+
+
+def test_many_rows_go_as_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(RowEncoder, "add", never)
+    encoding = Encoding(place())
+    encoding.encoder.add_all(pa.record_batch({"value": pa.array([b"v"] * 500)}))
+    assert sum(encoding.counts()) == 500
+    headers = pa.array([None] * 500, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    encoding.encoder.add_all(pa.record_batch({"value": pa.array([b"v"] * 500), "headers": headers}))
+    assert sum(encoding.counts()) == 1_000
