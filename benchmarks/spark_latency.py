@@ -21,11 +21,17 @@ from benchmarks.support.topics import create
 from oracles.broker_process import HOST
 from oracles.java_artifacts import JavaArtifactsUnavailable
 
-SECONDS = 60
+SECONDS = 30
 RECORDS_PER_SECOND = 100
 WARM_BATCHES = 5
-GIVE_UP_SECONDS = 600
+GIVE_UP_SECONDS = 120
+"""A query that has made no batch by then, or that has not caught up, is told as such: on a full machine Spark needs
+longer for a batch than its trigger says, and what waits only grows."""
 TITLE = "(t) from acknowledged to visible in a micro-batch, trigger 1 s, beside Spark's connector for Kafka"
+
+
+class NotInTime(Exception):
+    """A query makes no batches, or does not catch up."""
 
 
 def run(seconds: int = SECONDS) -> list[Row]:
@@ -44,13 +50,18 @@ def _rows(spark: Any, place: Path, address: str, seconds: int) -> list[Row]:
         "ours": ("siltstone", {"store": str(place / "store")}),
         "the connector": ("kafka", {"kafka.bootstrap.servers": address}),
     }
-    found = {}
+    found: dict[str, list[float]] = {}
+    rows = []
     for name, (kind, options) in sources.items():
         topic = f"seen-by-{kind}"
         create(address, topic)
         stream = spark.readStream.format(kind).options(**options, subscribe=topic, startingOffsets="earliest")
-        found[name] = _waits(stream.load(), place / f"checkpoint-{kind}", address, topic, seconds)
-    rows = []
+        try:
+            found[name] = _waits(stream.load(), place / f"checkpoint-{kind}", address, topic, seconds)
+        except NotInTime as reason:
+            rows.append(Row(f"{name} left out", str(reason)))
+    if len(found) < len(sources):
+        return rows
     for title, share in (("median", 0.5), ("99 of 100", 0.99)):
         ours, theirs = (_quantile(found[name], share) for name in sources)
         rows.append(Row(f"{title}", f"{ours:.2f} s", f"the connector {theirs:.2f} s, {ours / theirs:.2f} ×"))
@@ -77,12 +88,12 @@ def _waits(frame: Any, checkpoint: Path, address: str, topic: str, seconds: int)
     )  # fmt: skip
     producing.start()
     try:
-        assert is_warm.wait(GIVE_UP_SECONDS), "the query makes no batches"
+        _wait_until(is_warm.is_set, query)
         first = len(acknowledged)
         time.sleep(seconds)
         is_over.set()
         producing.join()
-        _wait_until(lambda: len(seen) == len(acknowledged))
+        _wait_until(lambda: len(seen) == len(acknowledged), query)
     finally:
         is_over.set()
         producing.join()
@@ -105,10 +116,17 @@ def _produce(address: str, topic: str, acknowledged: dict[int, float], is_over: 
     assert producer.flush(60) == 0
 
 
-def _wait_until(is_so: Callable[[], bool]) -> None:
+def _wait_until(is_so: Callable[[], bool], query: Any) -> None:
+    """Raises NotInTime."""
     give_up = time.monotonic() + GIVE_UP_SECONDS
     while not is_so():
-        assert time.monotonic() < give_up, "records are missing"
+        if not query.isActive:
+            raise NotInTime(f"the query has ended: {str(query.exception()).splitlines()[0][:200]}")
+        if time.monotonic() > give_up:
+            batches = query.lastProgress["batchId"] + 1 if query.lastProgress else 0
+            raise NotInTime(
+                f"after {GIVE_UP_SECONDS} s the query has made {batches} batches, and has not caught up"
+            )
         time.sleep(0.05)
 
 
