@@ -36,8 +36,8 @@ from support.processes.ports import free_port
 
 TESTS = Path(__file__).parents[2]
 TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 100
-"""The keys of the two writers lead to two of four partitions, so most objects hold two streams. More records find no more
-faults, and each costs the whole suite some time: it is a request, and is read and checked three times."""
+"""The keys of the two writers lead to two of four partitions, so most objects hold two streams. More records find no
+more faults, and each costs the whole suite some time: it is a request, and is read and checked three times."""
 
 LOOKS_EVERY_SECONDS = 0.1
 """At what is waited for: a look may read the metadata or list a bucket."""
