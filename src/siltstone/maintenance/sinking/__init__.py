@@ -6,7 +6,7 @@ The driver lists the parts in a *manifest*, writes the *intent* into the metadat
 through the broker of each partition, as one idempotent producer with settled sequence numbers. A driver
 that finds an intent finishes it with the parts that the intent names, from the last sequence number that was stored.
 
-Reading order: ``plan`` (what tasks are given), ``encoding`` (rows → record batches), ``staging`` (record batches →
-parts in the bucket), ``manifest`` (all parts of a batch), ``relay`` (manifest → topics), ``batch`` (intent, relay,
-done), ``staged_sweep`` (what crashed batches left).
+Reading order: ``plan`` (what tasks are given), ``encoding`` with ``columns`` (rows → record batches), ``staging``
+(record batches → parts in the bucket), ``manifest`` (all parts of a batch), ``relay`` (manifest → topics), ``batch``
+(intent, relay, done), ``staged_sweep`` (what crashed batches left).
 """

@@ -28,27 +28,24 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import append_record, build_batch, seal_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
+from siltstone.maintenance.sinking.columns import (
+    ANY_PARTITION,
+    RECORD_OVERHEAD_BYTES,
+    RowColumns,
+    columns_of,
+    partitions_of,
+)
 from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import KIB, MIB
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.record_columns.kernels.columns import Integers
-from siltstone.record_columns.record_bodies import (
-    NULL,
-    ByteColumn,
-    byte_column,
-    encoded_records,
-    key_hashes,
-    nulls,
-)
+from siltstone.record_columns.record_bodies import encoded_records
 from siltstone.value_formats.failures import RowNotEncodable
 from siltstone.value_formats.value_format import FormatKind, ValueEncoding
 
 BATCH_BYTES_MAX = 1 * MIB
 KEYLESS_RUN_BYTES = 16 * KIB
-RECORD_OVERHEAD_BYTES = 24
-"""An upper bound of what a record has besides key, value and headers."""
-
 PartitionKey = tuple[str, int]
 """Topic name and partition number."""
 
@@ -159,59 +156,18 @@ class RowEncoder:
 
     def _add_columns(self, rows: Any) -> bool:
         """Adds the rows as columns; adds none, and returns false, if they have to go one by one."""
-        names, plan = rows.schema.names, self._plan
-        place = self._places.get(plan.topic)
-        has_headers = "headers" in names and rows.column("headers").null_count < rows.num_rows
-        is_few = rows.num_rows < COLUMNS_ROWS_MIN
-        if place is None or has_headers or is_few or self._encode is not None:
+        place = self._places.get(self._plan.topic)
+        if place is None or rows.num_rows < COLUMNS_ROWS_MIN or self._encode is not None:
             return False
-        keys = byte_column(rows.column("key")) if "key" in names else nulls(rows.num_rows)
-        times = np.full(rows.num_rows, self._now_ms, dtype=np.int64)
-        if "timestamp" in names:
-            given = rows.column("timestamp").cast("int64")
-            there = given.is_valid().to_numpy(zero_copy_only=False)
-            times = np.where(there, given.fill_null(0).to_numpy(zero_copy_only=False) // 1000, times)
-            if place.has_own_times and not self._are_in_time(place, times[there]):
-                return False
-        if place.needs_keys and (keys.lengths == NULL).any():
+        given = columns_of(rows, place, self._now_ms)
+        numbers = None if given is None else partitions_of(given, place)
+        if given is None or numbers is None:
             return False
-        values = byte_column(rows.column("value"))
-        sizes = RECORD_OVERHEAD_BYTES + np.maximum(keys.lengths, 0) + np.maximum(values.lengths, 0)
-        wanted = rows.column("partition") if "partition" in names else None
-        numbers = self._partitions(place, keys, sizes, wanted)
-        if numbers is None:
-            return False
-        self._add_sorted(place, numbers, keys, values, times, sizes)
+        keyless = np.flatnonzero(numbers == ANY_PARTITION)
+        if len(keyless):
+            numbers[keyless] = self._runs(place, given.sizes[keyless])
+        self._add_sorted(place, given.sorted_by(numbers), np.sort(numbers))
         return True
-
-    def _are_in_time(self, place: TopicPlace, times: Integers) -> bool:
-        is_late = times - self._now_ms > place.timestamp_after_max_ms
-        is_early = self._now_ms - times > place.timestamp_before_max_ms
-        return not (is_late | is_early).any()
-
-    def _partitions(
-        self, place: TopicPlace, keys: ByteColumn, sizes: Integers, wanted: Any
-    ) -> Integers | None:
-        """The partition of each row, by the rules of ``_partition``; None if a row names one that is not there."""
-        count = len(place.stream_ids)
-        hashed, left = key_hashes(keys)
-        numbers = (hashed & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count
-        for row in left.tolist():
-            start = int(keys.starts[row])
-            key = keys.data[start : start + int(keys.lengths[row])].tobytes()
-            numbers[row] = partition_of_key(key, count)
-        is_keyless = keys.lengths == NULL
-        if wanted is not None:
-            is_named = wanted.is_valid().to_numpy(zero_copy_only=False)
-            named = wanted.fill_null(0).to_numpy(zero_copy_only=False)
-            if ((named < 0) | (named >= count)).any():
-                return None
-            numbers = np.where(is_named, named, numbers)
-            is_keyless &= ~is_named
-        rows = np.flatnonzero(is_keyless)
-        if len(rows):
-            numbers[rows] = self._runs(place, sizes[rows])
-        return numbers
 
     def _runs(self, place: TopicPlace, sizes: Integers) -> Integers:
         """The partitions of rows without keys: one for each run of KEYLESS_RUN_BYTES."""
@@ -233,26 +189,16 @@ class RowEncoder:
         self._keyless[place.name] = number, filled
         return found
 
-    def _add_sorted(
-        self,
-        place: TopicPlace,
-        numbers: Integers,
-        keys: ByteColumn,
-        values: ByteColumn,
-        times: Integers,
-        sizes: Integers,
-    ) -> None:
-        order = np.argsort(numbers, kind="stable")
-        numbers, times, sizes = numbers[order], times[order], sizes[order]
+    def _add_sorted(self, place: TopicPlace, given: RowColumns, numbers: Integers) -> None:
+        """Adds rows that are ordered by partition."""
+        times, sizes = given.times, given.sizes
         pieces = self._pieces(place, numbers, times, sizes)
         time_deltas, offset_deltas = times.copy(), np.arange(len(times), dtype=np.int64)
         for opened, _, first, end in pieces:
             time_deltas[first:end] -= opened.base_ms
             offset_deltas[first:end] += opened.count - first
             opened.count += end - first
-        body, ends = encoded_records(
-            _taken(keys, order), _taken(values, order), time_deltas, offset_deltas, best_kernels()
-        )
+        body, ends = encoded_records(given.keys, given.values, time_deltas, offset_deltas, best_kernels())
         for opened, number, first, end in pieces:
             opened.body += body[int(ends[first - 1]) if first else 0 : int(ends[end - 1])].data
             opened.max_ms = max(opened.max_ms, int(times[first:end].max()))
@@ -364,10 +310,6 @@ def _header(opened: _OpenBatch) -> BatchHeader:
         base_sequence=NO_SEQUENCE,
         record_count=opened.count,
     )
-
-
-def _taken(column: ByteColumn, rows: Integers) -> ByteColumn:
-    return ByteColumn(column.data, column.starts[rows], column.lengths[rows])
 
 
 def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearray, int]]:

@@ -10,7 +10,8 @@ from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, Codec
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.sinking import encoding as sink_encoding
-from siltstone.maintenance.sinking.encoding import KEYLESS_RUN_BYTES, RECORD_OVERHEAD_BYTES, RowEncoder
+from siltstone.maintenance.sinking.columns import RECORD_OVERHEAD_BYTES
+from siltstone.maintenance.sinking.encoding import KEYLESS_RUN_BYTES, RowEncoder
 from siltstone.maintenance.sinking.failures import RowRefused
 from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import MIB
