@@ -339,6 +339,14 @@ def test_large_rows_and_full_batches_are_cut_alike(monkeypatch: pytest.MonkeyPat
     assert one_by_one == as_columns
 
 
+@pytest.mark.parametrize(("size", "limit"), [(189, 700), (1_000, MIB)])
+def test_rows_that_just_fit_are_not_cut_off(monkeypatch: pytest.MonkeyPatch, size: int, limit: int) -> None:
+    """Three of them fill a batch, sixteen a run of rows without keys."""
+    rows = pa.record_batch({"value": pa.array([bytes(size)] * 100, pa.binary())})
+    one_by_one, as_columns = both_ways(monkeypatch, place(message_bytes_max=limit), [rows, rows])
+    assert one_by_one == as_columns
+
+
 @pytest.mark.parametrize(
     ("given", "columns"),
     [
