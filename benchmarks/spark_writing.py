@@ -3,12 +3,15 @@ sink for Kafka, at least once, into the same broker.
 
 In mode ``objects`` our sink writes without a broker, which is stopped for that and started again for the others. The
 rows are made by Spark and cost what a write of them to nowhere costs, which is in all figures. CPU is that of all
-processes, the broker included."""
+processes, the broker included. The last row has a task's own work, without Spark: rows to record batches."""
 
 import itertools
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from benchmarks.brokers.contenders import PreparedSiltstone, Siltstone
 from benchmarks.support.places import folder
@@ -17,9 +20,14 @@ from benchmarks.support.sparks import Contest, in_turn, spark_with_connector
 from benchmarks.support.topics import create
 from oracles.broker_process import HOST
 from oracles.java_artifacts import JavaArtifactsUnavailable
+from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.maintenance.sinking.encoding import RowEncoder
+from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
+from siltstone.model.limits import MIB
 
 RECORDS = 10_000_000
 PARTS = 8
+FOREVER_MS = 2**60
 TITLE = "(s) a DataFrame into a topic, local[2], warm, against Spark's sink for Kafka into the same broker"
 RELAY, OBJECTS = "relay", "objects"
 AIMS = {RELAY: 1.0, OBJECTS: 3.0}
@@ -51,7 +59,7 @@ def run(records: int = RECORDS) -> list[Row]:
         with spark_with_connector() as spark, folder() as place, ExitStack() as stack:
             served = Served(Siltstone().prepared(place))
             stack.callback(served.down)
-            return _rows(spark, place / "store", served, records)
+            return [*_rows(spark, place / "store", served, records), _encoding()]
     except JavaArtifactsUnavailable as reason:
         return [Row("left out", str(reason))]
 
@@ -90,3 +98,25 @@ def _rows(spark: Any, store: Path, served: Served, records: int) -> list[Row]:
         )
         for (mode, aim), each in zip(AIMS.items(), our, strict=True)
     ]  # fmt: skip
+
+
+def _encoding(count: int = 200_000) -> Row:
+    """What a task does with its rows, once it is warm."""
+    numbers = range(10_000)
+    rows = pa.record_batch(
+        {
+            "key": [b"%012d" % number for number in numbers],
+            "value": [(b"%d %d" % (number, number * 7919)).ljust(80, b".") for number in numbers],
+        }
+    )
+    place = TopicPlace("t", "", (0, 1, 2, 3), Codec.LZ4, MIB, False, True, FOREVER_MS, FOREVER_MS)
+    plan = SinkPlan(1, "", "", "t", "", (place,))
+    cpu = 0.0
+    for _ in range(2):
+        encoder = RowEncoder(plan, 0, 0, lambda *_: None)
+        begun = time.process_time()
+        for _ in range(count // rows.num_rows):
+            encoder.add_all(rows)
+        encoder.seal_all()
+        cpu = time.process_time() - begun
+    return Row("a task's rows to record batches of lz4, a CPU second", f"{count / cpu / 1e6:.2f} M")
