@@ -205,7 +205,7 @@ _ROWS = (
     _row("siltstone.table.value.message", STRING, "", anything, Effect.ACTS, (),
          "The full name of the Protobuf message in the values; empty: the first of its file."),
     _row("siltstone.table.value.schema", STRING, "registry", table_schema_source, Effect.ACTS, (),
-         "Schemas of avro and protobuf. registry: each value begins with the id of its own; latest: the newest of the "
+         "Schemas of avro and protobuf. registry: each value names its own; latest: the newest of the "
          "subject TOPIC-value, for values without ids; file:NAME: a file in the folder of tables.registry."),
     _row("unclean.leader.election.enable", BOOLEAN, "false", anything, Effect.KEPT,
          ("unclean.leader.election.enable",), "A partition's data is not tied to a broker: no election can lose any."),

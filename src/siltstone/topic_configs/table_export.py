@@ -34,7 +34,7 @@ TYPES = ("boolean", "int", "long", "double", "string", "date", "timestamp", "jso
 """Types of fields. ``json``: any JSON value, as its text."""
 
 REGISTRY = "registry"
-"""``siltstone.table.value.schema``: each value begins with the id of its schema."""
+"""``siltstone.table.value.schema``: each value names its schema, in its first bytes or in a header."""
 
 LATEST = "latest"
 """No value has such a prefix, and all are read with the newest schema of the topic's subject."""
@@ -148,7 +148,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_framed(self) -> bool:
-        """Whether each value begins with the id of its schema."""
+        """Whether each value names its schema."""
         return self.has_schemas and self.schema == REGISTRY
 
     def name_for(self, topic: str) -> str:
