@@ -71,3 +71,11 @@ def test_a_process_keeps_so_many_registries_and_drops_the_oldest(
     assert len(opening._shared) == 2
     assert shared_registry(second.url) is second
     assert shared_registry(first.url) is not first
+
+
+def test_a_file_may_have_the_name_of_a_guid(tmp_path: Path) -> None:
+    guid = "89791762-2336-4186-9674-299b90a802e2"
+    (tmp_path / f"{guid}.avsc").write_text('"long"')
+    assert FolderRegistry(tmp_path).schema(guid).text == '"long"'
+    with pytest.raises(SchemaUnknown, match="no schema 00000000"):
+        FolderRegistry(tmp_path).schema("00000000-2336-4186-9674-299b90a802e2")

@@ -124,3 +124,11 @@ def test_an_answer_that_is_no_registrys(served: Served) -> None:
 def test_nobody_listens() -> None:
     with pytest.raises(RegistryNotReachable, match=r"cannot be asked: .*Connection refused"):
         HttpRegistry("http://127.0.0.1:1", {}, ManualClock()).schema(1)
+
+
+def test_a_schema_by_its_guid_is_asked_once(served: Served) -> None:
+    guid = "89791762-2336-4186-9674-299b90a802e2"
+    served.answers[f"/schemas/guids/{guid}"] = {"schema": '"int"', "guid": guid}
+    registry = HttpRegistry(served.url, {})
+    assert registry.schema(guid) == registry.schema(guid) == Schema(FormatKind.AVRO, '"int"')
+    assert served.asked == [f"/schemas/guids/{guid}"]
