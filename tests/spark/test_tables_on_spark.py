@@ -13,7 +13,7 @@ from siltstone.maintenance.tables.failures import TableNotThere
 from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.server.components import Store
-from support.engine.s3_server import S3Server
+from support.engine.s3_server import ENVIRONMENT, S3Server
 from support.processes.tried import RecordTried
 
 pytestmark = pytest.mark.spark
@@ -159,9 +159,16 @@ def test_tb1_a_table_is_read_as_a_dataframe(spark: Any, tmp_path: Path, table_fo
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("table_format", ["iceberg", "delta"])
 def test_tb13_executors_merge_a_table_by_key_in_a_bucket_of_s3(
-    spark: Any, tmp_path: Path, s3_server: S3Server, table_format: str, record_tried: RecordTried
+    spark: Any,
+    tmp_path: Path,
+    s3_server: S3Server,
+    table_format: str,
+    monkeypatch: pytest.MonkeyPatch,
+    record_tried: RecordTried,
 ) -> None:
     """Three rounds, each of two jobs: one stages the records, the other merges them into the buckets of the table."""
+    for name, value in ENVIRONMENT.items():  # of Spark's Python workers; its JVM may be older than the server
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)
     folder = tmp_path / "store"
     config = {
         "siltstone.table.format": table_format, "siltstone.table.mode": "upsert", "cleanup.policy": "compact",

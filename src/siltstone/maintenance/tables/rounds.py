@@ -20,7 +20,7 @@ from siltstone.maintenance.scanning.scan import ScanPlan, plan_scan
 from siltstone.maintenance.scanning.unit import encode_unit
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.committing import commit_round, loaded
-from siltstone.maintenance.tables.decoding.choosing import of_keys
+from siltstone.maintenance.tables.decoding.keys import of_keys
 from siltstone.maintenance.tables.failures import (
     CommitOvertaken,
     LedgerLost,

@@ -13,7 +13,8 @@ import pyarrow as pa
 from siltstone.maintenance.scanning.failures import ScanDamaged, ScanOutdated
 from siltstone.maintenance.scanning.rows import unit_rows
 from siltstone.maintenance.scanning.unit import decode_unit
-from siltstone.maintenance.tables.decoding.choosing import key_decoder, value_decoder
+from siltstone.maintenance.tables.decoding.choosing import value_decoder
+from siltstone.maintenance.tables.decoding.keys import key_decoder
 from siltstone.maintenance.tables.decoding.port import DecodedValues
 from siltstone.maintenance.tables.formats.derived import with_division
 from siltstone.maintenance.tables.layout import REASON, Shaping

@@ -1,20 +1,15 @@
-"""Chooses the decoders of a topic's keys and values by its configurations, and holds the plain ones: bytes, and text. A
+"""Chooses the decoder of a topic's values by its configurations, and holds the plain ones: bytes, and text. A
 new encoding is a module of its own, and one more row here."""
 
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-from msgspec.structs import replace
-
 from siltstone.maintenance.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
-from siltstone.maintenance.tables.decoding.keys import KeyFieldsDecoder
 from siltstone.maintenance.tables.decoding.port import DecodedValues, ValueDecoder, text_of
 from siltstone.maintenance.tables.decoding.schemas import SchemaDecoder
-from siltstone.maintenance.tables.layout import key_type
 from siltstone.maintenance.tables.task_input import ValueSchemas
-from siltstone.record_columns.row_columns import KEY, VALUE
-from siltstone.topic_configs.table_export import REGISTRY, TableConfig
+from siltstone.record_columns.row_columns import VALUE
+from siltstone.topic_configs.table_export import TableConfig
 
 
 class RawDecoder:
@@ -52,21 +47,3 @@ def value_decoder(config: TableConfig, schemas: ValueSchemas, table: Any) -> Val
     """The decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without those of the
     record itself (offset, time, …)."""
     return _VALUES[config.value](config, schemas, table)
-
-
-def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ValueDecoder | None:
-    """The decoder of keys, which makes the column ``key``; None if keys stay bytes."""
-    if config.key == "raw":
-        return None
-    if config.key_columns:
-        kind = key_type(config)
-        fields: ValueDecoder = JsonFieldsDecoder(config.key_columns)
-        if config.has_key_schemas:
-            fields = SchemaDecoder(of_keys(config), schemas, pa.schema(list(kind)))
-        return KeyFieldsDecoder(fields, kind, are_needed=config.is_upsert)
-    return JsonTextDecoder(KEY) if config.key == "json" else TextDecoder(KEY)
-
-
-def of_keys(config: TableConfig) -> TableConfig:
-    """The configurations with which keys are read as values are: each names its schema."""
-    return replace(config, value=config.key, schema=REGISTRY, message="", columns=())

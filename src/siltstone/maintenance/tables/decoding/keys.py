@@ -1,4 +1,4 @@
-"""Keys as structs of chosen fields.
+"""Keys: as bytes, as text, or as structs of chosen fields.
 
 The fields and their types are configured, for keys with schemas, too: by them an upsert table is divided, and its rows
 are found again, so they must not change when a schema does. A key whose field has another type is bad. So is a key of
@@ -8,9 +8,16 @@ an upsert table that lacks a field: two such keys would be one. In a table that 
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
+from siltstone.maintenance.tables.decoding.choosing import TextDecoder
+from siltstone.maintenance.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
 from siltstone.maintenance.tables.decoding.port import DecodedValues, ValueDecoder
+from siltstone.maintenance.tables.decoding.schemas import SchemaDecoder
+from siltstone.maintenance.tables.layout import key_type
+from siltstone.maintenance.tables.task_input import ValueSchemas
 from siltstone.record_columns.row_columns import KEY
+from siltstone.topic_configs.table_export import REGISTRY, TableConfig
 from siltstone.value_formats.wire import nulls_of
 
 
@@ -37,3 +44,21 @@ class KeyFieldsDecoder:
                     bad.setdefault(row, f"it has no field {name}")
         keys = pa.StructArray.from_arrays(columns, fields=list(self._kind), mask=pa.array(are_null))
         return DecodedValues({KEY: keys}, dict(sorted(bad.items())))
+
+
+def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ValueDecoder | None:
+    """The decoder of keys, which makes the column ``key``; None if keys stay bytes."""
+    if config.key == "raw":
+        return None
+    if config.key_columns:
+        kind = key_type(config)
+        fields: ValueDecoder = JsonFieldsDecoder(config.key_columns)
+        if config.has_key_schemas:
+            fields = SchemaDecoder(of_keys(config), schemas, pa.schema(list(kind)))
+        return KeyFieldsDecoder(fields, kind, are_needed=config.is_upsert)
+    return JsonTextDecoder(KEY) if config.key == "json" else TextDecoder(KEY)
+
+
+def of_keys(config: TableConfig) -> TableConfig:
+    """The configurations with which keys are read as values are: each names its schema."""
+    return replace(config, value=config.key, schema=REGISTRY, message="", columns=())

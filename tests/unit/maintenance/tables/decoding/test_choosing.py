@@ -1,7 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from siltstone.maintenance.tables.decoding.choosing import RawDecoder, TextDecoder, key_decoder, value_decoder
+from siltstone.maintenance.tables.decoding.choosing import RawDecoder, TextDecoder, value_decoder
+from siltstone.maintenance.tables.decoding.keys import key_decoder
 from siltstone.maintenance.tables.decoding.port import ValueDecoder
 from siltstone.maintenance.tables.layout import table_schema
 from siltstone.maintenance.tables.task_input import ValueSchemas

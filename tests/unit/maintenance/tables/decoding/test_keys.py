@@ -5,8 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from siltstone.maintenance.tables.decoding.choosing import key_decoder
-from siltstone.maintenance.tables.decoding.keys import KeyFieldsDecoder
+from siltstone.maintenance.tables.decoding.keys import KeyFieldsDecoder, key_decoder
 from siltstone.maintenance.tables.decoding.port import DecodedValues
 from siltstone.maintenance.tables.layout import key_type
 from siltstone.maintenance.tables.task_input import ValueSchemas
