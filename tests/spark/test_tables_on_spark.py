@@ -188,7 +188,7 @@ def test_tb13_executors_merge_a_table_by_key_in_a_bucket_of_s3(
                 view |= {} if value is None else {key: value}
             assert producer.flush(60) == 0
             del producer
-        jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+        jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None).size()
         with siltstone.open_store(folder, settings) as store:
             report = siltstone.maintenance.plan(store, kinds=["table-export"], force=True).run(spark)
             assert report.is_well, report
@@ -199,7 +199,7 @@ def test_tb13_executors_merge_a_table_by_key_in_a_bucket_of_s3(
                     if table_format == "iceberg"
                     else opened._table.to_pyarrow_table()
                 )
-        assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) >= jobs + 2
+        assert spark.sparkContext._jsc.sc().statusStore().jobsList(None).size() >= jobs + 2
         assert {row["key"]["id"]: row["value"] for row in rows.to_pylist()} == view
         assert rows.num_rows == len(view)
         record_tried("rounds on Spark in S3", 1)

@@ -131,7 +131,7 @@ def _named(spark: Any, store: str, source: str) -> int:
 
 def _maintenance(spark: Any, store: str) -> Any:
     with siltstone.open_store(Path(store)) as opened:
-        return siltstone.maintenance.plan(opened, kinds=["table-export"]).run(spark).is_well
+        return str(siltstone.maintenance.plan(opened, kinds=["table-export"]).run(spark))
 
 
 if __name__ == "__main__":
