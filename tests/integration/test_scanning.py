@@ -254,8 +254,8 @@ def test_sr26_what_is_not_there_is_refused_in_one_line(broker: siltstone.Broker)
         siltstone.scan("absent", store=folder)
     for wrong, named in (
         ({"tail": "all"}, "tail='all': choose from auto, fetch, flush, committed"),
-        ({"start": "yesterday"}, "start='yesterday' is no place"),
-        ({"end": -3}, "end=-3 is no place"),
+        ({"start": "yesterday"}, "start='yesterday' is not a place"),
+        ({"end": -3}, "end=-3 is not a place"),
         ({"start": datetime(2026, 1, 1)}, "no time zone"),
     ):
         with pytest.raises(ScanRefused, match=named):

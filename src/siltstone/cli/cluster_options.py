@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 NAME = "NAME"
-"""What an option that takes the name of a topic, a group or a field has as its metavar."""
+"""The metavar of options that take the name of a topic, a group or a field."""
 
 SHOWN_CHARACTERS = 40
 

@@ -1,8 +1,8 @@
-"""The time by which a process that was asked to stop has ended, whatever hangs.
+"""Ends a process that was asked to stop after a time limit, whatever hangs.
 
 A program in Python waits at its end for every thread of its pools, and a thread may wait for a bucket that never
 answers, for a database that another process has locked, or for a disk. Nothing can interrupt it. A thread that waits
-for nothing but this deadline therefore ends the process; the write-ahead log has what was acknowledged.
+for nothing but this deadline therefore ends the process; the write-ahead log has the acknowledged records.
 """
 
 import logging
@@ -25,8 +25,8 @@ Limit = tuple[float, str]
 log = logging.getLogger(__name__)
 
 ONE_SIGNAL_MS_MAX = 200
-"""Signals that follow the first one so soon are the same wish: ``timeout``, for one, signals its child and then the
-group to which the child belongs. A person takes longer to press a key again."""
+"""Signals that follow the first one within this time count as one: ``timeout``, for example, signals its child and then
+the group to which the child belongs. A person takes longer to press a key again."""
 
 LAST_WORDS_SECONDS_MAX = 0.5
 """How long the last lines may take: stderr may be a pipe that nobody reads."""

@@ -1,4 +1,5 @@
-"""Positions in a partition as people write them (``earliest``, ``latest``, an offset, a time), and their offsets.
+"""Parses positions in a partition as people write them (``earliest``, ``latest``, an offset, a time), and resolves them
+to offsets.
 
 A time is ``2013-07-01``, ``2013-07-01T12:30`` (UTC, unless a zone is written: ``…Z``, ``…+02:00``), ``10min`` or
 ``2h ago`` (before now), or ``@1372636800000`` (milliseconds since 1970).
@@ -28,7 +29,7 @@ _SYNONYMS = {"beginning": "earliest", "start": "earliest", "end": "latest"}
 
 
 class NoPosition(InvalidRequest):
-    """The text is no position in a partition."""
+    """The text is not a position in a partition."""
 
 
 class Anchor(Enum):

@@ -30,7 +30,7 @@ class RequestNotSpoken(InvalidRequest):
     """The broker does not support a request that is needed, or no version of it that this client writes."""
 
 
-# -- the answer ----------------------------------------------------------------------------------------------
+# -- the response --------------------------------------------------------------------------------------------
 
 
 class KafkaRefusal(InvalidRequest):

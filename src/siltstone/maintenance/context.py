@@ -1,5 +1,5 @@
-"""What every kind of maintenance works with: the metadata, the buckets, time and chance. No broker and no Spark (rule
-10)."""
+"""``MaintenanceContext`` holds what every kind of maintenance works with: the metadata, the buckets, clock and
+randomness. It needs no broker and no Spark (rule 10)."""
 
 import logging
 
@@ -98,8 +98,8 @@ def refuse_bucket_of_another_store(context: MaintenanceContext, bucket_id: int) 
 
 def check_metadata_is_newest(context: MaintenanceContext) -> None:
     """Checks all buckets before a run begins: a run with an older copy of the metadata, or with a bucket that the store
-    has never used, is refused as a whole. Other troubles of a bucket concern only what is written to it, and are met
-    there. Raises MetadataOlderThanBucket, BucketMissing."""
+    has never used, is refused as a whole. Other failures of a bucket concern only what is written to it, and are raised
+    then. Raises MetadataOlderThanBucket, BucketMissing."""
     for bucket_id in context.buckets.urls:
         try:
             check_may_write(context, bucket_id)

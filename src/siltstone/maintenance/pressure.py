@@ -1,4 +1,4 @@
-"""Pressure: which kinds of maintenance wait when a disk or the quota fills up (BookKeeper, GC17, GC18).
+"""Decides which kinds of maintenance wait when a disk or the quota fills up (BookKeeper, GC17, GC18).
 
 =========  ===================  =====================================================================
 use        pressure             what it means
@@ -9,7 +9,7 @@ use        pressure             what it means
 =========  ===================  =====================================================================
 
 The pressure is measured before every plan, so a kind that waited continues by itself once the use is lower. A copy
-needs space before it frees any: a forced run may copy at FULL, as much as there is room for, the smallest live ratio
+needs space before it frees any. A forced run may copy at FULL, as much as there is room for, the smallest live ratio
 first.
 """
 

@@ -1,7 +1,7 @@
 """Applies records to an image draft: one small function for each type of record, in one table.
 
-The rules were checked when a record was decided and are not checked again here, but for two: offsets never move back,
-and a record that does not fit the image is corrupt data, for which no repair is attempted. Next: ``streams``.
+The rules were checked when a record was decided and are not checked again here, except for two: offsets never move
+back, and a record that does not fit the image is corrupt data, for which no repair is attempted. Next: ``streams``.
 """
 
 from collections import defaultdict

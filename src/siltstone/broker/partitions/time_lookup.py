@@ -27,7 +27,7 @@ SCAN_BYTES = 1024 * 1024
 """The size of one read; the event loop runs other tasks between two reads."""
 
 TURNS_OF_A_TRIM_MAX = 100
-"""Turns of the event loop that a partition may lag behind a trim in the metadata; mostly one."""
+"""Turns of the event loop by which a partition may lag behind a trim in the metadata; usually one."""
 
 
 class TimedOffset(msgspec.Struct, frozen=True):
@@ -72,8 +72,8 @@ async def offset_of_newest_time(
 async def _newest_from(
     partition: Partition, newest: TimeEntry, calls: BlockingCalls, on_damage: OnDamage | None
 ) -> TimedOffset | None:
-    """The newest record of the first batch from the offset in the index on that reaches the time. It is the batch at
-    that offset, unless a sink has loaded it: of loads only the newest time of each object is known."""
+    """Returns the newest record of the first batch, from the offset in the index on, that reaches the time. That is the
+    batch at the offset, unless a sink has loaded it: the index has only the newest time of each loaded object."""
     async for batch in _batches(partition, newest.offset, on_damage):
         if batch.largest_timestamp_ms < newest.timestamp_ms:
             continue

@@ -323,7 +323,8 @@ def _append_first(stage: Stage, trickle: Trickle) -> bool:
     story.step("Append the flights to an Iceberg table, while December is produced")
     is_right = table.append(stage)
     story.note(
-        f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; what is not in objects follows"
+        f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; the next export appends those that "
+        "are in no object yet"
     )
     return is_right
 

@@ -94,7 +94,7 @@ def _waiting_line(planned: KindOverview) -> str:
 
 
 def explanation_shown(planned: Overview, image: MetadataImage | None = None) -> RenderableType:
-    """With ``image`` in which buckets the data of each are."""
+    """With ``image`` it also shows in which buckets the data of each topic or object are."""
     shown = table("kind", "what", *(("buckets",) if image else ()), "now", "because")
     for each in planned.kinds:
         rows = [(name, *_buckets(name, image), now, why) for name, now, why in explanation_rows(each)]

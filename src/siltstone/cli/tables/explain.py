@@ -41,7 +41,7 @@ def explain(choice: StoreChoice, topic: str, as_json: bool) -> None:
 
 
 def _now(planned: KindOverview) -> str:
-    """What the next run of maintenance would do, and why."""
+    """Says what the next run of maintenance would do, and why."""
     if planned.trouble:
         return planned.trouble
     for waiting in planned.waiting:
@@ -52,7 +52,8 @@ def _now(planned: KindOverview) -> str:
 
 
 def _newest(context: MaintenanceContext, settings: TableSettings, export: TopicExport) -> dict[str, str]:
-    """Of a table with the newest record of each key: how many keys have a row for each of several partitions."""
+    """Says, for a table with the newest record of each key, how many rows it has because keys have records in several
+    partitions."""
     if not export.config.is_upsert:
         return {}
     try:

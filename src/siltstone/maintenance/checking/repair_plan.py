@@ -1,13 +1,13 @@
-"""Which findings of a check can be repaired, and advice about those that cannot. Pure.
+"""Says which findings of a check can be repaired, and gives advice about those that cannot. Pure.
 
 Five repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
 age and left probes too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them.
-A copy that is missing or damaged, of which another one is right, counts no more: the kind of maintenance ``copies``
-makes it again. For every other finding there is advice.
+A copy that is missing or damaged, while another copy of the object is right, is taken out of the metadata, so that the
+kind of maintenance ``copies`` makes it again. For every other finding there is advice.
 
-But for copies, nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold
-the very batches that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store
-has not assigned yet: its metadata is then older than the bucket, or the bucket belongs to another store.
+Except for copies, nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may
+hold the very batches that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this
+store has not assigned yet: its metadata is then older than the bucket, or the bucket belongs to another store.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The watch of a run: it reports the run's progress, cancels it, and knows when its time limit has passed.
+"""``Watch`` reports the progress of a run, cancels the run, and knows when its time limit has passed.
 
 ``Pace`` estimates how long a step will still take, assuming that it goes on as fast as it has since it began.
 """
@@ -46,7 +46,7 @@ class Watch:
         self._reason = ""
         self._has_begun = False
         self.rate = NO_RATE
-        """The rate and the grade of what the run copies."""
+        """The rate and the grade of the run's copies."""
         self.held_ms = 0.0
         """How long tasks that have ended waited for their rate, all together."""
 
@@ -63,11 +63,11 @@ class Watch:
         )
 
     def held(self, duration_ms: float) -> None:
-        """A task has ended that was held for so long."""
+        """Adds the time for which a task was held by the rate."""
         self.held_ms += duration_ms
 
     def cancel(self, reason: str) -> None:
-        """Cancels the run. Of several reasons the first is kept."""
+        """Cancels the run. If it is called several times, the first reason is kept."""
         self._reason = self._reason or reason
         self._cancelled.set()
 
@@ -96,8 +96,8 @@ class Watch:
 
 
 class RunningWatch:
-    """The watch of the current run of one that does a run at a time. Any thread may call ``cancel``, also a signal
-    handler: it cancels the current run and all that would follow."""
+    """Holds the watch of the current run, for a program that does one run at a time. Any thread may call ``cancel``,
+    also a signal handler: it cancels the current run and all later runs."""
 
     def __init__(self) -> None:
         self._changing = RLock()  # a signal handler may call cancel while this thread holds the lock
@@ -116,7 +116,8 @@ class RunningWatch:
                 self._watch.cancel(reason)
 
     def replace(self, watch: Watch) -> Watch:
-        """Makes ``watch`` the current one, and returns it: cancelled already when ``cancel`` was called before."""
+        """Makes ``watch`` the current one, and returns it. The watch is cancelled at once when ``cancel`` was called
+        before."""
         with self._changing:
             self._watch = watch
             if self._reason:
@@ -125,11 +126,11 @@ class RunningWatch:
 
 
 SECONDS_MIN = 2.0
-"""No estimate is made before this: it would be a guess."""
+"""No estimate is made earlier than this after the start of a step."""
 
 
 class Pace:
-    """The pace of steps that follow each other."""
+    """Measures the pace of steps that follow each other."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

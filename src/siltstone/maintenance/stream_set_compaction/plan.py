@@ -1,4 +1,4 @@
-"""The plan of a round: which objects are replaced, by which new objects, in which iterations.
+"""Defines the plan of a round: which objects are replaced, by which new objects, in which iterations.
 
 A plan is a value that follows from indexes, image and settings. The bytes of every new object follow from the plan,
 down to its index and footer, so a task that runs twice writes the same bytes to the same places. A plan of 15 TiB is
@@ -55,8 +55,8 @@ class StreamObjectPieces:
 
 
 class StreamObjectSizes:
-    """What the commit says about each stream object: the bytes of its blocks, the bytes of the object, and its largest
-    timestamp."""
+    """The facts about each stream object for the commit: the bytes of its blocks, the bytes of the object, and its
+    largest timestamp."""
 
     __slots__ = ("entry_count", "largest_timestamp_ms", "object_bytes", "size_bytes")
 
@@ -83,7 +83,7 @@ def _largest(table: Table, pieces: StreamObjectPieces) -> Integers:
 
 class CompactionPlan:
     """``sources`` are all usable candidates, by number; ``compacted`` has the numbers of those that are replaced.
-    ``table`` holds the live blocks of these by stream and offset, those of the force split first."""
+    ``table`` holds the live blocks of the compacted sources by stream and offset, those of the force split first."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class CompactionPlan:
         has_remaining: bool,
         force_split: int = 0,
     ) -> None:
-        """``force_split``: how many of the sources are so old that they are split."""
+        """``force_split``: the number of sources that are so old that they are split."""
         self.sources = tuple(sources)
         self.compacted_sources = tuple(sources[number] for number in compacted)
         self.left_out = tuple(left_out)
@@ -136,7 +136,7 @@ class CompactionPlan:
 
     @property
     def live_bytes(self) -> int:
-        """The bytes that are read. The same bytes are written, and indexes and footers in addition."""
+        """The bytes that the round reads. It writes the same bytes, and indexes and footers in addition."""
         return int(self.table["size_bytes"].sum())
 
     @cached_property

@@ -129,7 +129,7 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
     ("words", "status", "said"),
     [
         (("failover", "--order", "7"), 1, "there is no bucket 7; the store has 0"),
-        (("failover", "--order", "a,b"), 2, "'a,b' is no list of bucket ids"),
+        (("failover", "--order", "a,b"), 2, "'a,b' is not a list of bucket ids"),
         (("failover", "--order", "0,0"), 1, "names a bucket twice"),
         (("fastest",), 2, "'fastest' is not one of 'failover'"),
         (("replication",), 1, "2 copies of each object need as many writable buckets, and there are 1"),

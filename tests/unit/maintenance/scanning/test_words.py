@@ -83,7 +83,7 @@ def test_a_time_needs_a_zone() -> None:
     for given in ({"start": local}, {"timestamp_from": local}):
         with pytest.raises(ScanRefused, match="has no time zone"):
             scan_request("a", **given)  # type: ignore[arg-type]
-    with pytest.raises(ScanRefused, match="timestamp_until=5 is no time: give a datetime"):
+    with pytest.raises(ScanRefused, match="timestamp_until=5 is not a time: give a datetime"):
         scan_request("a", timestamp_until=5)  # type: ignore[arg-type]
 
 
