@@ -1,4 +1,4 @@
-"""The buckets of one installation by id, and reading an object's index from its bucket.
+"""Holds the buckets of one installation by id, and reads an object's index from its bucket.
 
 An object's bucket id is part of its metadata, and every read and deletion uses that id. Buckets that are listed in the
 metadata and not in the settings are opened when they are first asked for, so a bucket that is added while a process
@@ -34,7 +34,7 @@ from siltstone.runtime.clock import SystemClock
 log = logging.getLogger(__name__)
 
 PASSED_OVER_LOGGED_MAX = 100
-"""So many copies that are passed over are logged one by one; a bucket that is out has thousands."""
+"""This many copies that are passed over are logged one by one; a bucket that is out may have thousands."""
 
 
 class UnknownBucket(InvalidRequest):
@@ -57,11 +57,13 @@ class Buckets:
         faults: BucketFaults | None = None,
         limiter: Limiter | None = None,
     ) -> None:
-        """``settings`` and ``faults`` are for buckets that are opened later. What goes to and from all of them passes
-        the ``limiter``."""
+        """``settings`` and ``faults`` are for buckets that are opened later. The requests to all of them pass the
+        ``limiter``."""
         assert stores, "at least one bucket"
         self._growing = Lock()
-        self._stores = dict(stores)  # never changed, but replaced: other threads go through it
+        self._stores = dict(
+            stores
+        )  # it is never changed, but replaced, because other threads iterate over it
         self._breakers: dict[int, Breaker] = {}
         self._settings = settings
         self._faults = faults
@@ -86,7 +88,7 @@ class Buckets:
 
     def follow(self, listed: Callable[[], BucketList]) -> None:
         """From now on the buckets that ``listed`` returns are known, too. A bucket that is open already stays open at
-        its own URL. Those that the list says were removed are no buckets any more, even if the settings name them."""
+        its own URL. Buckets that were removed, by the list, are no longer known, even if the settings name them."""
         self._listed = listed
 
     def store(self, bucket_id: int) -> ObjectStore:
@@ -110,8 +112,9 @@ class Buckets:
             return self._stores[bucket_id]
 
     def copies(self, bucket_ids: Sequence[int], what: str) -> Copies:
-        """The copies of an object, ``what`` in a log line: those in buckets that answer and take writes come first, in
-        the order of their ids. A bucket that is not known is left out. Raises UnknownBucket if all are unknown."""
+        """Returns the copies of an object, which log lines call ``what``: first those in buckets that answer and take
+        writes, in the order of their ids. A bucket that is not known is left out. Raises UnknownBucket if all are
+        unknown."""
         if len(bucket_ids) == 1:
             return Copies([(bucket_ids[0], self.store(bucket_ids[0]))])
         stores: list[tuple[int, ObjectStore]] = []
@@ -146,7 +149,8 @@ class Buckets:
         return isinstance(store, RetryingStore) and (store.breaker.is_open or store.watch.is_silent)
 
     def breaker(self, bucket_id: int) -> Breaker:
-        """Whether the bucket takes writes, as this process has seen it. Raises UnknownBucket."""
+        """Returns the breaker of the bucket, which says whether the bucket takes writes, as this process has seen it.
+        Raises UnknownBucket."""
         store = self.store(bucket_id)
         if isinstance(store, RetryingStore):
             return store.breaker
@@ -194,7 +198,7 @@ class Buckets:
         }
 
     def look(self) -> None:
-        """Logs which buckets do not answer; called once in LOOK_INTERVAL_MS while the buckets are used."""
+        """Logs which buckets do not answer. The owner calls it once in LOOK_INTERVAL_MS while the buckets are used."""
         for store in self._stores.values():
             if isinstance(store, RetryingStore):
                 store.watch.look()

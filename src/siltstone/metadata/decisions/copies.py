@@ -1,8 +1,8 @@
-"""Decisions about copies of objects in several buckets: a further copy is prepared and added (B26), the only copies
-of a lost bucket are given up, and the bucket itself.
+"""Decides the commands about copies of objects in several buckets: a further copy is prepared and added (B26), objects
+that were only in a lost bucket are replaced, and the bucket is given up.
 
-Whatever may have landed somewhere is named by the metadata before it is put, so it is deleted with its object (B24).
-Data that are lost are dropped by records of their own (rule 4): RangesLost says which offsets, and the objects that
+The metadata names every copy before it is put, so a copy is deleted with its object even if its put had an unknown
+outcome (B24). Lost data is dropped by records of its own (rule 4): RangesLost names the offsets, and the objects that
 hold these offsets afterwards have no records.
 """
 
@@ -150,7 +150,7 @@ def decide_give_up_bucket(view: ImageView, command: GiveUpBucket, now_ms: int) -
 
 
 def only_in_bucket(objects: Iterable[ObjectMetadata], bucket_id: int) -> list[ObjectMetadata]:
-    """The objects, in any state, of which no other bucket has a copy that counts."""
+    """Returns the objects, in any state, of which no other bucket has a copy that counts."""
     return [each for each in objects if each.bucket_ids == (bucket_id,)]
 
 

@@ -36,7 +36,7 @@ def machine_code(signature: str) -> Callable[[F], F]:
 
 
 def apart_from_it(function: F) -> F:
-    """Compiles a helper of the functions below that is called seldom, as a function of its own."""
+    """Compiles a helper of the functions below, which is rarely called, as a function of its own."""
     made: F = numba.njit(nogil=True)(function)
     return made
 
