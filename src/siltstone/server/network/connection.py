@@ -1,4 +1,5 @@
-"""One connection, as a protocol of asyncio: it receives requests, sends answers, and stops reading at its limits.
+"""``Connection`` is one connection, as a protocol of asyncio: it receives requests, sends answers, and stops reading at
+its limits.
 
 A connection joins a ``FrameReader``, which splits received bytes into frames, and a ``RequestPipeline``, which turns
 frames into answers, to a transport. It stops at these limits:
