@@ -1,4 +1,4 @@
-"""What the tasks of a sink are given, and which options and columns are refused before any task runs."""
+"""The input of the tasks of a sink, and the options and columns that are refused before any task runs."""
 
 import json
 from collections.abc import Iterator

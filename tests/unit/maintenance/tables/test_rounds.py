@@ -1,4 +1,4 @@
-"""Rounds: what is in the table after any of them is what a consumer sees, each record once."""
+"""After each round the table has the records that a consumer sees, each record once."""
 
 from datetime import UTC, datetime
 from random import Random

@@ -1,4 +1,4 @@
-"""The commit files of a Parquet table: their bytes, and what is made of damaged ones."""
+"""The commit files of a Parquet table: their bytes, and the errors for damaged ones."""
 
 from io import BytesIO
 
@@ -73,7 +73,7 @@ BY = (PartitionTransform("day", "timestamp"),)
 
 
 def put_rows(store: MemoryStore, path: str, *places: tuple[int, int]) -> DataFile:
-    """A data file whose rows are at these partitions and offsets."""
+    """Writes a data file whose rows are at these partitions and offsets."""
     rows = pa.Table.from_pylist([{"partition": n, "offset": at} for n, at in places], SCHEMA)
     out = BytesIO()
     pq.write_table(rows, out)
