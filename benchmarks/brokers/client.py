@@ -208,7 +208,7 @@ def produce_spread(target: Target, task: ProduceSpread) -> SpreadThroughput:
 
 
 def _round_trips(text: str) -> Iterator[tuple[float, float]]:
-    """Returns the p50 and the p99 of the requests of the last second, in milliseconds, for each broker that had
+    """Yields the p50 and the p99 of the requests of the last second, in milliseconds, for each broker that had
     some."""
     for broker in msgspec.json.decode(text)["brokers"].values():
         if broker["nodeid"] >= 0 and broker["rtt"]["cnt"]:

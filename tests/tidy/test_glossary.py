@@ -103,7 +103,7 @@ def unexplained(name: str) -> list[str]:
 
 
 def classes_of(tree: ast.Module) -> Iterator[tuple[str, set[str]]]:
-    """Returns the classes of a module, each with the names of its bases."""
+    """Yields the classes of a module, each with the names of its bases."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             bases = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)

@@ -34,7 +34,7 @@ def modules() -> tuple[tuple[str, str, ast.Module], ...]:
 
 @cache
 def tracked_texts() -> dict[str, str]:
-    """Yields every text file that git tracks, by its path."""
+    """Returns every text file that git tracks, by its path."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     texts: dict[str, str] = {}
     for name in listed.decode().split("\0"):

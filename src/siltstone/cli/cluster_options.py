@@ -29,8 +29,8 @@ class ClusterChoice(msgspec.Struct, frozen=True):
     bootstrap: tuple[Address, ...]
 
     def open(self) -> Cluster:
-        """A client of the cluster, which connects at its first request; use it in a ``with`` statement, which closes
-        it."""
+        """Returns a client of the cluster, which connects at its first request; use it in a ``with`` statement, which
+        closes it."""
         return Cluster(self.bootstrap, SystemClock(), system_randomness())
 
 

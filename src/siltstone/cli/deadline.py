@@ -76,8 +76,8 @@ class ProcessDeadline:
         return self._ends_ms < float("inf")
 
     def set(self, milliseconds: float, reason: str) -> None:
-        """The process ends in so much time, or earlier if that was said before. A signal handler may call it: it takes
-        no lock."""
+        """Sets the deadline: the process ends in this time, or earlier if an earlier deadline was set before. A signal
+        handler may call it: it takes no lock."""
         if self._is_closed:
             return
         self._ends_ms = min(self._ends_ms, self._clock.monotonic_ms() + milliseconds)
@@ -103,8 +103,8 @@ class ProcessDeadline:
             signal.set_wakeup_fd(before)
 
     def close(self) -> None:
-        """The process is not ended any more. Only the main thread may call it, in which handlers of signals run, so
-        none of them writes to a file that is closed."""
+        """Removes the deadline: the process is no longer ended. Only the main thread may call it, in which handlers of
+        signals run, so none of them writes to a file that is closed."""
         if self._is_closed:
             return
         self._is_closed = True

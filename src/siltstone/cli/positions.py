@@ -103,8 +103,8 @@ class Resolved(msgspec.Struct, frozen=True):
 def resolve(
     cluster: Cluster, partitions: Iterable[TopicPartition], position: Position
 ) -> dict[TopicPartition, Resolved]:
-    """The offset of ``position`` in each partition. An offset out of range is clamped to the nearer end; a time after
-    the last record resolves to the end. Raises KafkaRefusal, KafkaNotReady."""
+    """Returns the offset of ``position`` in each partition. An offset out of range is clamped to the nearer end; a time
+    after the last record resolves to the end. Raises KafkaRefusal, KafkaNotReady."""
     ends = ends_of(cluster, partitions)
     match position.anchor:
         case Anchor.EARLIEST:

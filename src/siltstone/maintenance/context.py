@@ -42,8 +42,8 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     """The guard of each bucket that this context has used."""
 
     def space(self) -> Measured:
-        """The space on the disks and in the quota from which a copy would take, by the newest image that this client
-        has read."""
+        """Returns the space on the disks and in the quota from which a copy would take, by the newest image that this
+        client has read."""
         return measure(self.metadata.image, self.buckets.urls, self.disks, self.quota_bytes)
 
     @property
@@ -52,7 +52,7 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
         return bool(self.guards) and all(guard.is_admitted for guard in self.guards.values())
 
     def guard(self, bucket_id: int) -> BucketGuard | None:
-        """The guard of a bucket; None before a node has given the store an id. Raises UnknownBucket."""
+        """Returns the guard of a bucket; None before a node has given the store an id. Raises UnknownBucket."""
         store_id = store_id_of(self.metadata.image)
         if store_id is None:
             return None
@@ -70,7 +70,7 @@ def newest_state(metadata: MetadataClient) -> MetadataMark:
 
 
 def guard_of(store: ObjectStore, store_id: str, metadata: MetadataClient) -> BucketGuard:
-    """A guard of the bucket that goes by this metadata."""
+    """Returns a guard of the bucket that goes by this metadata."""
     return BucketGuard(store, store_id, lambda: newest_state(metadata), metadata.append_id_at)
 
 

@@ -72,7 +72,7 @@ class Measured(msgspec.Struct, frozen=True):
         return min((each.room_bytes for each in self.spaces), default=None)
 
     def why_waits(self, kind: str, *, is_forced: bool = False) -> str:
-        """The reason why the kind has to wait; empty when it may run. A forced run never waits."""
+        """Returns the reason why the kind has to wait; empty when it may run. A forced run never waits."""
         stops = self.pressure is Pressure.FULL or (self.pressure is Pressure.WARN and kind in STOPPED_BY_WARN)
         fullest = self.fullest
         if kind not in COPYING or is_forced or not stops or fullest is None:

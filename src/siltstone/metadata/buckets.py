@@ -133,7 +133,7 @@ _decode_once = lru_cache(maxsize=16)(decode_bucket_list)
 
 
 def bucket_list_of(image: ImageView) -> BucketList:
-    """The store's buckets and strategy; an empty list before a node of this version has started. Raises
+    """Returns the store's buckets and strategy; an empty list before a node of this version has started. Raises
     DamagedBucketList."""
     stored = image.keys.get(BUCKETS_KEY)
     return BucketList() if stored is None else _decode_once(stored)

@@ -124,7 +124,7 @@ class CommitSinkBatch(Command[None], frozen=True):
 
 
 def batch_folder(sink_id: str, batch_id: int) -> str:
-    """The prefix of the keys of all objects that are staged for a batch; it ends in a slash."""
+    """Returns the prefix of the keys of all objects that are staged for a batch; it ends in a slash."""
     return f"{STAGING_PREFIX}{sink_id}/{batch_id}/"
 
 

@@ -87,12 +87,12 @@ class Buckets:
         return cls(opened, settings, faults, limiter)
 
     def follow(self, listed: Callable[[], BucketList]) -> None:
-        """From now on the buckets that ``listed`` returns are known, too. A bucket that is open already stays open at
-        its own URL. Buckets that were removed, by the list, are no longer known, even if the settings name them."""
+        """Adds the buckets that ``listed`` returns from now on. A bucket that is open already stays open at its own
+        URL. Buckets that were removed, by the list, are no longer known, even if the settings name them."""
         self._listed = listed
 
     def store(self, bucket_id: int) -> ObjectStore:
-        """The store of a bucket. It does no I/O, so it may be called on an event loop. Raises UnknownBucket."""
+        """Returns the store of a bucket. It does no I/O, so it may be called on an event loop. Raises UnknownBucket."""
         store = self._stores.get(bucket_id)
         if store is not None:
             return store
@@ -129,8 +129,8 @@ class Buckets:
         return Copies(stores, lambda bucket_id, failure: self._note_passed_over(bucket_id, what, failure))
 
     def passed_over(self) -> dict[int, int]:
-        """By bucket id: how often a copy there was passed over by a reader, because it was missing or damaged, or its
-        bucket did not answer, and another copy was read."""
+        """Returns, by bucket id, how often a copy there was passed over by a reader, because it was missing or damaged,
+        or its bucket did not answer, and another copy was read."""
         return dict(self._passed_over)
 
     def _note_passed_over(self, bucket_id: int, what: str, failure: SiltstoneError) -> None:
@@ -185,12 +185,13 @@ class Buckets:
         return DEFAULT_BUCKET_ID if DEFAULT_BUCKET_ID in self._stores else min(self._stores)
 
     def statistics(self) -> StoreStatistics:
-        """The sum over all buckets that were opened by URL."""
+        """Returns the sum over all buckets that were opened by URL."""
         each = [store.statistics() for store in self._stores.values() if isinstance(store, RetryingStore)]
         return sum(each, StoreStatistics({}, 0, 0, 0))
 
     def requests(self) -> dict[int, tuple[StoreStatistics, dict[str, HistogramCounts]]]:
-        """By bucket id: the counts of a bucket that was opened by URL, and the seconds of its requests by method."""
+        """Returns, by bucket id, the counts of a bucket that was opened by URL, and the seconds of its requests by
+        method."""
         return {
             bucket_id: (store.statistics(), store.seconds())
             for bucket_id, store in self._stores.items()
@@ -204,7 +205,7 @@ class Buckets:
                 store.watch.look()
 
     def silent(self) -> dict[int, bool]:
-        """By bucket id: whether a bucket that was opened by URL does not answer."""
+        """Returns, by bucket id, whether a bucket that was opened by URL does not answer."""
         return {
             bucket_id: store.watch.is_silent
             for bucket_id, store in self._stores.items()

@@ -110,8 +110,8 @@ class BlockingThreads:
                 self._start_thread()
 
     def _start_thread(self) -> None:
-        """Without memory for one more thread, the threads that there are make the call. Raises RuntimeError when there
-        are none."""
+        """Starts a thread. If there is no memory for one more, the other threads make the call. Raises RuntimeError
+        when there are none."""
         thread = Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
         try:
             thread.start()

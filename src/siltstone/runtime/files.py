@@ -73,7 +73,7 @@ def take_from_others(path: Path) -> None:
 
 
 def inode_of(path: Path) -> tuple[int, int] | None:
-    """The device and the number of the file that is at the path now; None if there is none."""
+    """Returns the device and the number of the file that is at the path now; None if there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -272,8 +272,8 @@ class Broker:
         return name
 
     def records(self, topic: str) -> list[TopicRecord]:
-        """All records that the topic holds now, sorted by partition and offset, without joining a group. Everything is
-        in memory: this is for tests. Raises TopicUnknown, BrokerNotRunning."""
+        """Returns all records that the topic holds now, sorted by partition and offset, without joining a group.
+        Everything is in memory: this is for tests. Raises TopicUnknown, BrokerNotRunning."""
         with self._cluster() as cluster:
             return read_records(cluster, topic)
 
@@ -281,7 +281,7 @@ class Broker:
         return Cluster(parse_bootstrap(self.bootstrap_servers), SystemClock(), system_randomness())
 
     def statistics(self, node_id: int | None = None) -> KafkaNodeStatistics:
-        """The current statistics of the broker, or of one node of several (by default the lowest that runs);
+        """Returns the current statistics of the broker, or of one node of several (by default the lowest that runs);
         ``engine.state`` is FAILED when it can store no more records. Raises BrokerNotRunning."""
 
         async def counted(node: KafkaNode) -> KafkaNodeStatistics:

@@ -95,7 +95,7 @@ async def _outcomes(
     *,
     validate_only: bool,
 ) -> list[dict[str, Any]]:
-    """Yields the fields of each resource's row in the response, which are the same in both APIs."""
+    """Returns the fields of each resource's row in the response, which are the same in both APIs."""
     counted = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     repeated = {named for named, times in counted.items() if times > 1}
 

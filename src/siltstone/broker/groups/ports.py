@@ -66,7 +66,7 @@ class GroupLeaders(Protocol):
 
     @property
     def serves(self) -> bool:
-        """Returns whether this node may answer for the groups of the partition now."""
+        """Whether this node may answer for the groups of the partition now."""
         ...
 
     def leader_of(self, partition: int) -> int | None:
@@ -119,7 +119,7 @@ class KnownTopic(Protocol):
 
     @property
     def topic_id(self) -> bytes:
-        """Returns the id of the topic, 16 bytes."""
+        """The id of the topic, 16 bytes."""
         ...
 
     @property

@@ -121,7 +121,7 @@ class PartitionOpening:
     def _segments(
         self, stream_id: int, snapshot: PartitionSnapshot | None, config: TopicConfig
     ) -> PartitionSegments:
-        """The segments as of the snapshot; the replay adds what came after it. A snapshot of version 1 holds no
+        """Returns the segments as of the snapshot; the replay adds later ones. A snapshot of version 1 holds no
         segments: then they are estimated from the objects before the snapshot's end."""
         image = self._metadata.image
         stream = image.streams[stream_id]
@@ -206,7 +206,7 @@ class PartitionOpening:
 
 
 def loaded_until(owner_ranges: Iterable[OwnerRange], offset: int) -> int:
-    """The end of the offsets that sinks have loaded from ``offset`` on; ``offset`` if no sink has loaded it."""
+    """Returns the end of the offsets that sinks have loaded from ``offset`` on; ``offset`` if no sink has loaded it."""
     for held in owner_ranges:
         if held.node_id == SINK_NODE and held.start_offset <= offset < held.end_offset:
             offset = held.end_offset
@@ -225,7 +225,7 @@ def _count(
 
 
 def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnapshot:
-    """The snapshot, unless it reaches beyond the end of its partition. Raises DamagedSnapshot."""
+    """Returns the snapshot, unless it reaches beyond the end of its partition. Raises DamagedSnapshot."""
     if snapshot.next_offset > next_offset:
         raise DamagedSnapshot(
             f"a partition's snapshot reaches offset {snapshot.next_offset}, but the partition ends at {next_offset}"

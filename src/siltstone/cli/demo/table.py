@@ -54,7 +54,7 @@ Answer = dict[str, tuple[int, int]]
 
 
 def has_what_it_needs() -> bool:
-    """Whether the packages of the extra ``demo`` that tables need are installed."""
+    """Returns whether the packages of the extra ``demo`` that tables need are installed."""
     return all(find_spec(name) is not None for name in _NEEDED)
 
 

@@ -179,8 +179,8 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
 def maintenance_command(
     choice: StoreChoice, runner: RunnerChoice, admin_listeners: str, log_level: str, log_format: str
 ) -> list[str]:
-    """The command line of the process. The process has admin listeners of its own, because those of the settings are
-    the broker's."""
+    """Returns the command line of the process. The process has admin listeners of its own, because those of the
+    settings are the broker's."""
     command = own_command(("maintain", "serve"), choice, {"admin.listeners": admin_listeners})
     command += ["--runner", runner.name, "--master", runner.master]
     for name, value in runner.settings.items():

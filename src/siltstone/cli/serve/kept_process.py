@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 
 def own_command(words: Sequence[str], choice: StoreChoice, flags: Mapping[str, str]) -> list[str]:
-    """The command line of a ``siltstone`` that works on the same store, with ``flags`` in place of the given settings.
-    Settings of the environment and of files reach it by themselves."""
+    """Returns the command line of a ``siltstone`` that works on the same store, with ``flags`` in place of the given
+    settings. Settings of the environment and of files reach it by themselves."""
     command = [sys.executable, "-c", PROGRAM, *words, WITH_PARENT]
     command += ["--store", str(choice.store), *(["--config", str(choice.config)] if choice.config else [])]
     for name, value in {**choice.flags, **flags}.items():

@@ -121,7 +121,7 @@ class BrokerDeadline:
         }
 
     def _arrived(self) -> None:
-        """The signal handler. It takes no lock and prints nothing, because it may interrupt anything."""
+        """Handles a signal. It takes no lock and prints nothing, because it may interrupt anything."""
         arrived = self._count()
         if arrived == 0:
             return

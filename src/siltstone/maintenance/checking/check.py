@@ -159,7 +159,7 @@ def _of_unknown_bucket(metadata: ObjectMetadata, unknown: InvalidRequest) -> Fin
 
 
 def _short(image: MetadataImage) -> Iterator[Finding]:
-    """Returns at most one note, which is about all objects with too few copies."""
+    """Yields at most one note, which is about all objects with too few copies."""
     short = objects_short(image)
     if short:
         wanted = bucket_list_of(image).strategy.copies
@@ -168,7 +168,7 @@ def _short(image: MetadataImage) -> Iterator[Finding]:
 
 
 def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list[Finding]:
-    """The findings without those of objects that were compacted or destroyed while the check ran."""
+    """Returns the findings without those of objects that were compacted or destroyed while the check ran."""
     found = [finding for each in checks for finding in each.findings]
     if not found:
         return []

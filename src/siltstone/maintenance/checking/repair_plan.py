@@ -213,7 +213,7 @@ _ACTIONS = {
 
 
 def _is_of_an_unknown_id(finding: Finding) -> bool:
-    """Whether the key has the form of this store's keys, with an id that the store has not assigned."""
+    """Returns whether the key has the form of this store's keys, with an id that the store has not assigned."""
     return finding.kind is FindingKind.FOREIGN_KEY and object_id_of_key(finding.key or "") is not None
 
 
@@ -230,7 +230,8 @@ def _repair(finding: Finding) -> Repair:
 
 
 def _capped(repairs: Sequence[Repair], deletions_max: int) -> tuple[list[Repair], list[Repair]]:
-    """The repairs of this run and those left for the next one. Only deletions are limited; the oldest come first."""
+    """Returns the repairs of this run and those left for the next one. Only deletions are limited; the oldest come
+    first."""
     deletions = [each for each in repairs if each.action in _DELETIONS]
     others = [each for each in repairs if each.action not in _DELETIONS]
     return [*deletions[:deletions_max], *others], deletions[deletions_max:]

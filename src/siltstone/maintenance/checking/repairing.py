@@ -125,7 +125,7 @@ def _abort(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
 
 
 def unrepaired(report: RepairReport) -> Iterator[str]:
-    """Returns a line for each repair that was planned and not done."""
+    """Yields a line for each repair that was planned and not done."""
     for each in report.results:
         if each.why_not:
             yield f"{each.repair.key}: {each.why_not}"

@@ -73,7 +73,7 @@ class GivenUp(msgspec.Struct, frozen=True):
 
 
 def lost_ranges(image: MetadataImage, bucket_id: int) -> Iterator[LostRange]:
-    """Returns the ranges of committed objects that are in this bucket alone, sorted by partition and offset."""
+    """Yields the ranges of committed objects that are in this bucket alone, sorted by partition and offset."""
     streams = topic_streams(image)
     found = [
         LostRange(

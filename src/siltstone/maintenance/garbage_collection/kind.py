@@ -110,7 +110,7 @@ class Collection:
     def _in_order(
         self, image: MetadataImage, candidates: Sequence[Candidate]
     ) -> Iterator[tuple[Round, bool]]:
-        """Returns the candidates of each unit, the smallest ratio first, and whether the unit is one object that failed
+        """Yields the candidates of each unit, the smallest ratio first, and whether the unit is one object that failed
         before."""
         sets = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_SET_OBJECT]
         stream_objects = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_OBJECT]

@@ -29,7 +29,7 @@ class TopicNotThere(InvalidRequest):
 
 
 def topics_named(image: ImageView, names: Iterable[str]) -> frozenset[str]:
-    """The names as a set, each checked against the image. A single string is one name. Raises TopicNotThere."""
+    """Returns the names as a set, each checked against the image. A single string is one name. Raises TopicNotThere."""
     wanted = frozenset([names] if isinstance(names, str) else names)
     for name in sorted(wanted):
         if name not in image.topic_ids:
@@ -84,7 +84,7 @@ OUTPUTS_MAX = 1_000
 
 
 def object_name(object_id: int) -> str:
-    """The name of a unit, or of a part of a unit, that is one object."""
+    """Returns the name of a unit, or of a part of a unit, that is one object."""
     return f"object {object_id}"
 
 

@@ -87,9 +87,9 @@ class Watch:
         return self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
 
     def may_begin(self) -> bool:
-        """Whether the run may begin a unit: its first one always, since a plan that took longer than the time limit
-        would otherwise be made again and again and never be carried out; each further one until the time limit has
-        passed. A kind that carries out several units together asks once for all of them. Raises Cancelled."""
+        """Returns whether the run may begin a unit: its first one always, since a plan that took longer than the time
+        limit would otherwise be made again and again and never be carried out; each further one until the time limit
+        has passed. A kind that carries out several units together asks once for all of them. Raises Cancelled."""
         self.check()
         is_first, self._has_begun = not self._has_begun, True
         return is_first or not self.is_over
@@ -138,7 +138,7 @@ class Pace:
         self._began_ms = 0.0
 
     def seconds_left(self, told: Told) -> float | None:
-        """The time that the step will still take; None while it is not known yet."""
+        """Returns the time that the step will still take; None while it is not known yet."""
         now_ms = self._clock.monotonic_ms()
         if (told.kind, told.step) != self._step:
             self._step, self._began_ms = (told.kind, told.step), now_ms
@@ -148,6 +148,6 @@ class Pace:
 
 
 def part_done(told: Told) -> float:
-    """The share that is done, in [0, 1]: of the bytes where they are reported, else of the parts."""
+    """Returns the share that is done, in [0, 1]: of the bytes where they are reported, else of the parts."""
     done, total = (told.bytes_done, told.bytes_total) if told.bytes_total else (told.done, told.total)
     return min(1.0, done / total) if total else 0.0

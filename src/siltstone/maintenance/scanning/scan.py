@@ -151,7 +151,7 @@ def settle_values(source: MaintenanceContext, request: ScanRequest) -> ValueForm
 
 
 def _sample(source: MaintenanceContext, request: ScanRequest) -> Iterator[bytes | None]:
-    """Returns the first values of the scan, at most SAMPLE_VALUES."""
+    """Yields the first values of the scan, at most SAMPLE_VALUES."""
     sampling = msgspec.structs.replace(request, columns=(VALUE,), lease_ms=0, pin_token="", values=None)
     left = SAMPLE_VALUES
     for unit in plan_scan(source, sampling).units:

@@ -319,7 +319,7 @@ def abandon(source: MaintenanceContext, sink_id: str) -> SinkBatch | None:
 
 
 def _addresses(image: MetadataImage, stream_ids: Sequence[int]) -> str:
-    """Yields the address of a broker that owns one of the streams, and otherwise of any node."""
+    """Returns the address of a broker that owns one of the streams, and otherwise of any node."""
     owners = [image.streams[stream_id].owner for stream_id in stream_ids if stream_id in image.streams]
     for node_id in (*dict.fromkeys(owners), *image.nodes):
         address = node_address(image, node_id)

@@ -169,7 +169,7 @@ class RowEncoder:
 
 
 def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearray, int]]:
-    """Returns the records as one batch, or as several if one would be too large for the topic after compression. Raises
+    """Yields the records as one batch, or as several if one would be too large for the topic after compression. Raises
     RowRefused."""
     data = build_batch(records, compression=Codec(place.codec))
     if len(data) <= place.message_bytes_max:

@@ -140,7 +140,8 @@ class Merging:
     def _shared_out(
         self, parts: tuple[Part, ...]
     ) -> tuple[tuple[CopiedPart, ...], tuple[ReadPart, ...], bytes]:
-        """The parts of one task: those to copy, those to read, and the blocks that the parts to read consist of."""
+        """Returns the parts of one task: those to copy, those to read, and the blocks that the parts to read consist
+        of."""
         blocks: list[bytes] = []
         read: list[ReadPart] = []
         first = 0

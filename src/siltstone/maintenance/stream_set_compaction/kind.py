@@ -143,7 +143,7 @@ def plan_round(
 
 
 def _set_aside(image: MetadataImage, now_ms: int) -> dict[int, str]:
-    """The objects that wait for another try, each with the reason."""
+    """Returns the objects that wait for another try, each with the reason."""
     waiting = {
         aside.name: aside.reason
         for aside in all_set_aside(image)

@@ -50,7 +50,7 @@ class StreamObjectPieces:
         return len(self.first)
 
     def between(self, first_row: int, end_row: int) -> range:
-        """The numbers of the stream objects that begin in rows [first_row, end_row)."""
+        """Returns the numbers of the stream objects that begin in rows [first_row, end_row)."""
         return range(int(np.searchsorted(self.first, first_row)), int(np.searchsorted(self.first, end_row)))
 
 
@@ -172,7 +172,8 @@ class CompactionPlan:
         )
 
     def new_objects(self, first_object_id: int) -> tuple[NewObject | None, tuple[NewObject, ...]]:
-        """The new objects as the commit lists them: the stream set object, if there is one, and the stream objects."""
+        """Returns the new objects as the commit lists them: the stream set object, if there is one, and the stream
+        objects."""
         sets = self._new_stream_set_object(first_object_id) if self.has_stream_set_object else None
         first = first_object_id + self.has_stream_set_object
         return sets, tuple(
@@ -233,7 +234,7 @@ class CompactionPlan:
         return NewObject(object_id, int(sizes.object_bytes[number]), (held,))
 
     def _new_stream_set_object(self, object_id: int) -> NewObject:
-        """The stream set object, with one range for each small extent: no stream has two of them."""
+        """Returns the stream set object, with one range for each small extent: no stream has two of them."""
         extents = np.flatnonzero(~self.extents.is_split)
         ranges = tuple(self._range_of_extent(int(extent), object_id) for extent in extents)
         return NewObject(object_id, int(self._small_bytes_before[-1]) + len(self._trailer), ranges)
@@ -251,7 +252,7 @@ class CompactionPlan:
 
 
 def small_rows(extents: Extents) -> Integers:
-    """The rows that are written to the stream set object, in order."""
+    """Returns the rows that are written to the stream set object, in order."""
     return (
         np.flatnonzero(~extents.is_split[extents.of_rows()]) if len(extents) else np.empty(0, dtype=np.int64)
     )

@@ -66,7 +66,7 @@ def choose_candidates(
     now_ms: int,
     classes: Classes | None = None,
 ) -> Candidates:
-    """The candidates among the objects. When an id appears twice, the later metadata count."""
+    """Returns the candidates among the objects. When an id appears twice, the later metadata count."""
     sets = {held.object_id: held for held in objects if _is_committed_set(held)}
     live = {object_id: _live_streams(held, streams) for object_id, held in sets.items()}
     compacted = {each for each, held in (classes or {}).items() if held is RetentionClass.COMPACTED}
@@ -137,7 +137,7 @@ class Sharing:
         self._source: Integers = pairs % max(1, source_count)
 
     def sharing(self, active: Truths) -> Truths:
-        """Which of the active sources share a stream with another active source."""
+        """Marks the active sources that share a stream with another active source."""
         counted = active[self._source]
         holders = np.bincount(self._stream[counted], minlength=1)
         shared = counted & (holders[self._stream.clip(max=len(holders) - 1)] > 1)
@@ -281,7 +281,7 @@ def _truths(count: int, numbers: set[int]) -> Truths:
 def choose_aged(
     sources: Sequence[Source], tables: Sequence[Table], settings: CompactionSettings, now_ms: int
 ) -> set[int]:
-    """The numbers of the sources to force split: the oldest first, within the limit of stream objects."""
+    """Returns the numbers of the sources to force split: the oldest first, within the limit of stream objects."""
     aged: set[int] = set()
     room = settings.stream_objects_max
     for number, source in enumerate(sources):
@@ -301,9 +301,9 @@ def _cost(table: Table, settings: CompactionSettings) -> int:
 
 
 def beyond_stream_objects(table: Table, extents: Extents, excess: int, source_count: int) -> set[int]:
-    """The sources to take out when there are too many stream objects: those of the split extents with the fewest
-    blocks; among equals, of extents from the fewest sources; then the first. ``choose_aged`` has limited the aged
-    extents, so that these alone do not exceed the limit."""
+    """Returns the sources to take out when there are too many stream objects: those of the split extents with the
+    fewest blocks; among equals, of extents from the fewest sources; then the first. ``choose_aged`` has limited the
+    aged extents, so that these alone do not exceed the limit."""
     split = np.flatnonzero(extents.is_split & (extents.fate != Fate.AGED))
     assert len(split), "aged extents alone pass the limit of stream objects"
     extent, _ = _pairs(table, extents)
@@ -316,8 +316,8 @@ def beyond_stream_objects(table: Table, extents: Extents, excess: int, source_co
 def beyond_streams(
     table: Table, extents: Extents, excess: int, source_count: int, streams_of_sources: Integers
 ) -> set[int]:
-    """The sources to take out when the stream set object has too many streams: those of the small extent whose sources
-    hold the fewest streams; among equals, the first."""
+    """Returns the sources to take out when the stream set object has too many streams: those of the small extent whose
+    sources hold the fewest streams; among equals, the first."""
     small = np.flatnonzero(~extents.is_split)
     extent, source = _pairs(table, extents)
     weight = np.bincount(extent, weights=streams_of_sources[source], minlength=len(extents))[small]

@@ -65,7 +65,7 @@ def commit_round(
 
 
 def loaded(tables: TableFormat, name: str) -> LoadedTable:
-    """The newest state of a table that has to be there. Raises LedgerLost, CatalogFailed."""
+    """Returns the newest state of a table that has to be there. Raises LedgerLost, CatalogFailed."""
     found = tables.load(name)
     if found is None:
         raise LedgerLost(name, "the table is gone")

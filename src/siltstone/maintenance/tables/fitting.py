@@ -35,8 +35,8 @@ def plain_type(kind: Any) -> Any:
 
 
 def columns_of_type(kind: Any, *, may_widen: bool, has_times: bool = True) -> dict[str, Any]:
-    """The columns that values of a type become, by name. Where a column cannot be widened later, numbers are wide from
-    the beginning. Where there is no type for a time of day, it is a number of microseconds."""
+    """Returns the columns that values of a type become, by name. Where a column cannot be widened later, numbers are
+    wide from the beginning. Where there is no type for a time of day, it is a number of microseconds."""
     parts = {each.name: each.type for each in kind} if pa.types.is_struct(kind) else {VALUE: kind}
     numbers = {} if may_widen else _WIDER
     if not has_times:
@@ -122,7 +122,7 @@ def joined_columns(table: dict[str, Any], found: dict[str, Any], *, may_widen: b
 
 
 def column_arrays(array: Any) -> Iterator[tuple[str, Any]]:
-    """The columns of decoded values, by name."""
+    """Yields the columns of decoded values, by name."""
     if pa.types.is_struct(array.type):
         yield from zip([each.name for each in array.type], array.flatten(), strict=True)
     else:

@@ -63,7 +63,7 @@ def table_rows(image: MetadataImage) -> list[TableRow]:
 
 
 def export_of(image: ImageView, topic: str) -> TopicExport:
-    """The configurations of a topic's table. Raises TableNotThere."""
+    """Returns the configurations of a topic's table. Raises TableNotThere."""
     found = exports(image)
     if topic not in found:
         known = f"kept as tables are {', '.join(found)}" if found else "no topic is kept as a table"

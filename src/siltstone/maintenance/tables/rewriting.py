@@ -116,7 +116,7 @@ class _Rewriting:
 
     @property
     def _outer(self) -> str:
-        """Returns the path of the struct that has the columns of the record."""
+        """The path of the struct that has the columns of the record."""
         return self._given.key.rpartition(".")[0] and f"{self._given.key.rpartition('.')[0]}."
 
     def _column(self, rows: Any, name: str) -> Any:

@@ -58,12 +58,13 @@ class TaskCodec(Generic[Input, Result]):
 
 
 def failure_in_one_line(failure: BaseException) -> str:
-    """The class of an exception and its text, for a terminal and a log."""
+    """Returns the class of an exception and its text, for a terminal and a log."""
     return f"{type(failure).__name__}: {' '.join(str(failure).split())}"
 
 
 def peak_memory_bytes() -> int:
-    """The largest resident size of this process so far (``getrusage`` counts kibibytes on Linux, bytes on macOS)."""
+    """Returns the largest resident size of this process so far (``getrusage`` counts kibibytes on Linux, bytes on
+    macOS)."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

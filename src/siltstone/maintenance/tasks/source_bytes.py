@@ -144,7 +144,7 @@ class SourceBytes:
 def checked_blocks(
     blocks: Table, sources: SourceBytes, object_ids: Sequence[int], copies_of: Callable[[int], Copies]
 ) -> list[memoryview]:
-    """Yields the bytes of the blocks one after another, each block verified by its checksum: rewriting a damaged block
+    """Returns the bytes of the blocks one after another, each block verified by its checksum: rewriting a damaged block
     would give the damage a valid checksum. A damaged block is read from another copy, if its object has one.
     ``object_ids`` are the ids of the sources, by source number, as ``copies_of`` takes. Raises DamagedBlock."""
     buffers: list[memoryview] = []

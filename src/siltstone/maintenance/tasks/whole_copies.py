@@ -150,7 +150,7 @@ class WholeCopy:
             raise UnusableSource(self._object_id, cause) from cause
 
     def _runs(self, entries: Sequence[BlockEntry]) -> Iterator[list[BlockEntry]]:
-        """Returns the blocks of each part. The last part has the index and the footer, too."""
+        """Yields the blocks of each part. The last part has the index and the footer, too."""
         run: list[BlockEntry] = []
         for number, entry in enumerate(entries, start=1):
             run.append(entry)

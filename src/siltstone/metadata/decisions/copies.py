@@ -53,8 +53,8 @@ def decide_prepare_copies(view: ImageView, command: PrepareCopies, now_ms: int) 
 
 
 def decide_add_copies(view: ImageView, command: AddCopies, now_ms: int) -> Decision[None]:
-    """A copy of an object that was destroyed meanwhile is refused: a sweep may have deleted it before it was put, and
-    would not look for it again."""
+    """Decides to add copies. A copy of an object that was destroyed meanwhile is refused: a sweep may have deleted it
+    before it was put, and would not look for it again."""
     wanted = sorted(set(command.object_ids))
     found = {each: committed_object(view, each) for each in wanted}
     if all(each is not None and command.bucket_id in each.bucket_ids for each in found.values()):

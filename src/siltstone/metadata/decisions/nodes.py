@@ -70,8 +70,9 @@ def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) ->
 
 
 def _fail_over(view: ImageView, command: RegisterNode) -> Decision[NodeRegistration]:
-    """A failover keeps the dead node's WAL location, because that log will be replayed. Without the claim, two
-    recoverers would fence each other for ever. Raises NodeEpochNotExist, ClaimLost, NodeLogBehind."""
+    """Registers a process for a failover, which keeps the dead node's WAL location, because that log will be replayed.
+    Without the claim, two recoverers would fence each other for ever. Raises NodeEpochNotExist, ClaimLost,
+    NodeLogBehind."""
     node = view.nodes.get(command.node_id)
     if node is None:
         raise NodeEpochNotExist(

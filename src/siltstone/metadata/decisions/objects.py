@@ -49,7 +49,7 @@ def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int
 
 
 def _prepared(first_id: int, bucket_ids: tuple[int, ...], deadline_ms: int) -> Iterator[ObjectsPrepared]:
-    """Returns one record for each run of objects in the same bucket."""
+    """Yields one record for each run of objects in the same bucket."""
     for bucket_id, run in groupby(bucket_ids):
         count = len([*run])
         yield ObjectsPrepared(first_id, count, bucket_id, deadline_ms)

@@ -267,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         return min(idle_ms, self._settings.request_stalled_ms_max) if self._others_wait() else idle_ms
 
     def _is_stalled(self, now_ms: float) -> bool:
-        """Whether the client has not read its answers for too long."""
+        """Returns whether the client has not read its answers for too long."""
         if self._sent_bytes - self.unread_bytes >= self._progress_bytes + ANSWER_PROGRESS_BYTES_MIN:
             self._note_progress(now_ms)
         limit_ms = self._settings.answer_stalled_ms_max

@@ -138,7 +138,7 @@ class CommittedReader:
         return answer.batches
 
     def covers(self, stream_id: int, start_offset: int, end_offset: int) -> bool:
-        """Whether objects hold all of [start, end), even if key compaction has removed every record of it.
+        """Returns whether objects hold all of [start, end), even if key compaction has removed every record of it.
 
         Raises StreamNotExist, OffsetOutOfRange.
         """

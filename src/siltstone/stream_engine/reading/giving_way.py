@@ -67,7 +67,7 @@ class GivingWay:
 
     @property
     def quiet_seconds(self) -> float | None:
-        """Returns the time that an append takes alone; None when that is not known yet."""
+        """The time that an append takes alone; None when that is not known yet."""
         if len(self._quiet) >= QUIET_WINDOWS_MIN:
             return fmean(self._quiet)
         return min((*self._quiet, *self._busy), default=None)

@@ -399,7 +399,7 @@ def _places_of(log: SealedLog) -> Iterator[tuple[Place, int]]:
 
 
 def _seqs_of_claims(sizes: dict[int, int]) -> list[int]:
-    """Yields the places where the newest claim of a life may be: its newest object, or the one before its seal, else
+    """Returns the places where the newest claim of a life may be: its newest object, or the one before its seal, else
     its first."""
     newest = max(sizes)
     seqs = [

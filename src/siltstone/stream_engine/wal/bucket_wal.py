@@ -446,7 +446,7 @@ class BucketWriteAheadLog:
 
     @property
     def _has_trimmed(self) -> bool:
-        """Returns whether there are objects to delete now, or once a further object says which are kept. The newest
+        """Whether there are objects to delete now, or once a further object says which are kept. The newest
         object with records may stay."""
         if self._needless or deletable(self._objects, self._kept_answered):
             return True

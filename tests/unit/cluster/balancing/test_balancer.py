@@ -64,7 +64,7 @@ class Balanced:
 
     @property
     def turns(self) -> list[int]:
-        """Returns how many partitions each record moves."""
+        """How many partitions each record moves."""
         return [len(record.targets) for record in self.world.written(PartitionsMoving)]
 
 

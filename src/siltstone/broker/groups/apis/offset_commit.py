@@ -34,7 +34,7 @@ async def handle_offset_commit(
 def _checked(
     groups: Groups, context: RequestContext, request: OffsetCommitRequest
 ) -> Iterator[OffsetToCommit | ErrorCode]:
-    """Returns for each partition, in the request's order, the offset to commit, or the error."""
+    """Yields for each partition, in the request's order, the offset to commit, or the error."""
     by_id = context.api_version >= TOPIC_IDS_SINCE
     for asked in request.topics:
         topic = groups.topics.by_id(asked.topic_id) if by_id else groups.topics.by_name(asked.name)

@@ -295,7 +295,7 @@ class TopicStream:
         return StreamPosition(store_id_of(image) or "", names, offsets)
 
     def _is_too_little(self, start: StreamPosition, seen: _Seen) -> bool:
-        """Whether the micro-batch waits for more offsets. A stream with fixed ends waits for nothing."""
+        """Returns whether the micro-batch waits for more offsets. A stream with fixed ends waits for nothing."""
         if not self._request.offsets_min or self._fixed is not None:
             return False
         now_ms = self._source.clock.monotonic_ms()

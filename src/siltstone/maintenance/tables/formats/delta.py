@@ -170,7 +170,7 @@ class DeltaTable:
 
     @cached_property
     def _division(self) -> tuple[PartitionTransform, ...]:
-        """Returns the transforms, with columns as paths in the schema."""
+        """The transforms, with columns as paths in the schema."""
         text = self._configuration.get(_DIVISION)
         if text is None:
             return tuple(
@@ -377,7 +377,7 @@ class _Names:
 
 
 def _transactions(ledger: Ledger, before: Ledger) -> list[Any]:
-    """The transactions that set the ledger. ``before`` is the one that the table has."""
+    """Returns the transactions that set the ledger. ``before`` is the one that the table has."""
     names = _Names(ledger.identity.topic_id)
     partitions = max(ledger.offsets, default=-1) + 1
     job, plan = _numbers_of(ledger.token)
@@ -415,7 +415,8 @@ def _once(transactions: list[Any]) -> Any:
 
 
 def _statistics(footer: Any) -> str:
-    """The statistics of a data file as Delta's log has them: its rows, and the bounds of the record's columns."""
+    """Returns the statistics of a data file as Delta's log has them: its rows, and the bounds of the record's
+    columns."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for at in range(footer.num_columns):
         path = footer.schema.column(at).path.split(".")

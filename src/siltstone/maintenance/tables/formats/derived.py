@@ -38,7 +38,7 @@ def is_derived(by: PartitionTransform) -> bool:
 
 
 def derived_field(by: PartitionTransform, schema: Any) -> Any:
-    """The pyarrow.Field of a derived column."""
+    """Returns the pyarrow.Field of a derived column."""
     kind = pa.int32() if by.kind == BUCKET else _TYPES.get(by.transform)
     if kind is None:
         field = schema

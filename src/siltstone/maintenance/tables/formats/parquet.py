@@ -119,7 +119,7 @@ class ParquetTable:
         yield from found.values()
 
     def _commits_since_whole(self) -> Iterator[ParquetCommit]:
-        """Returns the commits from the newest back to one that lists all files, or to the first."""
+        """Yields the commits from the newest back to one that lists all files, or to the first."""
         commit = self._newest
         yield commit
         while commit.whole is None and commit.number:
@@ -127,7 +127,7 @@ class ParquetTable:
             yield commit
 
     def kept_paths(self) -> set[str]:
-        """The files of the table, and those that were replaced in the day before its last commit."""
+        """Returns the files of the table, and those that were replaced in the day before its last commit."""
         kept = {each.path for each in self.files()}
         commit, newest_ms = self._newest, _time_of(self._newest)
         while _time_of(commit) > newest_ms - REPLACED_AGE_MS:

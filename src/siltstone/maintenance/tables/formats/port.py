@@ -68,7 +68,7 @@ class LoadedTable(Protocol):
     def rows(self) -> int: ...
 
     def files(self) -> Iterator[DataFile]:
-        """The data files of the table. Raises what the catalog and the store raise."""
+        """Yields the data files of the table. Raises what the catalog and the store raise."""
         ...
 
     def kept_paths(self) -> set[str]:
