@@ -135,8 +135,8 @@ class ClusterView:
             )
 
     async def refreshed(self) -> MetadataImage:
-        """Reads the metadata log to what is its end at the time of the call, or later. Who asks while the log is being
-        read shares the next read with others. Returns the image, an older one if the log cannot be read now."""
+        """Reads the metadata log to what is its end at the time of the call, or later. Callers that ask while the log
+        is being read share the next read with others. Returns the image, an older one if the log cannot be read now."""
         if self._next_read is None:
             self._next_read = asyncio.ensure_future(self._read_in_turn(self._reading))
         await asyncio.shield(self._next_read)

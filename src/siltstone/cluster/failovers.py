@@ -137,7 +137,7 @@ class Failovers:
                 "another one at once",
                 node.node_id, trouble,
             )  # fmt: skip
-        except Exception:  # a bug: the claim was given back, and without this loop nobody would try again
+        except Exception:  # a bug: the claim was withdrawn, and without this loop no node would try again
             wait_ms = LEFT_ALONE_MS
             log.exception("node %d could not be failed over, and its partitions wait", node.node_id)
         self._left_alone_until_ms[node.node_id] = self._clock.monotonic_ms() + wait_ms

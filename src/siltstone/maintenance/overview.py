@@ -14,7 +14,7 @@ from siltstone.foundation.quantity_words import counted, size_words, time_words
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import plan_of, waiting
-from siltstone.maintenance.pipeline.watch import OnTold, Watch
+from siltstone.maintenance.pipeline.watch import OnStepProgress, Watch
 from siltstone.model.errors import SiltstoneError, Unavailable
 
 HEADER = ("kind", "unit", "reads", "writes", "objects", "because")
@@ -171,17 +171,24 @@ def unusable_words(unplanned: Iterable[Unplanned]) -> str:
 
 
 def overview(
-    context: MaintenanceContext, kinds: Iterable[Kind], scope: Scope, on_told: OnTold | None = None
+    context: MaintenanceContext,
+    kinds: Iterable[Kind],
+    scope: Scope,
+    on_step_progress: OnStepProgress | None = None,
 ) -> Overview:
     """Plans the kinds one by one: reads the metadata and objects' indexes, writes nothing. Raises Unavailable when the
     metadata cannot be reached."""
     context.metadata.refresh()
-    return Overview(tuple(_of_kind(context, kind, scope, on_told) for kind in kinds))
+    return Overview(tuple(_of_kind(context, kind, scope, on_step_progress) for kind in kinds))
 
 
-def _of_kind(context: MaintenanceContext, kind: Kind, scope: Scope, on_told: OnTold | None) -> KindOverview:
+def _of_kind(
+    context: MaintenanceContext, kind: Kind, scope: Scope, on_step_progress: OnStepProgress | None
+) -> KindOverview:
     try:
-        plan = plan_of(context, kind, scope, Watch(kind.name, context.clock, on_told=on_told))
+        plan = plan_of(
+            context, kind, scope, Watch(kind.name, context.clock, on_step_progress=on_step_progress)
+        )
     except Unavailable as trouble:
         return KindOverview(kind.name, trouble=str(trouble))
     except SiltstoneError as trouble:

@@ -1,5 +1,4 @@
-"""Defines the commands: every change that a node or a driver of maintenance may ask of the metadata. Each command is a
-value.
+"""The commands are values: every change that a node or a driver of maintenance may ask of the metadata.
 
 A docstring begins with → and the result. ``node_epoch`` and ``stream_epoch`` fence: a command with a lower epoch than
 the registered one is refused. Maintenance has no node; it is fenced by its job (``job_id``), which must be running when

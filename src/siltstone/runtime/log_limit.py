@@ -12,7 +12,7 @@ from siltstone.model.limits import MINUTE_MS
 from siltstone.runtime.clock import Clock
 
 LOG_INTERVAL_MS = MINUTE_MS
-"""Often enough for a person who looks at the log."""
+"""The interval is short enough for a person who looks at the log."""
 
 LOG_SUBJECTS_MAX = 1_000
 """The most subjects that are remembered; the one that was logged longest ago is forgotten first. That is about 100 KB.

@@ -83,7 +83,7 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
 
 
 def topics_named(text: str, topics: Iterable[str]) -> list[str]:
-    """The topics whose names stand in the text as a word: perhaps more than the query reads, never fewer."""
+    """Returns the topics whose names are words of the text: perhaps more than the query reads, never fewer."""
     return sorted(
         name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
     )

@@ -67,7 +67,8 @@ def retrieve(wanted: str, into: Path, *, cache: Path, java: Path) -> None:
 
 
 def _reason(said: str) -> str:
-    """That the server was not reached stands behind what was, for that reason, not found."""
+    """Returns the reason in Ivy's output. The line that the server was not reached comes after the lines of jars that
+    were therefore not found."""
     lines = [line.strip() for line in said.splitlines()]
     if any("PKIX path building failed" in line for line in lines):
         return (

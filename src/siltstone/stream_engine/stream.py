@@ -45,8 +45,8 @@ class Stream:
         keeps by offset."""
 
     def continue_at(self, end_offset: int) -> None:
-        """The log of an earlier start holds records up to ``end_offset``, which are in the tail cache. Called before
-        anybody else has the handle."""
+        """The log of an earlier start holds records up to ``end_offset``, which are in the tail cache. Is called before
+        any other caller has the handle."""
         self.next_offset = self.confirmed_offset = max(self.next_offset, end_offset)
 
     def next_batch(

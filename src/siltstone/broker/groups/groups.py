@@ -67,8 +67,8 @@ class Groups:
         leaders: GroupLeaders | None = None,
     ) -> None:
         """``keeping_topics_of``: group id → the names of the topics that keep their records for that group.
-        ``progress`` has to agree before offsets move back or are deleted. ``leaders``: who coordinates what; without
-        them, this node coordinates every group."""
+        ``progress`` has to agree before offsets move back or are deleted. ``leaders``: which node coordinates which
+        groups; without them, this node coordinates every group."""
         self._leaders = leaders or NodeLeader()
         self._given_up: set[int] = set()
         self.topics = topics

@@ -95,8 +95,8 @@ def collect(stage: Stage) -> bool:
     kinds = ["dead-objects", "sso-compaction", "minor-gc", "major-gc", "so-compaction"]
     _, is_right = maintain(stage, kinds, Scope(is_forced=True))
     with open_store(stage.settings) as store:
-        swept = sweep(store.context, grace_period_ms=0)
-    story.done(f"{swept.objects_deleted:,} of {counted(before, 'object')} deleted, {size_words(swept.bytes_deleted)} "
+        report = sweep(store.context, grace_period_ms=0)
+    story.done(f"{report.objects_deleted:,} of {counted(before, 'object')} deleted, {size_words(report.bytes_deleted)} "
                "freed")  # fmt: skip
     return is_right
 
@@ -113,7 +113,7 @@ def maintain(
             stage.start_runner,
             scope,
             Budget(),
-            on_told=lambda told: on_progress(told.done, told.total),
+            on_step_progress=lambda step: on_progress(step.done, step.total),
         )
         for report in driver.run(chosen_kinds(store.kind_settings, kinds)):
             done += report.units

@@ -18,7 +18,8 @@ SHOWN_MAX = 100
 
 
 class GivenUpEnd(msgspec.Struct, frozen=True):
-    """Where a partition goes on, or a stream of no topic: ``offset`` is the first one that is given out again."""
+    """The offset at which a partition continues, or a stream of no topic: ``offset`` is the first one that is given out
+    again."""
 
     topic: str | None
     partition: int | None

@@ -44,7 +44,7 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def refusals_explained(assigned: Mapping[str, str]) -> Iterator[None]:
-    """Adds to a broker's refusal of a configuration the name that was meant, or how its value is written."""
+    """Adds to a broker's refusal of a configuration the most similar name, or how its value is written."""
     try:
         yield
     except KafkaRefusal as refusal:

@@ -67,7 +67,7 @@ class DeadObjects:
         for done, name in enumerate(names):
             if not attempt.watch.may_begin():
                 return
-            attempt.watch.tell("destroy", done, len(names))
+            attempt.watch.report("destroy", done, len(names))
             yield _destroyed(attempt.context, attempt.job_id, name, plan.work[name])
 
 

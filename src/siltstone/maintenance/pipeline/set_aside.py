@@ -85,7 +85,7 @@ def take_back(context: MaintenanceContext, kind: str, name: str) -> None:
 
 
 def forget_gone(context: MaintenanceContext, kind: str, planned: Collection[str]) -> None:
-    """Removes the set-aside entries of units that are in the plan no more. Call it after a plan that covered all
+    """Removes the set-aside entries of units that are no longer in the plan. Call it after a plan that covered all
     topics; ``planned`` are the names in it."""
     image, now_ms = context.metadata.image, context.clock.now_ms()
     for aside in list(all_set_aside(image)):

@@ -18,7 +18,7 @@ class Cancelled(SiltstoneError):
     """The run was cancelled. What it has committed stays; nothing else has changed."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class StepProgress(msgspec.Struct, frozen=True):
     """The progress of one ``step`` of ``kind``: how many of its units or tasks, and of its bytes, are done."""
 
     kind: str
@@ -29,19 +29,24 @@ class Told(msgspec.Struct, frozen=True):
     bytes_total: int
 
 
-OnTold = Callable[[Told], None]
+OnStepProgress = Callable[[StepProgress], None]
 
 
 class Watch:
     """The watch of one run of one kind. Any thread may call ``cancel``."""
 
     def __init__(
-        self, kind: str, clock: Clock, *, seconds_max: float | None = None, on_told: OnTold | None = None
+        self,
+        kind: str,
+        clock: Clock,
+        *,
+        seconds_max: float | None = None,
+        on_step_progress: OnStepProgress | None = None,
     ) -> None:
         self.kind = kind
         self._clock = clock
         self._until_ms = None if seconds_max is None else clock.monotonic_ms() + seconds_max * 1000
-        self._on_told = on_told
+        self._on_step_progress = on_step_progress
         self._cancelled = Event()
         self._reason = ""
         self._has_begun = False
@@ -50,15 +55,15 @@ class Watch:
         self.held_ms = 0.0
         """How long tasks that have ended waited for their rate, all together."""
 
-    def tell(self, step: str, done: int, total: int, bytes_done: int = 0, bytes_total: int = 0) -> None:
+    def report(self, step: str, done: int, total: int, bytes_done: int = 0, bytes_total: int = 0) -> None:
         """Reports progress. Raises Cancelled."""
         self.check()
-        if self._on_told is not None:
-            self._on_told(Told(self.kind, step, done, total, bytes_done, bytes_total))
+        if self._on_step_progress is not None:
+            self._on_step_progress(StepProgress(self.kind, step, done, total, bytes_done, bytes_total))
 
     def steps(self, step: str, bytes_total: int = 0) -> OnProgress:
         """Reports the progress of ``step`` when it is called; bytes are taken in proportion to the parts done."""
-        return lambda done, total: self.tell(
+        return lambda done, total: self.report(
             step, done, total, bytes_total * done // total if total else 0, bytes_total
         )
 
@@ -137,17 +142,21 @@ class Pace:
         self._step: tuple[str, str] | None = None
         self._began_ms = 0.0
 
-    def seconds_left(self, told: Told) -> float | None:
+    def seconds_left(self, progress: StepProgress) -> float | None:
         """Returns the time that the step will still take; None while it is not known yet."""
         now_ms = self._clock.monotonic_ms()
-        if (told.kind, told.step) != self._step:
-            self._step, self._began_ms = (told.kind, told.step), now_ms
+        if (progress.kind, progress.step) != self._step:
+            self._step, self._began_ms = (progress.kind, progress.step), now_ms
         seconds = (now_ms - self._began_ms) / 1000
-        part = part_done(told)
+        part = part_done(progress)
         return None if seconds < SECONDS_MIN or not part else seconds * (1 - part) / part
 
 
-def part_done(told: Told) -> float:
+def part_done(progress: StepProgress) -> float:
     """Returns the share that is done, in [0, 1]: of the bytes where they are reported, else of the parts."""
-    done, total = (told.bytes_done, told.bytes_total) if told.bytes_total else (told.done, told.total)
+    done, total = (
+        (progress.bytes_done, progress.bytes_total)
+        if progress.bytes_total
+        else (progress.done, progress.total)
+    )
     return min(1.0, done / total) if total else 0.0

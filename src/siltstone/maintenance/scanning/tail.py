@@ -112,8 +112,8 @@ class TailEnds:
             return None
         asked = TopicPartition(*partition.key)
         with _readable([partition.name], owner.node_id, owner.address):
-            told = offsets_at(owner.cluster, [asked], timestamp_ms)[asked].offset
-        return None if told == NO_OFFSET or told >= self.end_of(partition) else told
+            found = offsets_at(owner.cluster, [asked], timestamp_ms)[asked].offset
+        return None if found == NO_OFFSET or found >= self.end_of(partition) else found
 
     def piece(self, partition: ScanPartition, start_offset: int, end_offset: int) -> TailPiece:
         owner = self._owners[partition.key]

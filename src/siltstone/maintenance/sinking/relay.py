@@ -66,11 +66,11 @@ class Relay:
         raise."""
         places = {stream_id: parts[0] for stream_id, parts in self._manifest.streams()}
         partitions = {stream_id: _partition(part) for stream_id, part in places.items()}
-        told = described_sequences(self._cluster, partitions.values(), self._batch.producer_id)
+        described = described_sequences(self._cluster, partitions.values(), self._batch.producer_id)
         done: dict[int, int] = {}
         for stream_id, parts in self._manifest.streams():
             total = sum(part.record_count for part in parts)
-            last = told.get(partitions[stream_id])
+            last = described.get(partitions[stream_id])
             if last is None or last < 0:
                 last = self._looked_up(image, stream_id, partitions[stream_id])
             target = self._targets[stream_id]

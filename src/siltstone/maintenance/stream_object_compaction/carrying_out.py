@@ -287,7 +287,7 @@ class Wave:
         for done, merging in enumerate(mergings, start=1):
             yield self._committed(merging)
             if done < len(mergings):
-                self._watch.tell("commit", done, len(mergings))
+                self._watch.report("commit", done, len(mergings))
 
     def _committed(self, merging: Merging) -> UnitReport:
         if merging.failure:

@@ -262,7 +262,7 @@ class PacedRunner:
         self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
     ) -> list[bytes]:
         pace = self._pace.shared(min(self.slots, len(inputs)))
-        with self._told():
+        with self._driver_announced():
             results = self._runner.run(
                 PacedTask(task), _PacedInputs(inputs, pace, self._run), on_progress, label
             )
@@ -280,7 +280,7 @@ class PacedRunner:
         ended = self._runner.run_each(PacedTask(task), wrapped, on_waiting, label_of)
         try:
             while True:
-                with self._told():
+                with self._driver_announced():
                     end = next(ended, None)
                 if end is None:
                     return
@@ -301,7 +301,7 @@ class PacedRunner:
         self._runner.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _driver_announced(self) -> Iterator[None]:
         """Tasks that run in this process meanwhile use the driver's clock and check."""
         before = _driver.set((self._clock, self._check, self._limiters))
         try:

@@ -1,8 +1,8 @@
 """Where new partitions, and those of nodes that are gone, get their leaders.
 
 Each partition goes to the node that leads the fewest, among those to the rack that got the fewest of this command, and
-among those to the node with the highest hash of topic, partition and node: so the order of node ids favours nobody, and
-equal images place alike.
+among those to the node with the highest hash of topic, partition and node: so the order of node ids favours no node,
+and equal images place alike.
 """
 
 from collections import Counter, defaultdict

@@ -38,7 +38,7 @@ def allowed_hosts(settings: AdminSettings, addresses: Collection[ListenerAddress
 
 
 def may_be_called(host: str, allowed: Collection[str]) -> bool:
-    """Whether a request for this host is answered. Only a browser can be led here by a name of somebody else, and a
+    """Whether a request for this host is answered. Only a browser can be led here by the name of another site, and a
     browser always sends the name."""
     return host == "" or host in allowed or is_ip(host)
 

@@ -6,7 +6,7 @@
              answer from it
 
 There is room for ADMIN_CONNECTIONS_MAX connections. When they are all taken, the oldest that is not in ANSWER makes
-room, so clients that send nothing keep nobody out.
+room, so clients that send nothing do not keep others out.
 """
 
 import asyncio

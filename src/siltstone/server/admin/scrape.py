@@ -87,7 +87,7 @@ class Scrapes:
             text = await self._collected_text(text_format)
         except Exception as failure:
             made.set_exception(failure)
-            made.exception()  # marked as seen: nobody may wait any more
+            made.exception()  # the exception is marked as seen, since perhaps no caller waits for it any more
             return
         self._texts[text_format] = (self._clock.monotonic_ms(), text)
         made.set_result(text)

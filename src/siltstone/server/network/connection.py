@@ -306,12 +306,12 @@ class Connection(asyncio.BufferedProtocol):
                 f": {detail}" if detail else "",
             )
             self._note_progress(self._parts.now_ms)
-            self._let_go()
+            self._release()
             self._transport.close()
         if at_once:
             self._transport.abort()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Releases all memory and places in waiting lines; unread answers stay charged until they are sent."""
         self._pipeline.finish()
         self._reader.discard()

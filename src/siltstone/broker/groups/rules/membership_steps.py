@@ -180,9 +180,9 @@ def end_syncs(draft: Draft, _: Request) -> None:
     draft.cancel_timer(SYNC_TIMER)
     was_completing = draft.before.state is GroupState.COMPLETING
     for member in list(draft.group.members.values()):
-        told = draft.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
-        if was_completing or told.must_sync:
-            draft.alter(told, must_sync=False, assignment=b"" if was_completing else told.assignment)
+        answered = draft.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
+        if was_completing or answered.must_sync:
+            draft.alter(answered, must_sync=False, assignment=b"" if was_completing else answered.assignment)
 
 
 def drop_missing(draft: Draft, _: Request) -> None:
@@ -218,11 +218,11 @@ def tell_joined(draft: Draft, _: Request) -> None:
     """Answers the members that have joined; each of them must sync before the sync timer rings. A static member that
     has not joined need not sync: it stays until its session ends (Kafka removes it after the rebalance timeout)."""
     for member in list(draft.group.members.values()):
-        told = draft.answer_join(member, _joined(draft.group, member))
-        has_joined = told is not member
-        draft.alter(told, assignment=b"", is_new=False, must_sync=has_joined)
+        answered = draft.answer_join(member, _joined(draft.group, member))
+        has_joined = answered is not member
+        draft.alter(answered, assignment=b"", is_new=False, must_sync=has_joined)
         if has_joined:
-            draft.keep_session(told)
+            draft.keep_session(answered)
     draft.set_timer(SYNC_TIMER, draft.group.rebalance_timeout_ms)
 
 

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from itertools import count
 
 from siltstone.cli.demo.flights import FLIGHTS_TOPIC, Flight
-from siltstone.cli.demo.kafka_client import SECONDS_MAX, ClientFailed, error_words, new_producer, told
+from siltstone.cli.demo.kafka_client import (
+    SECONDS_MAX,
+    ClientFailed,
+    client_failures_named,
+    error_words,
+    new_producer,
+)
 from siltstone.runtime.clock import Clock
 
 RECORDS_PER_TURN = 20
@@ -73,7 +79,7 @@ class FlightSending:
 
     def _run(self) -> None:
         try:
-            with told("to produce", self._seconds_max):
+            with client_failures_named("to produce", self._seconds_max):
                 for number in count():
                     if number % RECORDS_PER_TURN == 0 and (
                         self._stopping.is_set() or self._failure is not None
