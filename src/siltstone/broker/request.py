@@ -70,7 +70,8 @@ class RequestHandler(Protocol):
         ...
 
     def end_waits(self) -> None:
-        """The node is closing: requests that wait for others (for records, for group members) are answered now."""
+        """Is called when the node is closing: requests that wait for others (for records, for group members) are
+        answered now."""
         ...
 
     def connection_closed(self, connection: ConnectionContext) -> None:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 def has_open_streams(image: MetadataImage, node_id: int) -> bool:
-    """Whether only the node's log may have the newest records of some stream. It looks at every stream."""
+    """Returns whether only the node's log may have the newest records of some stream. It looks at every stream."""
     return any(
         stream.owner == node_id and stream.state is StreamState.OPENED for stream in image.streams.values()
     )

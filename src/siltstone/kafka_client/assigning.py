@@ -34,7 +34,7 @@ def written_subscription(topics: Sequence[str]) -> bytes:
 
 
 def subscribed_topics(subscription: Buffer) -> tuple[str, ...]:
-    """The topics in a member's subscription; empty if it has another format."""
+    """Returns the topics in a member's subscription; empty if it has another format."""
     data = bytes(subscription)
     try:
         _, count = _HEAD.unpack_from(data)

@@ -111,8 +111,8 @@ class Following:
     def last(
         self, partitions: list[TopicPartition], count: int
     ) -> tuple[list[Found], dict[TopicPartition, int]]:
-        """The last ``count`` records of all partitions together, sorted by timestamp, and the end offset of each
-        partition. Reads further back where compaction has left gaps."""
+        """Returns the last ``count`` records of all partitions together, sorted by timestamp, and the end offset of
+        each partition. Reads further back where compaction has left gaps."""
         ends = ends_of(self._cluster, partitions)
         if count == 0:
             return [], {key: each.end_offset for key, each in ends.items()}

@@ -56,7 +56,7 @@ class Breaker:
             self._failures = 0
 
     def failed(self, now_ms: float, cause: str) -> None:
-        """An attempt of a write has failed for a reason that may pass."""
+        """Counts an attempt of a write that has failed for a reason that may pass."""
         with self._lock:
             if not self._failures:
                 self._failing_since_ms = now_ms

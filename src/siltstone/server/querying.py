@@ -159,7 +159,7 @@ def _flattened_schema(schema: Any) -> Any:
 
 
 def _flattened(batch: Any, schema: Any) -> Any:
-    """The fields of the values side by side. A key that is no UTF-8 is shown in hexadecimal digits."""
+    """Returns the fields of the values side by side. A key that is no UTF-8 is shown in hexadecimal digits."""
     arrow = require_arrow()
     value = batch.column(0)
     columns = value.flatten() if arrow.types.is_struct(value.type) else [value]

@@ -24,7 +24,7 @@ class Jar(msgspec.Struct, frozen=True):
 
 
 def pyspark_jars() -> Path:
-    """The folder of Spark's own jars. Raises JarsUnavailable."""
+    """Returns the folder of Spark's own jars. Raises JarsUnavailable."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         raise JarsUnavailable("Spark is the package pyspark; install it: pip install 'siltstone[spark]'")
@@ -34,7 +34,7 @@ def pyspark_jars() -> Path:
 def recipe(
     name: str, jars: Iterable[Jar], *, with_dependencies: bool = True, excluded: Sequence[str] = ()
 ) -> str:
-    """The ``ivy.xml`` that names them. ``excluded``: regular expressions of names."""
+    """Returns the ``ivy.xml`` that names them. ``excluded``: regular expressions of names."""
     transitive = str(with_dependencies).lower()
     lines = ['<ivy-module version="2.0">', f'<info organisation="siltstone" module="{name}"/>']
     lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]

@@ -156,7 +156,8 @@ class Stream:
         self._tell_watchers()
 
     def fail(self, failure: Exception) -> None:
-        """The engine has failed, so nothing will be confirmed any more: waiting readers get ``failure``."""
+        """Is called when the engine has failed, so that nothing will be confirmed any more: waiting readers get
+        ``failure``."""
         self._failure = failure
         for _, _, waiter in self._waiters:
             if not waiter.done():

@@ -38,6 +38,6 @@ class ValueDecoder(Protocol):
 
 
 def reason_of(failure: BaseException) -> str:
-    """The cause of a bad value in one line."""
+    """Returns the cause of a bad value in one line."""
     text = " ".join(str(failure).split()) or type(failure).__name__
     return text[:REASON_CHARACTERS_MAX]

@@ -77,7 +77,8 @@ def _type_of(
 
 
 def given_schema(kind: FormatKind, schema: Any) -> tuple[Schema | None, Any]:
-    """The schema that a caller gives, or the Arrow type; both None if it gives neither. Raises FormatRefused."""
+    """Returns the schema that a caller gives, or the Arrow type; both None if it gives neither. Raises
+    FormatRefused."""
     arrow = require_arrow()
     if schema is None or isinstance(schema, Schema):
         return schema, None

@@ -118,7 +118,8 @@ class HandingOver:
                     self._news.set()
 
     def _due(self) -> list[PartitionKey]:
-        """The partitions that are still to be handed over, and whose targets are live; at most one command's worth."""
+        """Returns the partitions that are still to be handed over, and whose targets are live; at most one command's
+        worth."""
         image, due = self._metadata.image, []
         for key in list(self._wanted):
             partition = self._cluster.partition(*key)
@@ -189,7 +190,7 @@ class HandingOver:
         return any(stream.state is StreamState.OPENED for stream in self._streams(key))
 
     def _streams(self, key: PartitionKey) -> tuple[StreamMetadata, ...]:
-        """The data stream and the meta stream as the metadata have them; none if the topic was deleted."""
+        """Returns the data stream and the meta stream as the metadata have them; none if the topic was deleted."""
         partition = self._cluster.partition(*key)
         if partition is None:
             return ()
@@ -225,7 +226,8 @@ class HandingOver:
         await self._engine.flush()
 
     def _ends(self, key: PartitionKey, partition: Partition | None) -> PartitionEnds | None:
-        """None for a partition whose topic was deleted. Raises HandOverLate for one that was opened meanwhile."""
+        """Returns None for a partition whose topic was deleted. Raises HandOverLate for one that was opened
+        meanwhile."""
         streams = self._streams(key)
         if len(streams) < 2:
             return None

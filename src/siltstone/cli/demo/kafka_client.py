@@ -71,7 +71,7 @@ def client_failures_named(doing: str, seconds_max: float = SECONDS_MAX) -> Itera
 
 
 def error_words(reason: object) -> str:
-    """The text of a KafkaError without its code and its location in librdkafka."""
+    """Returns the text of a KafkaError without its code and its location in librdkafka."""
     return str(reason.str() if hasattr(reason, "str") else reason)
 
 
@@ -114,7 +114,7 @@ def configure(
 
 
 def begin_of(bootstrap_servers: str, topic: str, *, seconds_max: float = SECONDS_MAX) -> int:
-    """The first offset of the only partition of ``topic``. Raises ClientFailed."""
+    """Returns the first offset of the only partition of ``topic``. Raises ClientFailed."""
     partition = TopicPartition(topic, 0)
     with client_failures_named(f"to ask where {topic} begins", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
@@ -125,7 +125,7 @@ def begin_of(bootstrap_servers: str, topic: str, *, seconds_max: float = SECONDS
 def records_held(
     bootstrap_servers: str, partitions: Mapping[str, int], *, seconds_max: float = SECONDS_MAX
 ) -> int:
-    """The sum of the end offsets of all partitions, as the broker reports them. Raises ClientFailed."""
+    """Returns the sum of the end offsets of all partitions, as the broker reports them. Raises ClientFailed."""
     wanted = [TopicPartition(name, number) for name, count in partitions.items() for number in range(count)]
     with client_failures_named("to ask where the partitions end", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
@@ -138,7 +138,7 @@ def records_held(
 def new_producer(
     bootstrap_servers: str, seconds_max: float, configs: Mapping[str, str | int] | None = None
 ) -> "Producer":
-    """Idempotent, ``acks=all``, lz4. ``configs``: further ones."""
+    """Makes an idempotent producer with ``acks=all`` and lz4. ``configs``: further ones."""
     return Producer({
         "bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "compression.type": "lz4",
         "linger.ms": 5, "partitioner": "murmur2_random", "delivery.timeout.ms": round(seconds_max * 1000),

@@ -76,7 +76,8 @@ def drop_old(stage: Stage) -> bool:
 
 
 def _begin_when_followed(stage: Stage, expected: int) -> int:
-    """The first offset that the broker reports, after it has followed the trim in the metadata or FOLLOWED_MS_MAX."""
+    """Returns the first offset that the broker reports, after it has followed the trim in the metadata or
+    FOLLOWED_MS_MAX."""
     until_ms = stage.clock.monotonic_ms() + FOLLOWED_MS_MAX
     begins = begin_of(stage.broker.bootstrap_servers, LATE_TOPIC)
     while begins != expected and stage.clock.monotonic_ms() < until_ms:

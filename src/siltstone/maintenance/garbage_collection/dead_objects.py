@@ -80,7 +80,7 @@ def _unit(batch: Sequence[ObjectMetadata]) -> PlannedUnit:
 
 
 def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], list[Unplanned]]:
-    """The dead objects by id; and those that contradict the image, each with the reason."""
+    """Returns the dead objects by id; and those that contradict the image, each with the reason."""
     topics = names_of_topics(image, scope)
     dead: list[ObjectMetadata] = []
     unplanned: list[Unplanned] = []

@@ -102,7 +102,7 @@ class Driver:
 
 
 def nothing_done(kind: str, trouble: Exception, seconds: float) -> RunReport:
-    """The report of a run that ended before its first unit."""
+    """Returns the report of a run that ended before its first unit."""
     return RunReport(
         kind=kind,
         job_id=None,

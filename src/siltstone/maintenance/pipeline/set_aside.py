@@ -41,8 +41,8 @@ class SetAside(msgspec.Struct, frozen=True):
     configured: int = 0
 
     def waits(self, image: MetadataImage, now_ms: int) -> bool:
-        """Whether the unit is not to be tried yet. A wait longer than the longest one there is means that the clock
-        was set back; then the unit may be tried."""
+        """Returns whether the unit is not to be tried yet. A wait longer than the longest one there is means that the
+        clock was set back; then the unit may be tried."""
         is_early = now_ms < self.retry_at_ms <= now_ms + SET_ASIDE_MS_MAX
         return is_early and self.configured == _fingerprint(image, self.topic)
 
@@ -114,7 +114,7 @@ class LastRun(msgspec.Struct, frozen=True):
 
 
 def last_runs(image: MetadataImage) -> dict[str, LastRun]:
-    """The last run of each kind, by the kind's name."""
+    """Returns the last run of each kind, by the kind's name."""
     noted = (_decoded(value) for key, value in image.keys.items() if key.startswith(_LAST_RUN_PREFIX))
     return {each.kind: each for each in noted}
 

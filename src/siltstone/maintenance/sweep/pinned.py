@@ -62,7 +62,7 @@ def held_by_pin(
 
 
 def explained(held: list[Held]) -> Iterator[Unplanned]:
-    """A line for each of the oldest pins, and one for all others."""
+    """Yields a line for each of the oldest pins, and one for all others."""
     for each in held[:PINS_SHOWN_MAX]:
         yield Unplanned(f"pin {each.pin.token}", _words(each))
     if len(held) > PINS_SHOWN_MAX:

@@ -101,8 +101,9 @@ def leaders_of_new(
 
 
 def decide_place_partitions(view: ImageView, command: PlacePartitions, now_ms: int) -> Decision[None]:
-    """A partition that was being moved goes to its target if that node is fit. Topics that were deleted, and
-    partitions whose leader is live, are passed over: another node placed them first."""
+    """Decides the placement of partitions. A partition that was being moved is placed at its target if that node is
+    fit. Topics that were deleted, and partitions whose leader is live, are passed over: another node placed them
+    first."""
     asked = check_node(view, command.node_id, command.node_epoch)
     check_number_of_partitions(len(command.partitions))
     placement = Placement(view, asked)

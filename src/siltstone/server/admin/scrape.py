@@ -64,7 +64,7 @@ class Scrapes:
         self._texts: dict[TextFormat, tuple[float, bytes]] = {}
 
     async def text(self, text_format: TextFormat) -> bytes:
-        """The scrape in a format, at most KEPT_MS old."""
+        """Returns the scrape in a format, at most KEPT_MS old."""
         made_ms, text = self._texts.get(text_format, (None, b""))
         if made_ms is not None and self._clock.monotonic_ms() - made_ms < KEPT_MS:
             return text

@@ -44,7 +44,7 @@ class BoundListeners:
         return tuple(dict.fromkeys(listener for listener, _ in self.sockets))
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the listener. Idempotent."""
         for _, bound in self.sockets:
             bound.close()
 

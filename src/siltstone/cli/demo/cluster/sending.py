@@ -74,7 +74,7 @@ class FlightSending:
         }
 
     def answers_since(self, moment_ms: float) -> bool:
-        """Whether every partition has acknowledged something since this moment of the monotonic clock."""
+        """Returns whether every partition has acknowledged something since this moment of the monotonic clock."""
         return all(self._last_answer_ms.get(partition, 0.0) > moment_ms for partition in self._pauses_ms)
 
     def _run(self) -> None:
