@@ -124,7 +124,7 @@ def wal_object_key(node_id: int, node_epoch: int, seq: int) -> str:
 
 
 def wal_object_name(key: str) -> WalObjectPlace | None:
-    """Returns what a key says; None when it is not one that ``wal_object_key`` returns."""
+    """Returns the place that a key names; None when it is not one that ``wal_object_key`` returns."""
     match = _KEY.fullmatch(key)
     if match is None:
         return None

@@ -84,7 +84,7 @@ def schema_ids_of(image: ImageView, topic_id: str) -> tuple[int, ...]:
 
 
 def schemas_gone(image: ImageView) -> list[RemoveKey]:
-    """Yields the commands that remove the ids of schemas of deleted topics."""
+    """Returns the commands that remove the ids of schemas of deleted topics."""
     named = [key for key in image.keys if key.startswith(SCHEMAS_PREFIX)]
     return [RemoveKey(key) for key in sorted(named) if key.removeprefix(SCHEMAS_PREFIX) not in image.topics]
 
