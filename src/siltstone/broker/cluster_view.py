@@ -1,4 +1,4 @@
-"""The cluster as this node's clients see it: which brokers there are, and which of them leads a partition.
+"""The view of the cluster that this node's clients get: which brokers there are, and which of them leads a partition.
 
 Every answer follows from the metadata image, so all nodes give the same answers, except while the image of one is
 behind. A node therefore reads the log once before it refuses a request (``refreshed``).

@@ -1,4 +1,4 @@
-"""Which topic and partition each stream belongs to, read from the image: maintenance needs no broker to know it.
+"""The topic and partition of each stream are read from the image: maintenance needs no broker for it.
 
 A partition has two streams: its data stream holds record batches, its meta stream holds snapshots of its state.
 """

@@ -1,4 +1,4 @@
-"""Where the broker of each node listens, and the id of the Kafka cluster, as keys of the metadata.
+"""The addresses of the nodes' brokers and the id of the Kafka cluster, as keys of the metadata.
 
 A scan asks the broker of a stream's owner for what is in no object yet. An address outlives a node that was killed, and
 another store may listen there by then, so a scan compares the cluster id before it believes an answer.

@@ -1,4 +1,4 @@
-"""Which bucket a new object is put into, by the four write strategies. Pure.
+"""The four write strategies choose the bucket of a new object. Pure.
 
 ================  =======================================  ===================================================
 strategy          a stream set object                      a stream object

@@ -1,4 +1,4 @@
-"""The columns of a scan by name. They are those of Spark's connector for Kafka, so that a program moves over as it is
+"""The columns of a scan by name. They are those of Spark's connector for Kafka, so that its programs need no change
 [Spark: KafkaRecordToRowConverter].
 
 ============= ========================= =====================================================================

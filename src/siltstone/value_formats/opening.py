@@ -1,4 +1,4 @@
-"""Which decoder a value format has. A library is imported only for the format that needs it."""
+"""``opening`` makes the decoder of a value format. A library is imported only for the format that needs it."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
-"""A user's words → a ``ValueFormat``, where a scan or a table is planned. Tasks are given the result.
+"""When a scan or a table is planned, a user's options become a ``ValueFormat``, which every task receives.
 
 The reader schema is, in this order: the one that the caller gives; the newest of the subject in the registry; for JSON,
-what a sample of the values shows.
+the one inferred from a sample of the values.
 """
 
 from collections.abc import Callable, Iterable

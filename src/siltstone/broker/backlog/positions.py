@@ -1,4 +1,4 @@
-"""Which groups are registered with which topics (``siltstone.retention.groups``), and their durable offsets there."""
+"""The groups that are registered with topics (``siltstone.retention.groups``), and their durable offsets there."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What to do about a partition whose slowest group has a backlog over the quota, and how large a backlog is. Pure.
+"""The rules for a partition whose slowest group has a backlog over the quota, and the size of a backlog. Pure.
 
 ====================== =====================================================================
 policy                 when the backlog is larger than the quota
@@ -12,7 +12,7 @@ eviction               forward to 90 %; the others are not moved
 
 Source: Pulsar's backlog quotas (``BacklogQuota.RetentionPolicy``); R12, R13.
 
-``BacklogMeasure`` says how many bytes of a partition are behind an offset, from what is in memory: it reads no object.
+``BacklogMeasure`` estimates how many bytes of a partition come after an offset, from memory alone: it reads no object.
 Batches in the tail cache are counted exactly. Before them, the bytes of closed segments and of ranges in objects are
 counted, evenly spread over their offsets. A segment's size is that of its batches as they were appended, so where key
 compaction has removed records the objects are counted instead.

@@ -1,5 +1,6 @@
 """The progress bar of a run on stderr: units or tasks, bytes, time left. It disappears when the run is done, and is not
-shown where stderr is no terminal. A bucket that does not answer is said above it, because the bar then stands still."""
+shown where stderr is no terminal. A bucket that does not answer is reported above the bar, because the bar then does
+not move."""
 
 import logging
 from collections.abc import Callable, Iterator

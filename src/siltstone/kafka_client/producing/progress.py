@@ -1,7 +1,7 @@
-"""How far an idempotent producer came in a partition, asked by another process that continues its work.
+"""A process that continues the work of an idempotent producer asks how far it came in a partition.
 
-The broker is asked first (DescribeProducers). It forgets a producer after a day, so the headers of the partition's
-batches are read where it knows nothing: they have producer id and sequence, too.
+The process asks the broker first (DescribeProducers). The broker forgets a producer after a day; then the process reads
+the headers of the partition's batches, which have producer id and sequence, too.
 """
 
 from collections.abc import Iterable

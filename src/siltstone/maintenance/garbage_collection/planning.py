@@ -1,4 +1,5 @@
-"""How many bytes of an object are live, and which objects are worth rewriting together. Pure.
+"""The planning of garbage collection: how many bytes of an object are live, and which objects are rewritten together.
+Pure.
 
 *Live bytes.* From the image alone, a range counts as live as a whole; a range that a trim has cut through counts in
 proportion to its offsets, which is good enough to decide which indexes are read. From the index, a block is live when

@@ -1,4 +1,5 @@
-"""When each kind of maintenance is due. Pure: computed from timers and the time that the caller gives.
+"""The schedule says when each kind of maintenance is due. Pure: it is computed from timers and a time that the caller
+passes.
 
 A timer counts from the end of the last run, so a long run is not followed by all the runs that it delayed. A major
 collection counts as a minor one, too (GC7).

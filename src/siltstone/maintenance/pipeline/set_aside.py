@@ -1,12 +1,12 @@
-"""What the metadata remember of earlier runs: the units that failed, and when each kind last ran.
+"""The metadata record which units failed in earlier runs, and when each kind last ran.
 
 A unit that fails is set aside with the reason, and is tried again after a wait that doubles with each failure. This is
 kept in the metadata, so every driver knows it, and it survives a restart. The count begins anew when the unit succeeds,
 and when its topic's configuration has changed, which may have removed the cause.
 
-A kind's last run is noted when it covered all topics. Schedules start from it, so a service that restarts does not
-repeat a daily run. ``why_late`` says when none has run for long: without maintenance a store only grows, and a broker
-works on for weeks like that, while reads become slow little by little.
+A kind's last run is recorded when it covered all topics. Schedules start from it, so a service that restarts does not
+repeat a daily run. ``why_late`` reports that no maintenance has run for long: without maintenance a store only grows,
+and brokers work for weeks without it while reads slowly become slower.
 """
 
 from collections.abc import Collection, Iterator

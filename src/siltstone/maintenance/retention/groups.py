@@ -1,4 +1,4 @@
-"""How far consumer groups have read, as maintenance knows it with no broker present, and how far retention may go in
+"""The progress of consumer groups, which maintenance knows without a broker, and the limit that it sets to retention in
 topics that are kept until their groups have read them (siltstone.retention.ack). Pure.
 
 The progress of a group is one metadata key:

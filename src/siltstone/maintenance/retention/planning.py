@@ -1,4 +1,4 @@
-"""Which topics have something to trim, and how far, from the image alone. Pure. A unit is one topic.
+"""Retention is planned from the image alone: which topics are trimmed, and to which offsets. Pure. A unit is one topic.
 
 ``walk`` goes through the closed segments of a stream, the oldest first, up to the first that stays:
 

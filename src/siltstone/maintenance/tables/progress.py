@@ -1,4 +1,4 @@
-"""How far each topic is in its table, as the metadata knows it: a copy of the table's ledger, never ahead of it. Pure.
+"""The metadata record how far each topic is in its table: a copy of the table's ledger, never ahead of it. Pure.
 
 The progress of a topic is one metadata key:
 

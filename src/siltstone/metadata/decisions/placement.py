@@ -1,4 +1,4 @@
-"""Where new partitions, and those of nodes that are gone, get their leaders.
+"""The placement of partitions: which node leads a new partition, or one whose node is gone.
 
 Each partition goes to the node that leads the fewest, among those to the rack that got the fewest of this command, and
 among those to the node with the highest hash of topic, partition and node: so the order of node ids favours no node,

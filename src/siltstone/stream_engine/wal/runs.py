@@ -1,4 +1,5 @@
-"""Which objects of a log in a bucket are recovered, where each life is sealed, and what may be deleted. Pure.
+"""The rules of a log in a bucket: which objects are recovered, where each life is sealed, and which objects may be
+deleted. Pure.
 
 A *life* is one node epoch. Its objects have the numbers (*seqs*) 0, 1, 2, …; several are put at a time, so they may
 land in any order, but appends are acknowledged in their order. ``kept`` is the first (epoch, seq) whose records are not

@@ -1,4 +1,4 @@
-"""What Avro and Protobuf have in common: with a registry each value names the schema that it was written with, by the
+"""Avro and Protobuf have this in common: with a registry each value names the schema that it was written with, by the
 id in its prefix. ``WriterSchemas`` finds these schemas and reads the values of a column one by one."""
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The chart of what clients felt: the longest pause of each partition, and what happened to it."""
+"""The chart shows the longest pause of each partition, and the event that caused it."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What an export needs of a decoder.
+"""The port of decoders, as an export needs them.
 
 A decoder is given the values of many records at once, as an Arrow binary array, and returns columns of the same length,
 and the rows that it could not decode. It never raises because of a record: one bad record must not keep its neighbours
