@@ -42,8 +42,8 @@ REASONS = {
     "engine.wal.lost_epoch": "A start is refused when the write-ahead log is not the one that this node used last, and "
     "the error names a node epoch. To give up the records that only the log of that epoch held, write the epoch here "
     "once. 0: nothing is given up.",
-    "broker.rack": "Where this node stands, such as a zone. Clients are told, and leaders are spread over the racks "
-    "[Kafka: broker.rack].",
+    "broker.rack": "The place of this node, such as a zone. Clients get it with the broker's address, and leaders "
+    "are spread over the racks [Kafka: broker.rack].",
     "broker.auto_create_topics_enable": "Whether a topic is created when a client names it and it does not exist "
     "[Kafka: auto.create.topics.enable].",
     "broker.num_partitions": "Partitions of a topic that is created without a number of partitions "

@@ -11,13 +11,13 @@ step  what happens                                                              
 6     the partition is closed here; waiting clients get the new leader          are refused, none was appended
 ====  =========================================================================  ==================================
 
-If a step before step 5 fails, this node goes on serving the partitions, and tries again later. Step 5 is different.
+If a step before step 5 fails, this node continues to serve the partitions, and tries again later. Step 5 is different.
 While its outcome is unknown, nothing may be appended: the entry may still reach the metadata log, and would close the
 streams before records that were acknowledged meanwhile, so that recovery would leave these records out. So the command
-is repeated until it has an answer, and the partitions are held until then. Any answer settles the matter, because it is
-decided on an image at the head of the log. If the version of the unknown entry is still free in that image, the command
-is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot have. If
-the version is taken, it is taken for good.
+is repeated until it has an answer, and the partitions are held until then. Any answer ends the uncertainty, because it
+is decided on an image at the head of the log. If the version of the unknown entry is still free in that image, the
+command is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot
+have. If the version is taken, the image contains the entry that took it.
 """
 
 import asyncio
