@@ -1,6 +1,6 @@
 """``siltstone balance``: shows the load of the brokers, plans moves with a reason for each, and carries them out.
 
-The commands use the store's metadata and the loads that the brokers have reported in the last half minute.
+The commands work on the store's metadata and on what the brokers have told of their load in the last half minute.
 """
 
 import click
