@@ -33,7 +33,7 @@ class ByteColumn(msgspec.Struct, frozen=True):
 
 
 def byte_column(column: object) -> ByteColumn:
-    """A pyarrow.Array of binary or string, not copied. Raises ArrowMissing."""
+    """Returns the values of a pyarrow.Array of binary or string, not copied. Raises ArrowMissing."""
     arrow = require_arrow()
     array = column.cast(arrow.large_binary())  # type: ignore[attr-defined]
     count = len(array)
@@ -51,7 +51,7 @@ def byte_column(column: object) -> ByteColumn:
 
 
 def nulls(count: int) -> ByteColumn:
-    """So many nulls."""
+    """Returns so many nulls."""
     empty = np.zeros(count, dtype=np.int64)
     return ByteColumn(np.zeros(0, dtype=np.uint8), empty, empty + NULL)
 
@@ -94,7 +94,8 @@ def encoded_records(
     offset_deltas: Integers,
     kernels: Kernels,
 ) -> tuple[Bytes, Integers]:
-    """The records of all rows, one after another, and the position at which each ends [Kafka: DefaultRecord]."""
+    """Returns the records of all rows, one after another, and the position at which each ends [Kafka:
+    DefaultRecord]."""
     count = len(keys.lengths)
     if not count:
         return np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)

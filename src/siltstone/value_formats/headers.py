@@ -27,9 +27,9 @@ _LENGTHS = {MAGIC: PREFIX_BYTES, GUID_MAGIC: GUID_PREFIX_BYTES}
 
 
 def framed(values: Any, headers: Any, name: str, kind: FormatKind) -> Any:
-    """The pyarrow.BinaryArray of values, each after the content of its record's header ``name``, if there is one.
-    ``headers`` is the column of that name of the same records. If a header is malformed, the value is empty, and so
-    names no schema: its bytes must not be taken for a part of the prefix."""
+    """Returns the pyarrow.BinaryArray of values, each after the content of its record's header ``name``, if there is
+    one. ``headers`` is the column of that name of the same records. If a header is malformed, the value is empty, and
+    so names no schema: its bytes must not be taken for a part of the prefix."""
     arrow = require_arrow()
     from pyarrow import compute  # noqa: PLC0415  an optional dependency
 
@@ -57,7 +57,7 @@ def framed(values: Any, headers: Any, name: str, kind: FormatKind) -> Any:
 
 
 def _is_prefix(content: bytes | None, kind: FormatKind) -> bool:
-    """Whether the content of a header is exactly what may stand before a payload."""
+    """Returns whether the content of a header is exactly what may stand before a payload."""
     length = _LENGTHS.get(content[0]) if content else None
     if content is None or length is None or len(content) < length:
         return False

@@ -47,8 +47,9 @@ class PathMalformed(Exception):
 
 
 def schema_codes(values: Any) -> tuple[Codes, dict[int, SchemaName]]:
-    """A number for each value of a pyarrow.BinaryArray, the same for values that name one schema, and NOT_FRAMED for a
-    value that names none; and the names of the schemas by these numbers. The number of an id is the id."""
+    """Returns a number for each value of a pyarrow.BinaryArray, the same for values that name one schema, and
+    NOT_FRAMED for a value that names none; and the names of the schemas by these numbers. The number of an id is the
+    id."""
     codes = np.full(len(values), NOT_FRAMED, dtype=np.int64)
     if not len(values):
         return codes, {}
@@ -74,20 +75,21 @@ def schema_codes(values: Any) -> tuple[Codes, dict[int, SchemaName]]:
 
 
 def _bytes_from(data: npt.NDArray[np.uint8], at: Codes, count: int) -> npt.NDArray[np.uint8]:
-    """So many bytes from each of the positions, a row for each."""
+    """Returns so many bytes from each of the positions, a row for each."""
     found: npt.NDArray[np.uint8] = data[at[:, np.newaxis] + np.arange(count)]
     return found
 
 
 def in_order(names: Iterable[SchemaName]) -> list[SchemaName]:
-    """The names of schemas, without repetitions: ids first, then GUIDs."""
+    """Returns the names of schemas, without repetitions: ids first, then GUIDs."""
     given = set(names)
     ids, guids = (sorted(each for each in given if isinstance(each, kind)) for kind in (int, str))
     return [*ids, *guids]
 
 
 def payload_at(value: bytes) -> int:
-    """Where the payload, or the path of Protobuf before it, begins in a value that names its schema; 0 in another."""
+    """Returns where the payload, or the path of Protobuf before it, begins in a value that names its schema; 0 in
+    another."""
     magic = value[:1]
     if magic == bytes([MAGIC]):
         return PREFIX_BYTES
@@ -95,7 +97,8 @@ def payload_at(value: bytes) -> int:
 
 
 def payloads(values: Any) -> Any:
-    """The values of a pyarrow.BinaryArray without the names of schemas before them: of JSON, which needs none."""
+    """Returns the values of a pyarrow.BinaryArray without the names of schemas before them: of JSON, which needs
+    none."""
     codes, _ = schema_codes(values)
     if (codes == NOT_FRAMED).all():
         return values
@@ -106,13 +109,13 @@ def payloads(values: Any) -> Any:
 
 
 def nulls_of(values: Any) -> npt.NDArray[np.bool_]:
-    """Which values of a pyarrow.Array are null."""
+    """Marks the values of a pyarrow.Array that are null."""
     found: npt.NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
     return found
 
 
 def message_path(value: bytes) -> tuple[tuple[int, ...], int]:
-    """The path to the message of a Protobuf value, and the position of its payload. Raises PathMalformed."""
+    """Returns the path to the message of a Protobuf value, and the position of its payload. Raises PathMalformed."""
     count, position = _zigzag(value, payload_at(value))
     if count == 0:
         return (0,), position

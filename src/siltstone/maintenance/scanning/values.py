@@ -42,7 +42,7 @@ class BadValueCount:
 def settled(
     wish: ValueWish, topics: Iterable[str], sample: Callable[[], Iterable[bytes | None]]
 ) -> ValueFormat:
-    """The value format of a scan of these topics. Raises ScanRefused, and what ``settle_format`` raises."""
+    """Returns the value format of a scan of these topics. Raises ScanRefused, and what ``settle_format`` raises."""
     names = sorted(set(topics))
     subject = wish.subject
     if not subject and len(names) == 1:
@@ -61,7 +61,7 @@ def settled(
 
 
 def rows_schema(columns: Sequence[str], value_format: ValueFormat | None) -> Any:
-    """The pyarrow.Schema of a scan's rows. Raises ArrowMissing."""
+    """Returns the pyarrow.Schema of a scan's rows. Raises ArrowMissing."""
     schema = arrow_schema(columns)
     if value_format is None or VALUE not in columns:
         return schema
@@ -87,7 +87,7 @@ class ValueColumn:
         ``headers`` if a value's schema may be named there."""
 
     def decoded(self, batch: Any, partition: str) -> Any:
-        """The record batch with decoded values. Raises BadValueFound, RegistryNotReachable."""
+        """Returns the record batch with decoded values. Raises BadValueFound, RegistryNotReachable."""
         values = batch.column(self._number)
         if self._may_have_headers:
             headers = batch.column(self.read_columns.index(HEADERS))

@@ -32,7 +32,7 @@ class RowColumns(msgspec.Struct, frozen=True):
     wanted: Integers
 
     def sorted_by(self, numbers: Integers) -> "RowColumns":
-        """The rows in the order of these numbers; rows with the same one stay in theirs."""
+        """Returns the rows in the order of these numbers; rows with the same one stay in theirs."""
         order = np.argsort(numbers, kind="stable")
         return RowColumns(
             _taken(self.keys, order),
@@ -44,8 +44,8 @@ class RowColumns(msgspec.Struct, frozen=True):
 
 
 def columns_of(rows: Any, place: TopicPlace, now_ms: int) -> RowColumns | None:
-    """The columns of a pyarrow.RecordBatch; None if the rows have to go one by one. ``now_ms`` is the time of rows that
-    have none."""
+    """Returns the columns of a pyarrow.RecordBatch; None if the rows have to go one by one. ``now_ms`` is the time of
+    rows that have none."""
     names, count = rows.schema.names, rows.num_rows
     if "headers" in names and rows.column("headers").null_count < count:
         return None
@@ -70,7 +70,7 @@ def columns_of(rows: Any, place: TopicPlace, now_ms: int) -> RowColumns | None:
 
 
 def partitions_of(given: RowColumns, place: TopicPlace) -> Integers:
-    """The partition of each row: the one that it names, else that of its key, else ANY_PARTITION."""
+    """Returns the partition of each row: the one that it names, else that of its key, else ANY_PARTITION."""
     count, keys = len(place.stream_ids), given.keys
     hashed, left = key_hashes(keys)
     numbers = (hashed & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count
@@ -83,7 +83,7 @@ def partitions_of(given: RowColumns, place: TopicPlace) -> Integers:
 
 
 def _numbers(column: Any) -> tuple[Any, Any]:
-    """The numbers of a pyarrow.Array, 0 for a null, and which are not null."""
+    """Returns the numbers of a pyarrow.Array, 0 for a null, and which are not null."""
     are_given = column.is_valid().to_numpy(zero_copy_only=False)
     return column.fill_null(0).to_numpy(zero_copy_only=False), are_given
 

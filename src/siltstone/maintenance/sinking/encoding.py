@@ -1,11 +1,11 @@
-"""Rows of a task → record batches of each partition. No I/O.
+"""Makes record batches of each partition from the rows of a task. No I/O.
 
-A row goes to the partition that its column ``partition`` says, else to that of its key by Kafka's hash, else to one
-partition for each run of KEYLESS_RUN_BYTES, so that rows without keys make large batches. What the topic's broker would
-refuse is refused here: after the intent of the batch it would be too late.
+A row is written to the partition that its column ``partition`` names, else to the partition of its key by Kafka's hash,
+else to one partition for each run of KEYLESS_RUN_BYTES, so that rows without keys make large batches. Rows that the
+topic's broker would refuse are refused here, because after the intent of the batch it would be too late.
 
 Many rows of one topic, without headers, are encoded as columns (``record_columns/record_bodies.py``). All others, and
-rows of which one is to be refused, go one by one; both ways make the same bytes.
+batches with a row that is to be refused, are encoded row by row; both ways make the same bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ class _OpenBatch(msgspec.Struct):
 
 
 class RowEncoder:
-    """Collects the rows of one task and gives record batches to ``on_batch``. ``task_number`` spreads the tasks' rows
+    """Collects the rows of one task and passes record batches to ``on_batch``. ``task_number`` spreads the tasks' rows
     without keys over the partitions; ``now_ms`` is the time of rows that have none."""
 
     def __init__(self, plan: SinkPlan, task_number: int, now_ms: int, on_batch: Encoded) -> None:
@@ -94,7 +94,7 @@ class RowEncoder:
             raise RowRefused(self._plan.topic or "a topic", str(cause)) from cause
 
     def _columns(self, rows: Any) -> Iterator[tuple[Any, ...]]:
-        """The rows, each as what ``add`` takes."""
+        """Yields the rows as the arguments of ``add``."""
         names = rows.schema.names
         count = rows.num_rows
 
@@ -170,7 +170,7 @@ class RowEncoder:
         return True
 
     def _runs(self, place: TopicPlace, sizes: Integers) -> Integers:
-        """The partitions of rows without keys: one for each run of KEYLESS_RUN_BYTES."""
+        """Returns the partitions of rows without keys: one for each run of KEYLESS_RUN_BYTES."""
         count = len(place.stream_ids)
         number, filled = self._keyless.get(place.name, (self._task_number % count, 0))
         ends = np.cumsum(sizes)
@@ -212,8 +212,8 @@ class RowEncoder:
     def _pieces(
         self, place: TopicPlace, numbers: Integers, times: Integers, sizes: Integers
     ) -> list[tuple[_OpenBatch, int, int, int]]:
-        """Which rows, ordered by partition, go into which batch: (batch, partition, first row, end). A batch is open
-        already, or new."""
+        """Returns which rows, ordered by partition, go into which batch: (batch, partition, first row, end). A batch is
+        open already, or new."""
         limit = min(BATCH_BYTES_MAX, place.message_bytes_max)
         ends = np.cumsum(sizes)
         borders = [*np.flatnonzero(np.diff(numbers, prepend=-1)).tolist(), len(numbers)]
@@ -240,7 +240,7 @@ class RowEncoder:
         return pieces
 
     def seal_all(self) -> None:
-        """Gives all open batches to ``on_batch``. Raises RowRefused."""
+        """Passes all open batches to ``on_batch``. Raises RowRefused."""
         for key in list(self._open):
             self._seal(key)
         self.open_bytes = 0
@@ -313,7 +313,8 @@ def _header(opened: _OpenBatch) -> BatchHeader:
 
 
 def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearray, int]]:
-    """The records as one batch, or as several if compression makes it too large for the topic. Raises RowRefused."""
+    """Yields the records as one batch, or as several if one would be too large for the topic after compression. Raises
+    RowRefused."""
     data = build_batch(records, compression=Codec(place.codec))
     if len(data) <= place.message_bytes_max:
         yield data, len(records)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 
 def column_at(rows: Any, path: str) -> Any:
-    """The column of a pyarrow.RecordBatch at a path such as ``kafka.key.id``."""
+    """Returns the column of a pyarrow.RecordBatch at a path such as ``kafka.key.id``."""
     first, *names = path.split(".")
     column = rows.column(first)
     for name in names:
@@ -19,7 +19,7 @@ def column_at(rows: Any, path: str) -> Any:
 
 
 def key_bytes(column: Any) -> Any:
-    """A pyarrow.BinaryArray of the keys, null for a null."""
+    """Returns a pyarrow.BinaryArray of the keys, null for a null."""
     if not pa.types.is_struct(column.type):
         return column.cast(pa.binary())
     parts: list[Any] = []
@@ -38,5 +38,5 @@ def _plain(column: Any) -> Any:
 
 
 def _field(column: Any, name: str) -> Any:
-    """A field of a struct column, null where the struct is."""
+    """Returns a field of a struct column, null where the struct is."""
     return pc.struct_field(column, name)

@@ -1,13 +1,12 @@
-"""The schemas of a topic's values, as the driver of a round knows them: which there are, and which columns of the table
-follow from them.
+"""Finds the schemas of a topic's values for the driver of a round, and the columns of the table that follow from them.
 
 A round begins with the newest schema of the topic's subject and with those of earlier rounds. A task that meets another
 one reports it; the driver fetches the schema, the table gets its columns, and the task runs again. So no file is
 written for a schema whose columns the table does not have yet.
 
-A schema that the registry does not have, that cannot be understood, or that conflicts with a column of the table, is
+A schema that the registry does not have, that cannot be parsed, or that conflicts with a column of the table, is
 *refused*: every value that names it is a dead letter with that reason. If the registry does not answer, the round
-fails, because then nothing is known of the values.
+fails, because the values may be right.
 """
 
 from collections.abc import Collection, Iterable
@@ -31,11 +30,11 @@ from siltstone.value_formats.value_format import FormatKind, Schema
 from siltstone.value_formats.wire import NOT_FRAMED, SchemaName, in_order
 
 SCHEMAS_MAX = 1_000
-"""The most schemas of one round, refused ones included. A topic has a handful; values that are not in the wire format
-but begin with the byte 0 seem to name any number of them."""
+"""The most schemas of one round, refused ones included. A topic has a handful; but values that begin with the byte 0
+and are not in the wire format seem to name any number of schemas."""
 
 SCHEMAS_BYTES_MAX = 8 * MIB
-"""All schemas of a round together: each task is given them."""
+"""The most bytes of all schemas of a round together, since each task gets them in its input."""
 
 
 class RoundSchemas:
@@ -106,8 +105,8 @@ class RoundSchemas:
             raise TooManySchemas(self._topic, SCHEMAS_MAX, SCHEMAS_BYTES_MAX)
 
     def columns(self, table: Any | None) -> dict[str, Any]:
-        """The columns of the table, and those that the schemas add; ``table`` is its pyarrow.Schema, or None. Schemas
-        that conflict with it are refused from now on: the newest of the subject is asked first."""
+        """Returns the columns of the table and those that the schemas add; ``table`` is the table's pyarrow.Schema, or
+        None. Schemas that conflict with it are refused from now on. The newest schema of the subject is added first."""
         columns = {each.name: plain_type(each.type) for each in table or () if each.name != KAFKA}
         self._conflicts = {}
         for name, found in self._columns.items():
@@ -119,13 +118,13 @@ class RoundSchemas:
         return columns
 
     def given(self) -> ValueSchemas:
-        """What tasks are given. Conflicts are those that ``columns`` has found last."""
+        """Returns the schemas for the tasks' inputs, with the conflicts that ``columns`` has found last."""
         refused = {**self._refused, **self._conflicts}
         by_name = {name: schema for name, schema in self._found.items() if name not in refused}
         return ValueSchemas(by_name, refused)
 
     def _named(self) -> Schema:
-        """The file of the folder of schemas that the configurations name."""
+        """Returns the name of the file in the folder of schemas that the configurations name."""
         parts = urlsplit(self._place)
         if parts.scheme in ("http", "https"):
             raise FormatRefused(

@@ -28,8 +28,8 @@ class WriterSchemas:
         self._prepared: dict[SchemaName, Any] = {}
 
     def rows(self, values: Any, read: ReadValue) -> tuple[list[Any], list[BadValue], list[SchemaName]]:
-        """The row of each value of a pyarrow.BinaryArray, None for a null and for a bad value; the bad values; and the
-        name of each value's schema. Raises SchemasNeeded, RegistryNotReachable."""
+        """Returns the row of each value of a pyarrow.BinaryArray, None for a null and for a bad value; the bad values;
+        and the name of each value's schema. Raises SchemasNeeded, RegistryNotReachable."""
         is_framed = self._registry is not None
         names: list[SchemaName] = [NOT_FRAMED] * len(values)
         reasons: dict[SchemaName, str] = {}

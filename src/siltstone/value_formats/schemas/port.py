@@ -29,7 +29,8 @@ class Registry(Protocol):
         ...
 
     def latest(self, subject: str) -> tuple[int, Schema]:
-        """The newest schema of a subject and its id. Raises SchemaUnknown, RegistryNotReachable, SchemaMalformed."""
+        """Returns the newest schema of a subject and its id. Raises SchemaUnknown, RegistryNotReachable,
+        SchemaMalformed."""
         ...
 
 
@@ -67,7 +68,7 @@ class SchemaCache:
         return self._bytes
 
     def of(self, name: SchemaName, ask: Callable[[], Schema]) -> Schema:
-        """The schema of the name, which ``ask`` gives if it is not held. Raises what ``ask`` raises."""
+        """Returns the schema of the name, which ``ask`` gives if it is not held. Raises what ``ask`` raises."""
         with self._lock:
             if (held := self._held.get(name)) is not None:
                 self._held.move_to_end(name)

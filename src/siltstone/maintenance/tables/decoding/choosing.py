@@ -44,6 +44,6 @@ _VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any], ValueDecoder]] = {
 
 
 def value_decoder(config: TableConfig, schemas: ValueSchemas, table: Any) -> ValueDecoder:
-    """The decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without those of the
-    record itself (offset, time, …)."""
+    """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
+    those of the record itself (offset, time, …)."""
     return _VALUES[config.value](config, schemas, table)

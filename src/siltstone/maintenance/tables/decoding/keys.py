@@ -47,7 +47,7 @@ class KeyFieldsDecoder:
 
 
 def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ValueDecoder | None:
-    """The decoder of keys, which makes the column ``key``; None if keys stay bytes."""
+    """Returns the decoder of keys, which makes the column ``key``; None if keys stay bytes."""
     if config.key == "raw":
         return None
     if config.key_columns:
@@ -60,5 +60,5 @@ def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ValueDecoder | No
 
 
 def of_keys(config: TableConfig) -> TableConfig:
-    """The configurations with which keys are read as values are: each names its schema."""
+    """Returns the configurations with which keys are read as values are: each names its schema."""
     return replace(config, value=config.key, schema=REGISTRY, message="", columns=())
