@@ -23,8 +23,6 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from siltstone.record_columns.arrow import require_arrow
-
 MAGIC = 0
 PREFIX_BYTES = 5
 GUID_MAGIC = 1
@@ -99,6 +97,8 @@ def payload_at(value: bytes) -> int:
 def payloads(values: Any) -> Any:
     """Returns the values of a pyarrow.BinaryArray without the names of schemas before them: of JSON, which needs
     none."""
+    from siltstone.record_columns.arrow import require_arrow  # noqa: PLC0415  loads pyarrow
+
     codes, _ = schema_codes(values)
     if (codes == NOT_FRAMED).all():
         return values
