@@ -76,10 +76,21 @@ class Buckets:
         settings: RetrySettings | None = None,
         faults: BucketFaults | None = None,
         limiter: Limiter | None = None,
+        *,
+        create: bool = False,
+        is_opened_later: bool = False,
     ) -> Self:
-        """Opens the stores of the URLs. Raises what ``open_store`` raises."""
+        """Opens the stores of the URLs, as ``open_store`` does, and raises what it raises. Missing folders are made
+        only if ``create``."""
         opened = {
-            bucket_id: open_store(url, settings=settings, faults=faults, limiter=limiter)
+            bucket_id: open_store(
+                url,
+                settings=settings,
+                faults=faults,
+                is_opened_later=is_opened_later,
+                limiter=limiter,
+                create=create,
+            )
             for bucket_id, url in urls.items()
         }
         return cls(opened, settings, faults, limiter)

@@ -203,7 +203,7 @@ def open_buckets(
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not urls:  # the only bucket is said to be lost
-        return Buckets.open(settings.buckets, settings.retry, faults)
+        return Buckets.open(settings.buckets, settings.retry, faults, is_opened_later=True)
     if not create:
         for bucket_id, url in urls.items():
             if (folder := missing_folder(url)) is not None:
@@ -211,7 +211,8 @@ def open_buckets(
                     f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
                     f"buckets.{bucket_id}, or restore the folder"
                 )
-    return Buckets.open(urls, settings.retry, faults, limiter or limiter_of_process(settings.bandwidth))
+    limiter = limiter or limiter_of_process(settings.bandwidth)
+    return Buckets.open(urls, settings.retry, faults, limiter, create=create)
 
 
 def missing_folder(url: str) -> Path | None:

@@ -130,6 +130,14 @@ def copy_at(source: int, target: int, source_position: int, target_position: int
     return copied
 
 
+def files_in(directory: Path) -> list[Path]:
+    """The entries of a directory of the adapter's own, which is made with the first file in it."""
+    try:
+        return list(directory.iterdir())
+    except FileNotFoundError:
+        return []
+
+
 class DurableDirectories:
     """Makes directories under a root, and makes each durable before the first file in it is reported as written.
 

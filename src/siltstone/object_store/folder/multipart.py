@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.folder.files import DurableDirectories, copy_at, write_reserved
+from siltstone.object_store.folder.files import DurableDirectories, copy_at, files_in, write_reserved
 from siltstone.object_store.folder.keys import UPLOADS, path_of_key
 from siltstone.object_store.keys import (
     SEGMENT_BYTES_MAX,
@@ -38,12 +38,12 @@ class FolderUploads:
         self._root = root
         self._uploads = root / UPLOADS
         self._directories = directories
-        directories.ensure(self._uploads)
 
     def start(self, key: str, token: str) -> MultipartUpload:
         upload_id = f"{token}.{quote(checked_key(key), safe='')}"
         if len(upload_id) > SEGMENT_BYTES_MAX:
             raise InvalidKey(key, "is too long for a multipart upload into a folder")
+        self._directories.ensure(self._uploads)
         with opened(self._uploads / upload_id, os.O_WRONLY | os.O_CREAT | os.O_EXCL):
             return MultipartUpload(key, upload_id)
 
@@ -95,7 +95,7 @@ class FolderUploads:
         self._path(upload).unlink(missing_ok=True)
 
     def list(self) -> Iterator[MultipartUpload]:
-        for path in sorted(self._uploads.iterdir()):
+        for path in sorted(files_in(self._uploads)):
             if match := _UPLOAD_ID.fullmatch(path.name):
                 yield MultipartUpload(unquote(match[1]), path.name)
 
