@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from siltstone.model.buffers import Buffers, total_bytes
+from siltstone.model.buffers import Buffers, split, total_bytes
 from siltstone.model.limits import KIB, MIB, UPLOADS_IN_FLIGHT_MAX
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, NOT_DIRECT, Slabs, gathered, set_direct
@@ -21,12 +21,16 @@ RESERVED_BYTES_MIN = 256 * KIB
 """For smaller files the reservation costs as much as it saves."""
 
 DIRECT_BYTES_MIN = 1 * MIB
-"""Smaller objects go through the page cache: they cost little, and compaction reads them again soon."""
+"""Smaller objects and parts go through the page cache: they cost little, and compaction reads them again soon."""
 
 SLAB_BYTES = 1 * MIB
-"""What the disk gets at a time of an object. Larger pieces save no CPU, and a sync of the write-ahead log on the same
-disk would stand behind them."""
+"""What the disk gets at a time of an object or a part. Larger pieces save no CPU, and a sync of the write-ahead log on
+the same disk would stand behind them."""
 SLABS_KEPT_MAX = UPLOADS_IN_FLIGHT_MAX
+
+COPIED_BYTES_MAX = 16 * MIB
+"""So much of a copy is synced at a time: at a single sync the disk would get gigabytes at once, and a sync of the log
+would stand behind all of them."""
 
 _NOT_RESERVABLE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EBUSY, errno.ESTALE}
@@ -49,35 +53,32 @@ def os_errors_translated(action: str) -> Iterator[None]:
         ) from error
 
 
-def write_reserved(descriptor: int, buffers: Buffers, position: int) -> int:
-    """Reserves the space and writes all buffers one after another from ``position`` on, without copying them. Returns
-    the number of bytes."""
-    _reserve(descriptor, position, total_bytes(buffers))
-    return write_at(descriptor, buffers, position)
-
-
 class ObjectWriter:
-    """Writes objects into new files: large ones past the page cache where the file system can, others through it. It
-    keeps at most SLABS_KEPT_MAX slabs between two writes. Safe for threads."""
+    """Writes objects and parts of objects: large ones past the page cache where the file system can, others through
+    it. It keeps at most SLABS_KEPT_MAX slabs between two writes. Safe for threads and processes that write parts of one
+    file: two parts may share a unit of the disk, whose bytes therefore go through the page cache."""
 
     def __init__(self) -> None:
         self.slabs = Slabs(SLAB_BYTES, SLABS_KEPT_MAX)
 
-    def write(self, descriptor: int, buffers: Buffers) -> None:
-        """Reserves the space and writes all buffers one after another. The caller syncs the file."""
+    def write(self, descriptor: int, buffers: Buffers, position: int = 0) -> int:
+        """Reserves the space and writes all buffers one after another from ``position`` on. Returns the number of
+        bytes. The caller syncs the file."""
         size_bytes = total_bytes(buffers)
-        _reserve(descriptor, 0, size_bytes)
-        if size_bytes < DIRECT_BYTES_MIN or not self._write_directly(descriptor, buffers):
-            write_at(descriptor, buffers, 0)
+        _reserve(descriptor, position, size_bytes)
+        if size_bytes < DIRECT_BYTES_MIN or not self._write_directly(descriptor, buffers, position):
+            write_at(descriptor, buffers, position)
+        return size_bytes
 
-    def _write_directly(self, descriptor: int, buffers: Buffers) -> bool:
+    def _write_directly(self, descriptor: int, buffers: Buffers, position: int) -> bool:
         """Returns False if the file system refuses that; what was written is then to be written again."""
+        before, whole = split(buffers, -position % DIRECT_UNIT_BYTES)
+        position += write_at(descriptor, before, position)
         if not set_direct(descriptor, True):
             return False
         try:
             with self.slabs.taken() as slab:
-                position = 0
-                for piece in gathered(buffers, slab):
+                for piece in gathered(whole, slab):
                     position += write_at(descriptor, [piece[: _whole_units(len(piece))]], position)
                 set_direct(descriptor, False)
                 write_at(descriptor, [piece[_whole_units(len(piece)) :]], position)

@@ -15,7 +15,13 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.folder.files import DurableDirectories, copy_at, files_in, write_reserved
+from siltstone.object_store.folder.files import (
+    COPIED_BYTES_MAX,
+    DurableDirectories,
+    ObjectWriter,
+    copy_at,
+    files_in,
+)
 from siltstone.object_store.folder.keys import UPLOADS, path_of_key
 from siltstone.object_store.keys import (
     SEGMENT_BYTES_MAX,
@@ -34,8 +40,9 @@ _UPLOAD_ID = re.compile(r"[0-9a-f]{32}\.([^./][^/]*)")
 class FolderUploads:
     """The multipart uploads of one folder."""
 
-    def __init__(self, root: Path, directories: DurableDirectories) -> None:
+    def __init__(self, root: Path, directories: DurableDirectories, writer: ObjectWriter) -> None:
         self._root = root
+        self._writer = writer
         self._uploads = root / UPLOADS
         self._directories = directories
 
@@ -51,7 +58,7 @@ class FolderUploads:
         self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
     ) -> UploadedPart:
         with self._opened(upload) as target:
-            size_bytes = write_reserved(target, buffers, position)
+            size_bytes = self._writer.write(target, buffers, position)
             os.fdatasync(target)
         return UploadedPart(part_number, position, size_bytes)
 
@@ -59,13 +66,17 @@ class FolderUploads:
         self, upload: MultipartUpload, part_number: int, position: int, source: int, start: int, end: int
     ) -> UploadedPart:
         """Copies bytes [start, end) of the open file ``source`` into the part."""
+        size_bytes, copied = end - start, 0
         with self._opened(upload) as target:
-            copied = copy_at(source, target, start, position, end - start)
-            os.fdatasync(target)
-        if copied < end - start:
-            raise ObjectTruncated(
-                f"the source of part {part_number} of {upload.key} ends at {start + copied}, before {end}"
-            )
+            while copied < size_bytes:
+                wanted = min(COPIED_BYTES_MAX, size_bytes - copied)
+                count = copy_at(source, target, start + copied, position + copied, wanted)
+                os.fdatasync(target)
+                copied += count
+                if count < wanted:
+                    raise ObjectTruncated(
+                        f"the source of part {part_number} of {upload.key} ends at {start + copied}, before {end}"
+                    )
         return UploadedPart(part_number, position, copied)
 
     def complete(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:

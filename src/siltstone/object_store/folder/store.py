@@ -53,7 +53,7 @@ class FolderStore:
         self._directories = DurableDirectories(root)
         self._writer = ObjectWriter()
         self._temporary = root / TEMPORARY
-        self._uploads = FolderUploads(root, self._directories)
+        self._uploads = FolderUploads(root, self._directories, self._writer)
         with os_errors_translated(f"open the folder {root}"):
             if create:
                 self._directories.ensure(root)

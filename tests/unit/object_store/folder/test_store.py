@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.object_store.folder import multipart
 from siltstone.object_store.folder.files import os_errors_translated
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectAlreadyExists, StoreDenied, StoreTransient
@@ -208,6 +209,22 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
     with pytest.raises(StoreDenied, match="check the folder"):
         FolderStore(tmp_path / "file" / "bucket", SystemClock(), system_randomness())
+
+
+def test_a_large_copy_is_synced_piece_by_piece(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync of the write-ahead log on the same disk would stand behind all of it."""
+    monkeypatch.setattr(multipart, "COPIED_BYTES_MAX", 1000)
+    content = os.urandom(2500)
+    store.put(KEY, [content])
+    upload = store.start_multipart("a5/objects/2")
+    recorder = Recorder(monkeypatch, tmp_path / "new" / "bucket")
+    part = store.copy_part(upload, 1, 0, KEY, 0, len(content))
+
+    assert recorder.calls == ["fdatasync .uploads"] * 3
+    store.complete_multipart(upload, [part])
+    assert store.get_range("a5/objects/2", 0, len(content)) == content
 
 
 def test_files_that_are_not_the_stores_own_names_stay_out_of_listings(
