@@ -396,7 +396,7 @@ class _Round:
 
     def _sweep(self, tables: Iterable[LoadedTable], now_ms: int) -> None:
         """Forgets old states of the tables, and deletes the files that nothing needs any more."""
-        store, image = store_at(self._settings.location), self._context.metadata.image
+        store, image = store_at(self._settings.location, create=True), self._context.metadata.image
         for each in tables:
             each.expire(now_ms)
             delete_orphans(store, loaded(self._tables, each.name), image.jobs, now_ms)
