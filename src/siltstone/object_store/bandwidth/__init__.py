@@ -5,6 +5,7 @@ of a low grade does not stand in the way of a small one of a high grade. *Hold*:
 Requests of the highest grade are counted and never held.
 
 ``grades`` (grades and directions), ``turns`` (who gets the next slice; pure), ``limiter`` (threads and coroutines that
-wait for slices), ``passage`` (how the requests of a store are counted or held),
+wait for slices), ``passage`` (how the requests of a store are counted or held), ``pieces`` (requests that wait while
+they are made),
 ``passing_store`` (a store whose requests pass so).
 """

@@ -5,10 +5,15 @@ from typing import Protocol
 
 from siltstone.object_store.bandwidth.grades import Direction
 from siltstone.object_store.bandwidth.limiter import Limiter
+from siltstone.object_store.bandwidth.pieces import Pieces
 
 
 class Passage(Protocol):
-    """What a store calls before each request, once for all attempts, in the thread that makes the request."""
+    """What a store calls before each request, once for all attempts, in the thread that makes the request. ``pieces``:
+    what an adapter calls that stops within a request; None: nothing."""
+
+    @property
+    def pieces(self) -> Pieces | None: ...
 
     def read(self, size_bytes: int) -> None: ...
 
@@ -21,6 +26,8 @@ class Passage(Protocol):
 
 class Counted:
     """Counts what is never held."""
+
+    pieces = None
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -37,6 +44,8 @@ class Counted:
 
 class _Uncounted:
     """For requests whose bytes have waited already, and for stores without a limiter."""
+
+    pieces = None
 
     def read(self, size_bytes: int) -> None:
         return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from siltstone.model.buffers import Buffers, split, total_bytes
 from siltstone.model.limits import KIB, MIB, UPLOADS_IN_FLIGHT_MAX
+from siltstone.object_store.bandwidth.pieces import PIECE_BYTES, Piece, is_in_pieces, piece_passes
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, NOT_DIRECT, Slabs, gathered, set_direct
 from siltstone.runtime.files import sync_directory, write_at
@@ -66,9 +67,10 @@ class ObjectWriter:
         bytes. The caller syncs the file."""
         size_bytes = total_bytes(buffers)
         _reserve(descriptor, position, size_bytes)
-        if size_bytes < DIRECT_BYTES_MIN or not self._write_directly(descriptor, buffers, position):
-            write_at(descriptor, buffers, position)
-        return size_bytes
+        if size_bytes >= DIRECT_BYTES_MIN and self._write_directly(descriptor, buffers, position):
+            return size_bytes
+        piece_passes(Piece.WRITTEN, size_bytes)
+        return write_at(descriptor, buffers, position)
 
     def _write_directly(self, descriptor: int, buffers: Buffers, position: int) -> bool:
         """Returns False if the file system refuses that; what was written is then to be written again."""
@@ -79,6 +81,7 @@ class ObjectWriter:
         try:
             with self.slabs.taken() as slab:
                 for piece in gathered(whole, slab):
+                    piece_passes(Piece.WRITTEN, len(piece))
                     position += write_at(descriptor, [piece[: _whole_units(len(piece))]], position)
                 set_direct(descriptor, False)
                 write_at(descriptor, [piece[_whole_units(len(piece)) :]], position)
@@ -108,6 +111,17 @@ def _reserve(descriptor: int, position: int, size_bytes: int) -> None:
 
 def read_at(descriptor: int, size_bytes: int, position: int) -> bytes:
     """Reads ``size_bytes`` from ``position`` on; fewer only when the file ends before."""
+    if not is_in_pieces():
+        return _read_at(descriptor, size_bytes, position)
+    pieces: list[bytes] = []
+    for start in range(position, position + size_bytes, PIECE_BYTES):
+        wanted = min(PIECE_BYTES, position + size_bytes - start)
+        piece_passes(Piece.READ, wanted)
+        pieces.append(_read_at(descriptor, wanted, start))
+    return b"".join(pieces)
+
+
+def _read_at(descriptor: int, size_bytes: int, position: int) -> bytes:
     content = os.pread(descriptor, size_bytes, position)
     while len(content) < size_bytes:  # one pread returns at most 2 GiB; otherwise the file ended
         piece = os.pread(descriptor, size_bytes - len(content), position + len(content))

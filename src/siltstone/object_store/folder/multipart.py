@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from siltstone.model.buffers import Buffers
+from siltstone.object_store.bandwidth.pieces import Piece, piece_passes
 from siltstone.object_store.folder.files import (
     COPIED_BYTES_MAX,
     DurableDirectories,
@@ -70,6 +71,7 @@ class FolderUploads:
         with self._opened(upload) as target:
             while copied < size_bytes:
                 wanted = min(COPIED_BYTES_MAX, size_bytes - copied)
+                piece_passes(Piece.COPIED, wanted)
                 count = copy_at(source, target, start + copied, position + copied, wanted)
                 os.fdatasync(target)
                 copied += count
