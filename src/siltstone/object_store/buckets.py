@@ -8,7 +8,7 @@ begins before that tail.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Lock
 from typing import Self
 
@@ -78,16 +78,16 @@ class Buckets:
         limiter: Limiter | None = None,
         *,
         create: bool = False,
-        is_opened_later: bool = False,
+        opened_later: Collection[int] = (),
     ) -> Self:
-        """Opens the stores of the URLs, as ``open_store`` does, and raises what it raises. Missing folders are made
-        only if ``create``."""
+        """Opens the stores of the URLs, as ``open_store`` does, and raises what it raises; those ``opened_later`` by
+        their first request. Missing folders are made only if ``create``."""
         opened = {
             bucket_id: open_store(
                 url,
                 settings=settings,
                 faults=faults,
-                is_opened_later=is_opened_later,
+                is_opened_later=bucket_id in opened_later,
                 limiter=limiter,
                 create=create,
             )

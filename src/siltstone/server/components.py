@@ -198,21 +198,23 @@ def open_buckets(
 ) -> Buckets:
     """Opens the buckets of the settings but those that were ``removed`` from the store; if none is left, those that the
     metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process.
-    Creates a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is
-    raised."""
+    Creates a missing bucket folder only if ``create``. Otherwise one that the metadata list beside others is opened by
+    the requests that need it, so the store can be used without it; in other cases the settings are probably wrong, and
+    StoreNotFound is raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not urls:  # the only bucket is said to be lost
-        return Buckets.open(settings.buckets, settings.retry, faults, is_opened_later=True)
-    if not create:
-        for bucket_id, url in urls.items():
-            if (folder := missing_folder(url)) is not None:
-                raise StoreNotFound(
-                    f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
-                    f"buckets.{bucket_id}, or restore the folder"
-                )
+        return Buckets.open(settings.buckets, settings.retry, faults, opened_later=settings.buckets)
+    missing = {} if create else {each: found for each, url in urls.items() if (found := missing_folder(url))}
+    has_others = any(each not in missing and not missing_folder(url) for each, url in (listed or {}).items())
+    for bucket_id, folder in missing.items():
+        if not (has_others and bucket_id in (listed or {})):
+            raise StoreNotFound(
+                f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
+                f"buckets.{bucket_id}, or restore the folder"
+            )
     limiter = limiter or limiter_of_process(settings.bandwidth)
-    return Buckets.open(urls, settings.retry, faults, limiter, create=create)
+    return Buckets.open(urls, settings.retry, faults, limiter, create=create, opened_later=missing)
 
 
 def missing_folder(url: str) -> Path | None:

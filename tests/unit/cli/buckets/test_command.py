@@ -214,6 +214,21 @@ def test_a_folder_on_a_disk_that_is_not_mounted_is_named_and_not_made(
     assert run("check", "--store", folder).status == 0
 
 
+def test_the_first_bucket_may_be_missing_while_others_are_there(
+    buckets: Buckets, folder: Path, tmp_path: Path
+) -> None:
+    """Its folder is that of the settings; without others, the settings are probably wrong."""
+    (folder / "bucket").rename(tmp_path / "unmounted")
+    assert_one_line(buckets(), 2, "bucket 0 of the store is missing: there is no folder")
+    (tmp_path / "unmounted").rename(folder / "bucket")
+    assert buckets("add", tmp_path / "second").status == 0
+    (folder / "bucket").rename(tmp_path / "unmounted")
+    assert buckets("add", tmp_path / "third").status == 0
+    checked = run("check", "--store", folder)
+    assert checked.status == 3 and f"there is no folder {folder / 'bucket'}" in checked.words
+    assert not (folder / "bucket").exists()
+
+
 def test_a_bucket_whose_folder_is_gone_is_removed_all_the_same(buckets: Buckets, tmp_path: Path) -> None:
     second = tmp_path / "second"
     buckets("add", second)
