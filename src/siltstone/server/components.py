@@ -58,14 +58,14 @@ METADATA_THREADS = 1
 """Metadata commands are decided one batch at a time."""
 
 LEASE_THREADS = 1
-"""Beats wait for nothing else."""
+"""Beats have a thread of their own, so that they wait for nothing else."""
 
 BUCKET_LOG_THREADS = 4
-"""For the log of a dead node, which is listed, sealed and read; the threads begin with the first failover."""
+"""Threads that list, seal and read the log of a dead node. They are started at the first failover."""
 
 UPLOAD_THREADS = 12
-"""Four blocks are uploaded side by side. When a bucket hangs, the puts that were given up keep a thread each until the
-request ends, and the blocks go to another bucket in other threads. Threads begin when they are needed."""
+"""Four blocks are uploaded side by side. When a bucket hangs, puts that have timed out keep a thread each until their
+request ends, and other threads put the blocks into another bucket. Threads are started when they are needed."""
 
 READ_THREADS = 8
 """Requests to a bucket wait for the network most of the time."""
@@ -109,17 +109,17 @@ class Store:
         )
 
     def open_runner(self, spark: Any) -> Runner:
-        """The runner for maintenance tasks; the argument is that of ``spark.choice.runner_on``."""
+        """Opens the runner for maintenance tasks; the argument is that of ``spark.choice.runner_on``."""
         from siltstone.spark.choice import runner_on  # noqa: PLC0415  most programs that open a store need no runner
 
         return runner_on(spark)
 
     def __repr__(self) -> str:
-        """The folder, and how much is in the store as far as this process has read the metadata."""
+        """Shows the folder, and how much is in the store as far as this process has read the metadata."""
         return store_words(self.settings.folder, self.metadata.image)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the same, and the topics."""
+        """Shows the same in notebooks, and the topics."""
         return store_html(self.settings.folder, self.metadata.image)
 
     def close(self) -> None:
@@ -196,17 +196,20 @@ def open_buckets(
     listed: Mapping[int, str] | None = None,
     limiter: Limiter | None = None,
 ) -> Buckets:
-    """Opens the buckets of the settings but those that were ``removed`` from the store; if none is left, those that the
-    metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process.
-    Creates a missing bucket folder only if ``create``. Otherwise one that the metadata list beside others is opened by
-    the requests that need it, so the store can be used without it; in other cases the settings are probably wrong, and
-    StoreNotFound is raised."""
+    """Opens the buckets of the settings except those that were ``removed`` from the store; if there is none, the
+    buckets that the metadata has ``listed``. Their requests pass the ``limiter``, by default that of the process.
+    Creates a missing bucket folder only if ``create``. Otherwise, if the metadata has listed the bucket and others
+    whose folders are there, the bucket is opened by its first request, so that the store can be used without it; in
+    other cases the settings are probably wrong and StoreNotFound is raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
-    if not urls:  # the only bucket is said to be lost
+    if not urls:  # the operator says that the only bucket is lost
         return Buckets.open(settings.buckets, settings.retry, faults, opened_later=settings.buckets)
     missing = {} if create else {each: found for each, url in urls.items() if (found := missing_folder(url))}
-    has_others = any(each not in missing and not missing_folder(url) for each, url in (listed or {}).items())
+    others = {
+        each: url for each, url in (listed or {}).items() if each not in missing and each not in removed
+    }
+    has_others = any(missing_folder(url) is None for url in others.values())
     for bucket_id, folder in missing.items():
         if not (has_others and bucket_id in (listed or {})):
             raise StoreNotFound(
@@ -218,7 +221,7 @@ def open_buckets(
 
 
 def missing_folder(url: str) -> Path | None:
-    """The folder that the URL of a bucket names if it is not there; None for every other bucket."""
+    """Returns the folder that the URL of a bucket names if it does not exist; None for every other bucket."""
     folder = Path(unquote(urlsplit(url).path))
     return folder if url.startswith("file:///") and not folder.is_dir() else None
 
@@ -293,7 +296,7 @@ async def open_node(
         async with _said_while_starting(clock, f"for the disk of the write-ahead log {settings.wal_folder}"):
             wal = await wal_in_turn(
                 partial(open_wal, wal_place, buckets, store_id, wal_calls, clock, rng),
-                wal_calls,  # not here: signals are not handled while this thread waits for a disk
+                wal_calls,  # in another thread: signals are not handled while this thread waits for a disk
                 metadata.refresh,
                 settings.engine.node_id,
                 clock,
@@ -331,7 +334,7 @@ async def _look_for_ever(buckets: Buckets, clock: Clock) -> None:
 
 
 def _said_while_starting(clock: Clock, what_is_missing: str) -> AbstractAsyncContextManager[None]:
-    """Logs what a start that takes long waits for, and what to do."""
+    """In this block, logs what a start that takes long waits for, and what to do."""
     return reported_while_waiting(
         clock, lambda: log.warning("the node is still starting: it waits %s", what_is_missing)
     )
@@ -352,7 +355,7 @@ async def _claim(
     calls: ThreadedCalls,
     metadata_calls: ThreadedCalls,
 ) -> dict[int, BucketGuard]:
-    """The guards of the buckets. Closes the client when they are refused."""
+    """Returns the guards of the buckets. Closes the client when the buckets are refused."""
 
     def claim() -> dict[int, BucketGuard]:
         client.execute(put_store_id(rng))

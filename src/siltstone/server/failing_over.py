@@ -1,8 +1,8 @@
 """Fails another node over with the parts of this one: its metadata, its buckets, and threads of their own for the log.
 
-A log in a bucket can be read by every node, and a seal fences whoever still writes. A log in files is taken by nodes on
-the same machine, where the lock of its folder tells a process that has ended from one that is stopped. On another
-machine it waits for its node; whether that machine is gone for good only a person knows.
+A log in a bucket can be read by every node, and its seal fences a process that still writes. A log in files is taken by
+nodes on the same machine, where the lock of its folder distinguishes a process that has ended from one that is stopped.
+The log of another machine waits for its node, because only a person knows whether that machine is gone for good.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ from siltstone.stream_engine.wal.opening import WalOutOfReach, bucket_of_log, op
 from siltstone.stream_engine.wal.port import WalInUse, WriteAheadLog
 
 LOCKED_MS_MAX = 5 * SECOND_MS
-"""How long a start waits for a log that is locked and that nobody has claimed: a node that fails this one over locks
+"""How long a start waits for a log that is locked and that no node has claimed: a node that fails this one over locks
 the log before the claim, and unlocks it after the claim's end."""
 
 
@@ -50,21 +50,21 @@ class NodeFailover:
         self._host = host
 
     def reaches(self, node: NodeMetadata) -> bool:
-        """Whether the node's log is in a bucket of this node's settings, or in files of this machine. A location that
-        names no machine may be on any."""
+        """Returns whether the node's log is in a bucket of this node's settings, or in files of this machine. A
+        location that names no machine may be on any machine."""
         place = urlsplit(node.wal_location)
         if place.scheme == "file":
             return bool(self._host) and unquote(place.netloc) == self._host
         return bucket_of_log(node) in self._components.buckets.urls
 
     async def carry_out(self, node: NodeMetadata) -> FailoverDone:
-        """Raises what ``fail_over`` raises, NodeInUse when a process holds the log, which is perhaps only stopped, and
-        WalOutOfReach."""
+        """Fails the node over. Raises what ``fail_over`` raises, NodeInUse when a process holds the log, which is
+        perhaps only stopped, and WalOutOfReach."""
         components = self._components
         store_id = store_id_of(components.metadata.image)
         assert store_id is not None, "a node that is registered has put it there"
         try:
-            wal = await self._calls.run(  # not here: a disk may hang
+            wal = await self._calls.run(  # in another thread: a disk may hang
                 open_wal_of,
                 node, self._settings.wal, components.buckets, store_id, self._calls, components.clock, self._rng,
                 self._host,
