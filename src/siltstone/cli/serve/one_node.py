@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from siltstone.cli.deadline import ProcessDeadline, counted_signals
@@ -35,8 +36,10 @@ async def serve_one_node(
     *,
     has_parent: bool = False,
     together: Collection[int] = (),
+    recover: Collection[Path] = (),
 ) -> None:
-    """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given.
+    """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given. The
+    attached logs in the folders ``recover`` are recovered.
     ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes; when it is gone, the
     nodes ``together`` end. Raises Failure when the broker was stopped before everything was committed."""
     say = remark if not has_parent else _nothing
@@ -45,7 +48,10 @@ async def serve_one_node(
     try:
         async with (
             running_kafka_node(
-                settings, addresses, ends_with=lambda: together if has_parent and parent_is_gone() else ()
+                settings,
+                addresses,
+                ends_with=lambda: together if has_parent and parent_is_gone() else (),
+                recover=recover,
             ) as node,
             AsyncExitStack() as opened,
         ):
