@@ -38,7 +38,7 @@ def start(settings: StoreSettings) -> None:
     asyncio.run(started())
 
 
-def test_a_log_on_a_share_is_refused_before_anything_is_written(share: Path) -> None:
+def test_fo26_a_log_on_a_share_is_refused_before_anything_is_written(share: Path) -> None:
     with pytest.raises(
         LocksNotKept, match=r"the write-ahead log in .* is on a network file system \(nfs4, mounted"
     ):
@@ -55,7 +55,7 @@ def test_the_error_says_where_to_put_the_log(share: Path, tmp_path: Path) -> Non
     assert refused.value.file_system.type_name == "nfs4"
 
 
-def test_metadata_on_a_share_is_refused(share: Path, tmp_path: Path) -> None:
+def test_fo26_metadata_on_a_share_is_refused(share: Path, tmp_path: Path) -> None:
     places = {"metadata": f"sqlite://{share}/metadata.sqlite"}
     with pytest.raises(LocksNotKept, match=r"the metadata database .* or into PostgreSQL"):
         start(settings_of(tmp_path / "store", **places))
