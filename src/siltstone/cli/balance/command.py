@@ -79,15 +79,20 @@ def run(choice: StoreChoice, as_json: bool) -> None:
         made = _plan(store)
         if not as_json:
             _show(made)
-        with progress(remarks()) as bars:
-            task = bars.add_task("moving", total=len(made.moves))
-            for turn in moves_in_turns(made.moves):
-                _move(store, turn)
-                bars.advance(task, len(turn))
+        if made.moves:
+            _carry_out(store, made)
     if as_json:
         print_json(plan_json(made))
     elif made.moves:
         results().print(f"{counted(len(made.moves), 'partition')} moved.")
+
+
+def _carry_out(store: Store, made: BalancePlan) -> None:
+    with progress(remarks()) as bars:
+        task = bars.add_task("moving", total=len(made.moves))
+        for turn in moves_in_turns(made.moves):
+            _move(store, turn)
+            bars.advance(task, len(turn))
 
 
 @balance.command()
