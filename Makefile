@@ -48,6 +48,8 @@ conformance: .venv/installed ## What every Kafka client does with the broker, in
 
 nightly: .venv/installed ## The long tests, and what each has tried (45 minutes on 2 cores)
 	@$(BIN)/pytest -m "nightly or faults" -n 3 --dist loadgroup --timeout 3600
+	@echo "All random examples of the property tests"
+	@$(BIN)/pytest tests/property tests/unit -m "not nightly" -n 3 --dist worksteal --hypothesis-profile=thorough
 
 mutants: .venv/installed ## Mutate the modules changed since the last landing; list what no test of theirs notices (nightly)
 	@$(BIN)/python tools/mutants --since $(SINCE)

@@ -27,7 +27,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # No deadline: the machines that run this are shared, and a slow example is no fault of the code.
-settings.register_profile("siltstone", deadline=None)
+settings.register_profile("thorough", deadline=None)  # of make nightly
+settings.register_profile("siltstone", deadline=None, max_examples=50)
 settings.register_profile("quick", deadline=None, max_examples=40)  # of make unit
 settings.load_profile("siltstone")
 

@@ -35,8 +35,12 @@ from support.metrics.scraping import http_get, scrape
 from support.processes.ports import free_port
 
 TESTS = Path(__file__).parents[2]
-TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 300
-"""The keys of the two writers lead to two of four partitions, so most objects hold two streams."""
+TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 100
+"""The keys of the two writers lead to two of four partitions, so most objects hold two streams. More records find no
+more faults, and each costs the whole suite some time: it is a request, and is read and checked three times."""
+
+LOOKS_EVERY_SECONDS = 0.1
+"""At what is waited for: a look may read the metadata or list a bucket."""
 
 BATCH_BYTES_MAX = 20_000
 """An append must fit into the small log."""
@@ -247,7 +251,7 @@ class Scene:
         self.create_topic()
         self.produce()
         self.assert_all_is_read()
-        self.wait_for_acks(300, SECONDS_MAX, "at the beginning")
+        self.wait_for_acks(100, SECONDS_MAX, "at the beginning")
         if not self.place.holds_uploads:
             self.wait_for_objects(3, "at the beginning")
 
@@ -294,7 +298,7 @@ class Scene:
                 raise Unwanted(
                     f"{what}: not within {seconds:g} s. The broker logged: {self.broker.log[-2000:]}"
                 )
-            time.sleep(0.02)
+            time.sleep(LOOKS_EVERY_SECONDS)
 
     def wait_for_acks(self, count: int, seconds: float, when: str) -> None:
         wanted = self.acknowledged + count
