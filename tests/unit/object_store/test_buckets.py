@@ -63,3 +63,14 @@ def test_a_bucket_that_was_removed_is_none_any_more_even_if_the_settings_name_it
     assert buckets.opened == {0, 1}
     assert buckets.store(2).url == "memory:test-listed-2"
     assert buckets.opened == {0, 1, 2}
+
+
+def test_b11_copies_in_buckets_that_take_no_writes_are_asked_last() -> None:
+    buckets = Buckets.open({each: f"memory:test-ailing-{each}" for each in range(3)})
+    assert buckets.copies((2, 0, 1), "an object").first is buckets.store(0)
+    buckets.breaker(0).trip(0, "out")
+    assert buckets.copies((2, 0, 1), "an object").first is buckets.store(1)
+    buckets.breaker(1).trip(0, "out")
+    assert buckets.copies((2, 0, 1), "an object").first is buckets.store(2)
+    buckets.breaker(2).trip(0, "out")
+    assert buckets.copies((2, 0, 1), "an object").first is buckets.store(0)

@@ -43,6 +43,16 @@ def test_a_batch_gets_its_place_and_is_readable_when_it_is_durable():
     in_broker_world(scenario)
 
 
+def test_a_partition_that_was_just_opened_has_counted_nothing():
+    async def scenario(world):
+        await world.topic()
+        await world.restart()
+        partition = await world.partition(world.parts.topics.by_name("t"))
+        assert (partition.bytes_in, partition.bytes_out, partition.requests) == (0, 0, 0)
+
+    in_broker_world(scenario)
+
+
 @pytest.mark.parametrize(("request_bytes", "is_held"), [(50, True), (10_000, False)])
 def test_rule_9_a_batch_in_the_cache_does_not_hold_a_request_that_is_mostly_something_else(
     request_bytes, is_held

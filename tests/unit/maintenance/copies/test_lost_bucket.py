@@ -1,10 +1,12 @@
 """A bucket that is lost for good: what was only there is dropped by name, and everything else goes on."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
 from siltstone.kafka_protocol.batch_header import read_batch_header
+from siltstone.maintenance.copies import lost_bucket
 from siltstone.maintenance.copies.lost_bucket import (
     BucketAnswers,
     emptied,
@@ -13,6 +15,7 @@ from siltstone.maintenance.copies.lost_bucket import (
     lost_ranges,
     refuse_unless_lost,
 )
+from siltstone.maintenance.topic_streams import Role
 from siltstone.metadata.buckets import SetWriteStrategy, bucket_list_of
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.refusals import BucketNotListed, LastWritableBucket
@@ -50,6 +53,19 @@ def test_the_ranges_that_were_only_there_are_listed_and_nothing_is_changed(world
     ]
     assert found == [(lost, 0, 5, 12), (after, 0, 12, 15), (lost, 1, 0, 4)]
     assert kept_objects(image, 0) == 1 and [*lost_ranges(image, 1)] == []
+
+
+def test_the_ranges_are_listed_by_partition_and_those_of_no_partition_first(
+    world: CopiedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(world)
+    image = world.metadata.refresh()
+    of_streams = {
+        each: SimpleNamespace(name=name, role=Role.BATCHES) for each, name in enumerate(("z-0", "a-0"))
+    }
+    for known, expected in ((of_streams, ["a-0", "z-0", "z-0"]), ({0: of_streams[0]}, [None, "z-0", "z-0"])):
+        monkeypatch.setattr(lost_bucket, "topic_streams", lambda _, known=known: known)
+        assert [each.partition for each in lost_bucket.lost_ranges(image, 0)] == expected
 
 
 def test_what_was_only_there_is_given_up_and_the_store_is_clean_afterwards(world: CopiedWorld) -> None:
