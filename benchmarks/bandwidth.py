@@ -1,10 +1,10 @@
-"""(ad) A producer of 1,000 records a second beside a cold reader and beside every kind of maintenance that copies, with
-grades against without.
+"""(ad) Measures a producer of 1,000 records a second beside a cold reader and beside every kind of maintenance that
+copies, with grades against without.
 
 "With" is a broker whose catch-up reads give way to appends, and maintenance at a rate; "without" has neither. Both have
 a store with the same data, and are measured in turn, one after the other for each row. The multiples are of the
-producer's p99 on the same broker a moment before, while nothing else is done. The last row is of SSO compaction alone:
-how fast it really is, by what it was told to be.
+producer's p99 on the same broker a moment before, while nothing else is done. The last row compares the rate of SSO
+compaction alone with the rate that was set for it.
 """
 
 import json
@@ -43,7 +43,8 @@ READ_BYTES = 192 * MIB
 KEYED_RECORDS = 24_000
 TABLE_BYTES = 24 * MIB
 OWN_RATE, OWN_BYTES = 8 * MIB, 64 * MIB
-"""Of the compaction that is measured alone: eight seconds, and a rate that a busy machine reaches, too."""
+"""The rate and the bytes of the compaction that is measured alone: it takes eight seconds, and a busy machine reaches
+the rate, too."""
 
 KINDS = ("sso-compaction", "key-compaction", "so-compaction", "table-export", "major-gc", "relocation")
 BLOCK = "engine.upload.cache_block_bytes_max=16MiB"
@@ -52,7 +53,7 @@ WITHOUT = ("read.catch_up_gives_way=false",)
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """A producer's p99 in milliseconds: alone, then beside something; ``mb_per_second`` of a reader."""
+    """A producer's p99 in milliseconds, alone and beside other work; ``mb_per_second`` is the rate of a reader."""
 
     quiet_ms: float
     beside_ms: float
@@ -105,7 +106,7 @@ class Side:
         answer_of(self.target("beside"), AckLatency(1000, 1.0), Latencies)
 
     def beside(self, other: Callable[[], float]) -> Beside:
-        """The producer alone, then beside ``other``, which returns the MB/s of a reader."""
+        """Measures the producer alone, then beside ``other``, which returns the MB/s of a reader."""
         target = self.target("beside")
         quiet = answer_of(target, PACE, Latencies)
         found = [0.0]
@@ -186,7 +187,7 @@ def _row(measure: str, with_grades: Beside, without: Beside) -> Row:
 
 
 class TimedRunner(InProcessRunner):
-    """``seconds``: how long its tasks took, without planning and commit."""
+    """Runs tasks and measures them. ``seconds``: the time of its tasks, without planning and commit."""
 
     seconds = 0.0
 
@@ -200,7 +201,7 @@ class TimedRunner(InProcessRunner):
 
 
 def own_rate() -> Row:
-    """How far the tasks of an SSO compaction are from its rate."""
+    """Measures how far the tasks of an SSO compaction are from its rate."""
     with folder() as place:
         settings = store_settings(place / "store", engine__upload__cache_block_bytes_max="16MiB")
         fill(settings, 40, OWN_BYTES)

@@ -1,10 +1,10 @@
-"""(aa) Uploads into one, two and three folders, and into two each under replication; (ab) how long nothing is committed
-when the first bucket hangs; (ac) draining a bucket, against a bare copy between the same folders.
+"""Measures (aa) uploads into one, two and three folders, and into two each under replication; (ab) how long nothing is
+committed when the first bucket hangs; (ac) draining a bucket, against a bare copy between the same folders.
 
 A first round of (aa) is not counted, and each begins with another way. All buckets are folders on one disk, so two of
 them have no more bandwidth than one: what is measured is what the choice of a bucket and the copies cost. In (ab) every
 write to the first bucket waits, under APPENDS_PER_SECOND; a commit is looked for LOOKS_PER_SECOND times a second.
-``DRAIN_GIB=10`` makes (ac) as large as the aim is meant.
+``DRAIN_GIB=10`` makes (ac) as large as its aim says.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ def run_drain() -> list[Row]:
 
 @contextmanager
 def _store(buckets: int, strategy: WriteStrategy, **flags: str) -> Iterator[tuple[StoreSettings, Path]]:
-    """A store whose buckets are folders beside each other, all writable."""
+    """Opens a store whose buckets are folders beside each other, all writable."""
     with folder() as place:
         urls = {f"buckets__{number}": (place / f"bucket-{number}").as_uri() for number in range(buckets)}
         settings = store_settings(place / "store", **urls, **flags)
@@ -145,7 +145,7 @@ def _uploaded(buckets: int, strategy: WriteStrategy) -> Timing:
 
 
 async def _filled(settings: StoreSettings, mib: int) -> Timing:
-    """Appends until they are uploaded; opening and closing the node are not counted."""
+    """Measures appends until they are uploaded; opening and closing the node are not counted."""
     async with open_node(settings) as node:
         streams = [await _stream(node) for _ in range(STREAMS)]
         batch = os.urandom(MIB)
@@ -191,7 +191,8 @@ class _Hanging:
 
 
 async def _gap(settings: StoreSettings) -> tuple[float, int]:
-    """The longest time between two commits from the moment at which the bucket hangs, until GAPS have followed."""
+    """Measures the longest time between two commits from the moment at which the bucket hangs, until GAPS have
+    followed."""
     async with open_node(settings) as node:
         streams = [await _stream(node) for _ in range(STREAMS)]
         refused = 0

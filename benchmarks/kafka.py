@@ -1,4 +1,4 @@
-"""(kafka) Siltstone beside Apache Kafka and a broker that keeps its data in memory only: one client, one script.
+"""(kafka) Compares Siltstone with Apache Kafka and a broker that keeps its data in memory only: one client, one script.
 
 In turn, each on an empty folder of the same disk. Figures are medians over the rounds, ratios medians of the ratios
 within a round. "Kafka, fsync" syncs before it answers, as ours does; "Kafka" leaves that to the operating system.
@@ -22,10 +22,10 @@ AIMS_AT_MOST = {
     "produce, batches of 128 KiB: CPU of the broker": 1.5,
     "… that is": 2.0,
 }
-"""Siltstone's, in the unit of the figure."""
+"""The aims of Siltstone, in the unit of the figure."""
 
 Rounds = dict[str, list[list[Figure]]]
-"""By the name of the broker, what each round gave."""
+"""Name of a broker → the figures of each round."""
 
 
 def run() -> list[Row]:
@@ -48,7 +48,7 @@ def measure(contenders: Iterable[Contender], rounds: int, scale: Scale) -> Round
 
 
 def report(rounds: Rounds) -> list[Row]:
-    """A row a measure: the figure of the first broker, and the others'."""
+    """Makes a row for each measure: the figure of the first broker, and those of the others."""
     first = next(iter(rounds))
     head = Row("the figures are those of", first, "the other's figure (the first as a multiple of it)")
     return [head, *(_row(number, first, rounds) for number in range(len(rounds[first][0])))]

@@ -1,4 +1,5 @@
-"""(w) Producers beside Apache Kafka and a broker that keeps its data in memory only, every broker warm.
+"""(w) Compares producers at Siltstone with producers at Apache Kafka and at a broker that keeps its data in memory
+only, every broker warm.
 
 ``python -m benchmarks.producing --help`` shows how to run some of it, shorter, or with other sizes:
 ``--partitions 1 --record-bytes 1000 --batch-kib 128 --rounds 5 --brokers Siltstone "Kafka, fsync"``.
@@ -37,7 +38,7 @@ def rows(contenders: Iterable[Contender], rounds: int, shapes: Shapes) -> list[R
 
 
 def measure(contenders: Iterable[Contender], rounds: int, shapes: Shapes) -> Rounds:
-    """A broker that fails under a load is left out, and stderr says why."""
+    """Measures all brokers. A broker that fails under a load is left out, and stderr says why."""
     found: Rounds = {each.name: [] for each in contenders if takes_part(each)}
     for _ in range(rounds):
         for contender in (each for each in contenders if each.name in found):

@@ -1,5 +1,5 @@
-"""(t) From the acknowledgement of a record to its micro-batch: how long after the broker has answered the producer a
-``foreachBatch`` function sees the record, trigger 1 s, beside Spark's connector for Kafka on the same broker.
+"""(t) Measures how long after the broker has acknowledged a record a ``foreachBatch`` function sees it, with a trigger
+of 1 s, beside Spark's connector for Kafka on the same broker.
 
 Records are in no object yet, so ours are read from the broker, too (``tail=auto``). A trigger of a second alone makes a
 record wait half a second on average."""
@@ -58,7 +58,7 @@ def _rows(spark: Any, place: Path, address: str, seconds: int) -> list[Row]:
 
 
 def _waits(frame: Any, checkpoint: Path, address: str, topic: str, seconds: int) -> list[float]:
-    """Seconds of each record from its acknowledgement to its batch, the first batches left out."""
+    """Returns the seconds of each record from its acknowledgement to its batch, without the first batches."""
     acknowledged: dict[int, float] = {}
     seen: dict[int, float] = {}
     is_warm, is_over = threading.Event(), threading.Event()

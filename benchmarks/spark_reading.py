@@ -1,9 +1,9 @@
-"""(q) A topic read by Spark through ``format("siltstone")``, from the objects, against Spark's own connector for Kafka
-reading the same topic from our broker, and the same records from Apache Kafka: count, all columns to nowhere, one
+"""(q) Compares a topic read by Spark through ``format("siltstone")``, from the objects, with Spark's own connector for
+Kafka reading the same topic from our broker, and the same records from Apache Kafka: count, all columns to nowhere, one
 column to nowhere, Parquet.
 
-Rows a CPU second are those of all processes: Spark's JVM, its Python workers, this driver, and the broker that takes
-part."""
+Rows for each CPU second count the CPU of all processes: Spark's JVM, its Python workers, this driver, and the
+broker."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ def run(records: int = RECORDS) -> list[Row]:
 
 @contextmanager
 def apache_topic(place: Path, records: int) -> Iterator[ApacheTopic | None]:
-    """The same records in Apache Kafka; None where it cannot be had."""
+    """Fills a topic of Apache Kafka with the same records; None where Kafka is not available."""
     if KAFKA_DEFAULT.why_not() is not None:
         yield None
         return

@@ -1,7 +1,7 @@
-"""(r) The export of a topic to Parquet and to Iceberg by maintenance on Spark, against the usual way: Structured
-Streaming from Spark's connector for Kafka into Parquet, from our broker. And what a task of the export takes of memory.
+"""(r) Compares the export of a topic to Parquet and to Iceberg by maintenance on Spark with Structured Streaming from
+Spark's connector for Kafka into Parquet, from our broker; and measures the memory of a task of the export.
 
-CPU is that of all processes. Each round exports the whole topic into a table of another name."""
+The CPU of all processes counts. Each round exports the whole topic into a table of another name."""
 
 import itertools
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""(s) Rows of a DataFrame into a topic of our broker: by ``format("siltstone")``, exactly once, against Spark's own
-sink for Kafka, at least once, into the same broker.
+"""(s) Compares writes of a DataFrame into a topic of our broker: by ``format("siltstone")``, exactly once, and by
+Spark's own sink for Kafka, at least once, into the same broker.
 
-In mode ``objects`` our sink writes without a broker, which is stopped for that and started again for the others. The
-rows are made by Spark and cost what a write of them to nowhere costs, which is in all figures. CPU is that of all
-processes, the broker included."""
+In mode ``objects`` our sink writes without a broker, which is stopped for that and started again for the others. All
+figures include the cost of making the rows in Spark, which is that of writing them to nowhere. The CPU of all processes
+counts, also of the broker."""
 
 import itertools
 from contextlib import ExitStack
@@ -23,11 +23,11 @@ PARTS = 8
 TITLE = "(s) a DataFrame into a topic, local[2], warm, against Spark's sink for Kafka into the same broker"
 RELAY, OBJECTS = "relay", "objects"
 AIMS = {RELAY: 1.0, OBJECTS: 3.0}
-"""By the mode of our sink, the aim as a multiple of theirs."""
+"""Mode of our sink → the aim, as a multiple of Spark's sink."""
 
 
 class Served:
-    """The broker, which is up or down."""
+    """A broker that can be stopped and started."""
 
     def __init__(self, prepared: PreparedSiltstone) -> None:
         self._prepared = prepared
@@ -40,7 +40,7 @@ class Served:
             self._running.enter_context(self._prepared.started())
 
     def down(self) -> None:
-        """Stops it well, so that no stream is open."""
+        """Stops the broker cleanly, so that no stream is open."""
         if self._running is not None:
             self._running.close()
             self._running = None

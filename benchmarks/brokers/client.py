@@ -1,8 +1,9 @@
-"""The client, the same for every broker and a process of its own, so that its CPU is its own and its interpreter lock
-holds nobody up. ``client_runs`` starts it with a Target and a Task as JSON; it prints its answer as JSON.
+"""Runs the client, which is the same for every broker and a process of its own, so that its CPU is counted alone and
+its interpreter lock delays no other thread. ``client_runs`` starts it with a Target and a Task as JSON; it prints its
+answer as JSON.
 
-Throughput: one partition, idempotent, acks=all, a linger that lets batches fill. Latency: the settings clients have by
-themselves; measured from when a message was due, so that a stall counts for all it delays.
+Throughput: one partition, idempotent, acks=all, a linger that lets batches fill. Latency: the clients' default
+settings, measured from when a message was due, so that a stall counts for all messages that it delays.
 """
 
 import statistics
@@ -19,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 VALUE_BYTES = 1024
 MESSAGES_A_CALL = 1000
 STALL_SECONDS = 60
-"""A broker that gives nothing for so long has failed."""
+"""A broker that returns nothing for this long has failed."""
 
 CLIENT_BYTES_MAX = 2 * 1024 * 1024  # above every batch; the topics allow it as well
 FILLING_BATCHES = {
@@ -31,7 +32,7 @@ FILLING_BATCHES = {
     "delivery.report.only.error": True,  # a call into Python for each record is no part of this
 }
 QUEUED_MAX = 100_000
-"""Records the client holds: enough to fill every batch, few enough that none is refused for lack of room."""
+"""The records that the client holds: enough to fill every batch, few enough that none is refused for lack of room."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -40,7 +41,8 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Produce(msgspec.Struct, frozen=True, tag="produce"):
-    """Until so many bytes are sent or so much time has passed; then until all is acknowledged."""
+    """Produces until so many bytes are sent or so much time has passed, then waits until all records are
+    acknowledged."""
 
     batch_bytes: int
     bytes_max: int
@@ -48,28 +50,29 @@ class Produce(msgspec.Struct, frozen=True, tag="produce"):
 
 
 class Consume(msgspec.Struct, frozen=True, tag="consume"):
-    """From the beginning of the partition."""
+    """Consumes from the beginning of the partition."""
 
     records: int
     seconds_max: float
 
 
 class Latency(msgspec.Struct, frozen=True, tag="latency"):
-    """From producer to consumer, at so many messages a second."""
+    """Measures the latency from producer to consumer, at so many messages a second."""
 
     messages_per_second: int
     seconds: float
 
 
 class AckLatency(msgspec.Struct, frozen=True, tag="ack-latency"):
-    """From producer to the broker's acknowledgement."""
+    """Measures the latency from producer to the broker's acknowledgement."""
 
     messages_per_second: int
     seconds: float
 
 
 class ProduceSpread(msgspec.Struct, frozen=True, tag="produce-spread"):
-    """To all partitions in turn, as fast as the broker takes it. ``batch_bytes``: None leaves batches to the client."""
+    """Produces to all partitions in turn, as fast as the broker takes records. ``batch_bytes`` None: the client chooses
+    the size of batches."""
 
     partitions: int
     record_bytes: int
@@ -78,7 +81,8 @@ class ProduceSpread(msgspec.Struct, frozen=True, tag="produce-spread"):
 
 
 class ManyProducers(msgspec.Struct, frozen=True, tag="many-producers"):
-    """From each producer to the broker's acknowledgement; the producers send ``messages_per_second`` together."""
+    """Measures the latency from each producer to the broker's acknowledgement; the producers send
+    ``messages_per_second`` together."""
 
     producers: int
     messages_per_second: int
@@ -204,7 +208,8 @@ def produce_spread(target: Target, task: ProduceSpread) -> SpreadThroughput:
 
 
 def _round_trips(text: str) -> Iterator[tuple[float, float]]:
-    """The p50 and the p99 of the requests of the last second, in milliseconds, for each broker that had some."""
+    """Yields the p50 and the p99 of the requests of the last second, in milliseconds, for each broker that had
+    some."""
     for broker in msgspec.json.decode(text)["brokers"].values():
         if broker["nodeid"] >= 0 and broker["rtt"]["cnt"]:
             yield broker["rtt"]["p50"] / 1000, broker["rtt"]["p99"] / 1000
@@ -330,7 +335,7 @@ def _send_at_a_pace(
     begin: float | None = None,
     partition: int = 0,
 ) -> None:
-    """Each when it is due; those that are late follow at once. Acknowledgements are taken while waiting."""
+    """Sends each message when it is due; late messages follow at once. Acknowledgements are taken meanwhile."""
     begin = time.monotonic() if begin is None else begin
     padding = bytes(VALUE_BYTES - 8)
     for number in range(count):
@@ -343,7 +348,7 @@ def _send_at_a_pace(
 
 
 def _produce_one(producer: Producer, target: Target) -> None:
-    """So that everything is connected, and the partition open."""
+    """Produces one message, so that everything is connected and the partition is open."""
     producer.produce(target.topic, struct.pack(">d", time.monotonic()) + bytes(VALUE_BYTES - 8), partition=0)
     assert producer.flush(STALL_SECONDS) == 0
 
@@ -355,7 +360,7 @@ def _messages(received: list[Message]) -> list[Message]:
 
 
 def _summary(latencies_ms: list[float]) -> Latencies:
-    """Without the first tenth, in which both sides still make connections."""
+    """Summarises the latencies without the first tenth, in which both sides still make connections."""
     counted = sorted(latencies_ms[len(latencies_ms) // 10 :])
     return Latencies(counted[len(counted) // 2], counted[int(len(counted) * 0.99)], len(counted))
 

@@ -1,7 +1,7 @@
-"""What is measured of one broker in one round, on an empty folder: from its start to its first message, then latencies,
-then throughput, then what a reader of cold data does to another's producer.
+"""Measures one broker in one round, on an empty folder: from its start to its first message, then latencies, then
+throughput, then the effect of a reader of cold data on the producer of another topic.
 
-What is uncounted comes first: a JVM compiles, caches fill, topics are made.
+First comes a part that is not counted: a JVM compiles, caches fill, topics are made.
 """
 
 import time
@@ -37,7 +37,7 @@ COLD_PRODUCER_PER_SECOND = 1000
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """How much is done in a round."""
+    """The amount of work in a round."""
 
     warm_up_bytes: int = 64 * MIB
     bytes_max: int = 384 * MIB
@@ -52,7 +52,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def measure_round(contender: Contender, place: Path, scale: Scale) -> list[Figure]:
-    """In the order in which they are to be told."""
+    """Measures one round; the figures are in the order of the report."""
     prepared = contender.prepared(place)
     begin = time.perf_counter()
     with prepared.started() as broker:
@@ -76,7 +76,7 @@ class Round:
         self.scale = scale
 
     def first_message(self, begin: float) -> Figure:
-        """Made, produced and consumed."""
+        """Measures the time until a topic is made and a message is produced and consumed."""
         target = self.new_topic("first")
         producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 0})
         producer.produce(target.topic, b"first", partition=0)
@@ -112,14 +112,15 @@ class Round:
         return self._throughput(f"produce, batches of {batch_bytes // KIB} KiB", target, task)
 
     def consume(self) -> list[Figure]:
-        """Catching up with what was produced a moment ago."""
+        """Measures a consumer that catches up with records produced a moment ago."""
         target = self.target(produced_topic(READ_BATCH_BYTES))
         return self._throughput(
             "catch-up consume", target, Consume(self._records(target), self.scale.seconds_max)
         )
 
     def cold_read(self) -> list[Figure]:
-        """One consumer reads what nobody has in memory, if the broker has a disk; another's producer goes on."""
+        """Measures a consumer that reads records which are in no memory, if the broker has a disk, while the producer
+        of another topic goes on."""
         target, read = self.new_topic("beside"), self.target(produced_topic(READ_BATCH_BYTES))
         pace = AckLatency(COLD_PRODUCER_PER_SECOND, self.scale.latency_seconds)
         alone = answer_of(target, pace, Latencies)

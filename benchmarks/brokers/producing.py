@@ -1,4 +1,4 @@
-"""What is measured of one broker while producers send: each shape of a load on a topic of its own, the broker warm.
+"""Measures one broker while producers send: each shape of a load on a topic of its own, the broker warm.
 
 The client runs twice for each shape. The first run is not counted: a JVM compiles, caches and log files are filled for
 the first time. The CPU of the broker is counted around the second run.

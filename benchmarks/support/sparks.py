@@ -1,4 +1,5 @@
-"""A Spark for benchmarks, with its connector for Kafka; and what one action costs all processes of a benchmark."""
+"""Starts a Spark for benchmarks, with its connector for Kafka, and measures what one action costs all processes of a
+benchmark."""
 
 import os
 import time
@@ -28,7 +29,7 @@ def spark_with_connector() -> Iterator[Any]:
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Records a second, and records a CPU second of all processes that take part."""
+    """Records for each second, and for each CPU second of all processes that take part."""
 
     per_second: float
     per_cpu_second: float
@@ -39,8 +40,8 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Contest(msgspec.Struct, frozen=True):
-    """One way of doing something. ``prepare`` is not measured, and what it returns goes to ``action``. The processes of
-    ``idle_pids``, brokers of other ways, are left out of the CPU."""
+    """One of the ways that are compared. ``prepare`` is not measured, and its result is passed to ``action``. The CPU
+    of the processes of ``idle_pids``, brokers of other ways, does not count."""
 
     action: Callable[[Any], object]
     prepare: Callable[[], Any] = lambda: None
@@ -48,7 +49,7 @@ class Contest(msgspec.Struct, frozen=True):
 
 
 def in_turn(contests: Sequence[Contest], records: int, rounds: int = ROUNDS) -> list[Measured]:
-    """A B C A B C …: the medians of each; one round is not counted."""
+    """Measures the ways in turn, A B C A B C …, and returns the medians of each; the first round is not counted."""
     found: list[list[Measured]] = [[] for _ in contests]
     for number in range(rounds + 1):
         for of_one, contest in zip(found, contests, strict=True):
@@ -69,7 +70,8 @@ def _measured(contest: Contest, records: int) -> Measured:
 
 
 def cpu_seconds(idle_pids: Collection[int] = ()) -> float:
-    """Of this process and all below it: Spark's JVM, its workers and the brokers, but for those that are idle."""
+    """Returns the CPU of this process and all below it: Spark's JVM, its workers and the brokers, except those that are
+    idle."""
     return cost_of(os.getpid()).cpu_seconds - sum(cost_of(pid).cpu_seconds for pid in idle_pids)
 
 

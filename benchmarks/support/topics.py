@@ -1,5 +1,5 @@
-"""A topic of records of 116 bytes in lz4, produced by confluent-kafka into a broker that is a process of its own, and
-uploaded: the broker is stopped well and started again, so that nothing is in a cache of its own."""
+"""Fills a topic with records of 116 bytes in lz4, produced by confluent-kafka into a broker that is a process of its
+own, and uploads it: the broker is stopped cleanly and started again, so that its caches are empty."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ class FilledTopic(msgspec.Struct, frozen=True):
 def filled_topic(
     place: Path, records: int, configs: Mapping[str, str] | None = None
 ) -> Iterator[FilledTopic]:
-    """Records with 12 bytes of key and 80 of value."""
+    """Runs a broker with a topic of records with 12 bytes of key and 80 of value."""
     prepared = Siltstone().prepared(place)
     address = f"{HOST}:{prepared.port}"
     with prepared.started():

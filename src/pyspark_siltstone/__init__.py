@@ -1,4 +1,4 @@
-"""By this package Spark finds the format ``siltstone``: it looks for ``DefaultSource`` in installed packages named
+"""Spark finds the format ``siltstone`` through this package: it looks for ``DefaultSource`` in installed packages named
 ``pyspark_…``, so ``spark.read.format("siltstone")`` needs no registration.
 
 Spark imports this in many processes, so what only a driver needs is imported when it plans.

@@ -1,5 +1,5 @@
-"""Two and three real processes on one store are a Kafka cluster for a real client. The scenarios N.. and M.. are those
-of the page of scenarios."""
+"""Two and three real processes on one store are a Kafka cluster for a real client. docs/scenarios.md has the scenarios
+N… and M…."""
 
 import re
 import signal
@@ -26,7 +26,8 @@ from support.processes.tried import RecordTried
 
 
 def records(consumer: Consumer) -> list[Message]:
-    """Without the errors that it hands out beside them: a node that does not know a new topic yet says so."""
+    """Returns messages without the errors that the client returns beside them, as from a node that does not know a new
+    topic yet."""
     return [message for message in consumer.consume(100, 0.2) if message.error() is None]
 
 
@@ -165,8 +166,8 @@ def handed_over(node: BrokerProcess) -> int:
 @pytest.mark.clients
 @pytest.mark.timeout(900)
 def test_n12_a_rolling_restart_is_an_error_to_no_client(tmp_path: Path, record_tried: RecordTried) -> None:
-    """Each writes in a process of its own, idempotently; none gets an error, and nothing is lost, doubled or out of
-    order."""
+    """Each client writes in a process of its own, idempotently; none gets an error, and no record is lost, doubled or
+    out of order."""
     history, clients = History(), clients_of_a_night()
     with ClusterProcesses(tmp_path / "store", 3) as cluster:
         made_topic(cluster.bootstrap, "t", 6)
@@ -237,7 +238,8 @@ def test_n05_a_node_that_was_stopped_for_8_s_leads_again_and_has_all(
 def test_m08_a_node_that_is_killed_during_moves_comes_back_with_all(
     tmp_path: Path, record_tried: RecordTried
 ) -> None:
-    """Killed while it hands over; what it had not given up it leads again when it is back."""
+    """A node is killed while it hands partitions over. When it is back it leads the partitions again that it had not
+    handed over."""
     with ClusterProcesses(tmp_path / "store", 2) as cluster:
         made_topic(cluster.bootstrap, "t", 4)
         sending = Sending(cluster.bootstrap, "t", 4)

@@ -1,4 +1,4 @@
-"""The demo with fewer flights and without Spark; ``make demo`` is the whole of it."""
+"""The demo with fewer flights and without Spark; ``make demo`` runs all of it."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ FEWER = ("demo", "--flights", "300", "--runner", "in-process")
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
-    """A store that stays, and what was said."""
+    """Runs the demo on a store that stays, and returns its output."""
     folder = tmp_path_factory.mktemp("demo") / "store"
     return folder, run(*FEW, "--store", folder)
 
@@ -162,7 +162,7 @@ def altered(flights: list[Flight]) -> list[Flight]:
 
 
 def disordered(flights: list[Flight]) -> list[Flight]:
-    """The first two flights of one plane exchanged."""
+    """Returns the flights with the first two flights of one plane exchanged."""
     first, second = next(
         (number, later)
         for number, flight in enumerate(flights)

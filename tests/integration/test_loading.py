@@ -447,7 +447,7 @@ def test_sw12_a_broker_opens_what_was_loaded_without_reading_it(
 def test_sw12_a_gibibyte_is_opened_in_a_second_of_work(
     store: Store, monkeypatch: pytest.MonkeyPatch, record_tried: RecordTried
 ) -> None:
-    """1 GiB of batches of 1 MiB. Time is that of this process, in which the broker runs."""
+    """The load has 1 GiB of batches of 1 MiB. The CPU time of this process counts, in which the broker runs."""
     topic = store.topic("gibibyte", 1, **{"retention.ms": "-1"})
     sink = store.sink(topic)
     (stream,) = store.streams(topic)

@@ -23,12 +23,12 @@ from support.metadata.postgres_server import PostgresServer, new_server, running
 pytestmark = [pytest.mark.postgres, pytest.mark.crash]
 
 SLACK_SECONDS = 20
-"""For a machine that is busy: a call without a deadline never ends here."""
+"""Added for a busy machine: a call without a deadline never ends here."""
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server of this module's own: its tests kill it, stop it and change its settings."""
+    """Starts a server for this module only, since its tests kill it, stop it and change its settings."""
     with running_postgres_server() as server:
         yield server
 
@@ -56,7 +56,7 @@ def put(key: str) -> PutKey:
 
 
 class Standby:
-    """A synchronous standby that is there, or that every commit waits for in vain."""
+    """A synchronous standby that is running, or for which every commit waits in vain."""
 
     def __init__(self, server: PostgresServer) -> None:
         self.server = server
@@ -72,7 +72,8 @@ class Standby:
             wait_for(self._commit_waits, "a server that lets commits wait")
 
     def _commit_waits(self) -> bool:
-        """Whether a commit waits now: the server's checkpointer takes the setting over later than new sessions do."""
+        """Returns whether a commit waits now: the server's checkpointer applies the setting later than new sessions
+        do."""
         with closing(self.server.connect()) as session:
             session.execute("SET synchronous_commit = on")
             commit = in_thread(session.execute, "SELECT pg_logical_emit_message(true, 'tried', '')")
@@ -107,7 +108,7 @@ def standby(server) -> Iterator[Standby]:
 def test_p06_clients_go_on_after_the_server_was_killed_and_nothing_acknowledged_is_missing(
     server, opened
 ) -> None:
-    """What is durable in spite of a crash of the machine is PostgreSQL's affair; here only its processes die."""
+    """PostgreSQL itself keeps commits over a crash of the machine; here only its processes die."""
     clients = [client_of(opened(), seed) for seed in range(2)]
     told: list[str] = []
     for life in range(2):
@@ -152,7 +153,8 @@ def test_p07_p20_a_cancelled_wait_for_the_standby_is_no_success_and_neither_is_f
 
 
 def test_p20_another_process_does_not_answer_from_what_a_cancelled_wait_left(opened, standby) -> None:
-    """Its first answer on a new connection is confirmed: the primary may have been started again."""
+    """The first answer to a process on a new connection is confirmed, because the primary may have been started
+    again."""
     first = opened(call_deadline_ms=3_000)
     head = append_values(first, b"1")
     standby.is_missing(True)
@@ -204,7 +206,8 @@ def test_p12_no_call_takes_longer_than_its_deadline_when_the_server_is_silent(se
 
 
 def test_p09_p11_a_standby_that_lacks_entries_is_promoted(server) -> None:
-    """The old primary is gone. The log is found on the other host; who has read what is lost there stops."""
+    """The old primary is gone. The log is found on the other host; a process that has read entries which are lost there
+    stops."""
     with new_server() as other:
         name = server.new_schema()
         hosts = ",".join(quote(str(each.folder), safe="") for each in (server, other))

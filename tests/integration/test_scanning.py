@@ -1,4 +1,4 @@
-"""``siltstone.scan`` on real brokers: the rows are what a consumer gets, whatever is where."""
+"""``siltstone.scan`` on real brokers: the rows are those that a consumer gets, wherever the records are."""
 
 import logging
 from collections.abc import Iterator
@@ -254,8 +254,8 @@ def test_sr26_what_is_not_there_is_refused_in_one_line(broker: siltstone.Broker)
         siltstone.scan("absent", store=folder)
     for wrong, named in (
         ({"tail": "all"}, "tail='all': choose from auto, fetch, flush, committed"),
-        ({"start": "yesterday"}, "start='yesterday' is no place"),
-        ({"end": -3}, "end=-3 is no place"),
+        ({"start": "yesterday"}, "start='yesterday' is not a place"),
+        ({"end": -3}, "end=-3 is not a place"),
         ({"start": datetime(2026, 1, 1)}, "no time zone"),
     ):
         with pytest.raises(ScanRefused, match=named):
@@ -277,7 +277,7 @@ def test_a_scan_describes_itself_for_people(broker: siltstone.Broker) -> None:
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Path:
-    """A store whose broker was stopped well: 200 records in objects, many blocks."""
+    """Makes a store whose broker was stopped cleanly: 200 records in objects, many blocks."""
     with siltstone.Broker(tmp_path / "store", settings={"engine.upload.block_size_bytes": "1KiB"}) as running:
         create(running.bootstrap_servers, "flights", 2)
         produce(running.bootstrap_servers, "flights", 100)
@@ -345,7 +345,7 @@ def test_sr8_what_compaction_replaced_is_kept_for_a_scan_with_a_lease(closed: Pa
 
 
 def test_rule_11_a_scan_of_an_older_copy_of_the_metadata_pins_nothing(closed: Path) -> None:
-    """A pin is an entry of the log: with it the older copy would look newer."""
+    """A pin is an entry of the log, which would make the older copy look newer."""
     metadata = closed / "metadata.sqlite"
     older = metadata.read_bytes()
     with siltstone.open_store(closed) as store:

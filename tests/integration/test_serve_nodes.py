@@ -1,4 +1,4 @@
-"""``siltstone serve --nodes N``: a cluster on one machine, of which a person starts and stops one process."""
+"""``siltstone serve --nodes N``: a cluster on one machine that is started and stopped as one process."""
 
 import re
 import signal

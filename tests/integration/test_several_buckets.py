@@ -1,4 +1,4 @@
-"""A broker whose store gets a second bucket, and loses it for a while, under a real producer."""
+"""A broker whose store gets a second bucket, which is then out for a while, under a real producer."""
 
 import re
 import shutil
@@ -78,7 +78,7 @@ class Producing:
 
 
 class Place:
-    """A store with one bucket, and the folder in which its second one is to be."""
+    """A store with one bucket, and the folder for its second one."""
 
     def __init__(self, folder: Path) -> None:
         self.store, self.second = folder / "store", folder / "second"
@@ -102,7 +102,7 @@ class Place:
 
     @contextmanager
     def second_away(self) -> Iterator[None]:
-        """As a disk that is not mounted any more, at whose place nothing can be written."""
+        """Takes the second bucket away, as if its disk were not mounted any more: nothing can be written there."""
         moved = self.second.with_name("moved")
         self.second.rename(moved)
         self.second.write_text("not a folder")
@@ -114,7 +114,7 @@ class Place:
 
 
 def owners_of(place: Place, bucket_id: int) -> set[int]:
-    """The nodes that own the streams of the objects there."""
+    """Returns the nodes that own the streams of the objects in the bucket."""
     with place.image() as image:
         ranges = [each.ranges for each in image.objects.values() if each.bucket_id == bucket_id]
         return {image.streams[each.stream_id].owner for those in ranges for each in those}

@@ -100,7 +100,8 @@ def test_sw1_rows_arrive_byte_for_byte_in_the_partitions_of_their_keys(broker: s
 def test_sw2_sw3_a_driver_that_dies_at_any_step_leaves_each_record_once(
     broker: siltstone.Broker, step: str
 ) -> None:
-    """The repetition has other rows, as a query that is not deterministic has: they count only before the intent."""
+    """The repetition has other rows, like a query that is not deterministic: they are written only if the driver died
+    before the intent."""
     address = broker.bootstrap_servers
     topic = create(address, f"killed-{step}", 2)
     sink = Sink(broker.folder, topic, f"killed-{step}")
@@ -120,7 +121,8 @@ def test_sw2_sw3_a_driver_that_dies_at_any_step_leaves_each_record_once(
 def test_sw2_sw7_a_batch_that_was_half_relayed_goes_on_behind_what_is_there(
     broker: siltstone.Broker, forgets: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the broker has forgotten the producer: then the partition itself says how far it came."""
+    """The same holds if the broker has forgotten the producer: the relay then reads in the partition itself how far the
+    producer came."""
     address = broker.bootstrap_servers
     topic = create(address, f"half-{forgets}", 3)
     sink = Sink(broker.folder, topic, f"half-{forgets}")
@@ -261,7 +263,7 @@ def test_large_tasks_are_staged_as_objects_that_are_gone_when_the_batch_is_done(
             rng=system_randomness(),
         )
     assert len({part.key for part in report.parts}) == 4 and not report.inline
-    lost = sink.stage(0, rows_of(0, 500))  # the attempt that lost
+    lost = sink.stage(0, rows_of(0, 500))  # the attempt whose rows are not used
     with pytest.raises(Killed):
         sink.commit(0, [report], killed_at="intent")
     with open_source(broker.folder) as source:

@@ -1,4 +1,5 @@
-"""Scans of a store that lives: the rows of their plan's moment, or the one error that says that the lease is over.
+"""Scans of a store that changes meanwhile give the rows of the moment of their plan, or the one error that says that
+the lease is over.
 
 A failure prints its seed; ``SILTSTONE_SEEDS=<seed> pytest tests/simulation/test_scans.py -k replay`` runs it again.
 """
@@ -21,7 +22,8 @@ NIGHTLY_SEEDS = 50
 
 
 def lived(seed: int) -> Counter[str]:
-    """Requests that would be read ahead by a thread are made at once: else two runs of a seed could differ."""
+    """Runs a life. Requests that a thread would read ahead are made at once, because two runs of a seed could differ
+    otherwise."""
     life = ScannedLife(seed)
     opened = {store.url: store for store in life.stores.values()}
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +56,7 @@ def test_sr8_sr10_sr22_scans_of_a_store_that_lives_have_the_rows_of_their_plan()
 
 
 def test_replay() -> None:
-    """The seeds of the environment variable; without it, that a seed does the same twice."""
+    """Replays the seeds of the environment variable; without it, shows that a seed does the same twice."""
     seeds = os.environ.get("SILTSTONE_SEEDS")
     if seeds is None:
         assert lived(7) == lived(7)

@@ -1,5 +1,5 @@
-"""Every fenced block of every document is run by a test, or says in a comment before it why not; and the blocks of the
-pages that have no test of their own are run here, in a bare environment."""
+"""Every fenced block of every document is run by a test, or a comment before it says why not. The blocks of the pages
+that have no test of their own are run here, in a bare environment."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_maintenance_at_the_command_line(bare: BareEnvironment, tmp_path: Path) 
 
 
 def test_maintenance_from_python(bare: BareEnvironment, tmp_path: Path) -> None:
-    """In this process, as its comment says; the README's second program starts a Spark."""
+    """The program runs maintenance in this process, as its comment says; the README's second program starts a Spark."""
     small_store(tmp_path / "my-store")
     (program,) = MAINTENANCE_PROGRAMS
     assert '.run("local[*]")' in program

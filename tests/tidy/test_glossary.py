@@ -1,5 +1,5 @@
-"""docs/glossary.md has every word of the source: its modules exist, no term stands twice, and the name of every public
-class is put together from its terms and a few plain words that need no explanation."""
+"""docs/glossary.md has every word of the source: its modules exist, no term is listed twice, and the name of every
+public class consists of its terms and a few plain words that need no explanation."""
 
 import ast
 import re
@@ -32,16 +32,16 @@ KINDS_OF_VALUE = words(
     synonym tally thread turn type verification work
     """
 )
-"""What a value is, said of the noun beside it: BacklogStatistics, RunReport."""
+"""Nouns that say what sort of value a class is: BacklogStatistics, RunReport."""
 
 VERBS = words(
     """
     add admit advance alter ask assign bind build carry change configure consume encode end estimate filter
     follow hold judge keep learn lie look maintain measure pass put rebuild remove reset resolve
-    rewrite see send share speak take tell tune walk want withdraw
+    rewrite see send share speak take tune walk want withdraw
     """
 )
-"""What is done with the noun beside it, in any form: FoundOffset, LogFormatter."""
+"""Verbs that say what is done with the noun beside them, in any form: FoundOffset, LogFormatter."""
 
 QUALIFIERS = words(
     """
@@ -66,7 +66,7 @@ IRREGULAR = {
 
 
 def root_of(word: str) -> str:
-    """Enough of a word to see that rolled, rolls and roll are one."""
+    """Returns the part of a word by which rolled, rolls and roll are one."""
     word = IRREGULAR.get(word.lower(), word.lower())
     for plural, singular in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("s", "")):
         if word.endswith(plural) and not (plural == "s" and (word.endswith("ss") or len(word) < 4)):
@@ -103,7 +103,7 @@ def unexplained(name: str) -> list[str]:
 
 
 def classes_of(tree: ast.Module) -> Iterator[tuple[str, set[str]]]:
-    """Each with the names of its bases."""
+    """Yields the classes of a module, each with the names of its bases."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             bases = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
@@ -122,7 +122,7 @@ def all_classes() -> dict[str, frozenset[str]]:
 
 @cache
 def errors() -> frozenset[str]:
-    """SiltstoneError, other exceptions, and all that is made of them."""
+    """Returns SiltstoneError, other exceptions, and all their subclasses."""
     found = {"Exception", "BaseException", "SiltstoneError", "ClickException", "RuntimeError", "ValueError"}
     while more := {name for name, bases in all_classes().items() if bases & found} - found:
         found |= more
@@ -184,7 +184,7 @@ def test_each_word_of_the_house_is_a_term(word: str) -> None:
 
 
 def test_words_in_italics_are_explained() -> None:
-    """ARCHITECTURE.md says so of its own."""
+    """ARCHITECTURE.md says that its words in italics are explained there."""
     italics = re.findall(
         r"(?<![*`\w])\*([a-z][\w -]*)\*(?!\*)", re.sub(r"```.*?```", "", CODE_MAP, flags=re.DOTALL)
     )

@@ -48,7 +48,7 @@ def expressions() -> list[str]:
 
 
 def rules() -> list[tuple[str, str]]:
-    """The name of each alert and the rest of its text."""
+    """Returns the name of each alert and the rest of its text."""
     _, *parts = re.split(r"^ {6}- alert: ", ALERTS, flags=re.MULTILINE)
     return [(name, rest) for name, _, rest in (part.partition("\n") for part in parts)]
 
@@ -107,7 +107,7 @@ def test_the_panels_of_the_dashboard_overlap_nowhere_and_legends_name_labels() -
 
 
 def test_ob02_grafana_can_import_the_dashboard() -> None:
-    """Nobody has opened it in a Grafana here; this is what its import and its panels need."""
+    """The dashboard was not opened in a Grafana here; this test checks what its import and its panels need."""
     assert DASHBOARD["uid"] and DASHBOARD["title"] and DASHBOARD["schemaVersion"] >= 36
     assert DASHBOARD.get("id") is None, "the id of one Grafana"
     variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}

@@ -1,4 +1,4 @@
-"""Habits of this code that a machine can check, checked."""
+"""Checks the habits of this code that a machine can check."""
 
 import ast
 import re
@@ -27,21 +27,21 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @cache
 def modules() -> tuple[tuple[str, str, ast.Module], ...]:
-    """(path below src/siltstone, text, tree) of each."""
+    """Returns (path below src/siltstone, text, tree) of each module."""
     read = [(path, path.read_text()) for path in sorted(SOURCE.rglob("*.py"))]
     return tuple((str(path.relative_to(SOURCE)), text, ast.parse(text)) for path, text in read)
 
 
 @cache
 def tracked_texts() -> dict[str, str]:
-    """Every text file that git knows, by its path."""
+    """Returns every text file that git tracks, by its path."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     texts: dict[str, str] = {}
     for name in listed.decode().split("\0"):
         try:
             texts[name] = (ROOT / name).read_text()
         except (UnicodeDecodeError, OSError):
-            continue  # golden bytes; a file that is gone from the work tree
+            continue  # golden bytes, or a file that was deleted in the work tree
     return texts
 
 
@@ -95,7 +95,7 @@ SMALL_FILES = {
         "cli/demo/interrupted.py",
     },
 }  # fmt: skip
-"""Modules below FILE_LINES_MIN, by the reason why each is a file of its own."""
+"""Modules below FILE_LINES_MIN lines, by the reason why each is a file of its own."""
 
 
 def test_no_file_is_a_paragraph() -> None:

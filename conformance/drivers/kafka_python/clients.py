@@ -1,4 +1,4 @@
-"""Producers, consumers and what is done with them in every scenario."""
+"""Has the producers, the consumers and the steps that all scenarios use."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +46,7 @@ def admin_client(scenario: Scenario) -> Iterator[KafkaAdminClient]:
 
 
 def send(sender: KafkaProducer, topic: str, records: Iterable[dict[str, Any]]) -> list[Any]:
-    """What the broker said of each record. Raises the first refusal."""
+    """Sends records, and returns the broker's answer for each. Raises the first refusal."""
     futures = [sender.send(topic, **record) for record in records]
     sender.flush(timeout=SECONDS_MAX)
     return [future.get(timeout=SECONDS_MAX) for future in futures]
@@ -60,7 +60,7 @@ def send_values(scenario: Scenario, topic: str, values: Iterable[bytes], **confi
 def read(
     reader: KafkaConsumer, count: int, seconds_max: float = SECONDS_MAX, poll_ms: int = 200
 ) -> list[Any]:
-    """The next ``count`` records. Raises Mismatch when they do not come, or more do."""
+    """Reads the next ``count`` records. Raises Mismatch when fewer or more arrive."""
     got: list[Any] = []
     deadline = time.monotonic() + seconds_max
     while len(got) < count:
@@ -72,7 +72,7 @@ def read(
 
 
 def read_from(scenario: Scenario, topic: str, count: int, partitions: int = 1, **configs: Any) -> list[Any]:
-    """From the beginning, by assignment."""
+    """Reads from the beginning, by assignment."""
     with consumer(scenario, **configs) as reader:
         assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
         reader.assign(assigned)
@@ -99,7 +99,7 @@ def refused(error: type[Exception], call: Callable[[], object]) -> None:
 
 
 def refusal(error: Exception) -> str | None:
-    """Some of the broker's errors come inside a KafkaError of no kind."""
+    """Returns the error of the broker. kafka-python raises some of them inside a plain KafkaError."""
     if isinstance(error, RequestTimedOutError) or not isinstance(error, KafkaError):
         return None
     is_from_broker = isinstance(error, BrokerResponseError | IncompatibleBrokerVersion) or "[Error " in str(

@@ -1,4 +1,4 @@
-"""Reading: where it begins, what it skips, how it waits."""
+"""Tries reading: where a consumer begins, what it skips, how it waits."""
 
 import time
 from functools import partial
@@ -126,7 +126,8 @@ def read_committed(scenario: Scenario) -> None:
 
 
 def long_idle(scenario: Scenario) -> None:
-    """The broker closes what says nothing; a consumer that is not polled and a producer say nothing."""
+    """Tries idle connections. The broker closes a connection on which nothing is sent, such as that of a producer, or
+    of a consumer that is not polled."""
     topic = scenario.topic()
     with producer(scenario) as sender, consumer(scenario) as reader:
         send(sender, topic, [{"value": b"before"}])

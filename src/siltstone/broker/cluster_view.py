@@ -1,4 +1,4 @@
-"""The cluster as this node's clients see it: which brokers there are, and which of them leads a partition.
+"""The view of the cluster that this node's clients get: which brokers there are, and which of them leads a partition.
 
 Every answer follows from the metadata image, so all nodes give the same answers, except while the image of one is
 behind. A node therefore reads the log once before it refuses a request (``refreshed``).
@@ -54,13 +54,13 @@ class LeaderHint(msgspec.Struct, frozen=True):
 
 
 def epoch_to_open(stream: StreamMetadata) -> int:
-    """The epoch under which to open a stream: one higher than its last. A stream that is open keeps its epoch: an
-    earlier request of its leader opened it, or another node has it."""
+    """Returns the epoch under which to open a stream: one higher than its last. A stream that is open keeps its epoch:
+    an earlier request of its leader opened it, or another node has it."""
     return stream.epoch if stream.state is StreamState.OPENED else stream.epoch + 1
 
 
 def leader_epoch_in(image: MetadataImage, partition: PartitionMetadata) -> int:
-    """The epoch under which the partition is open, or would be opened next."""
+    """Returns the epoch under which the partition is open, or would be opened next."""
     stream = image.streams.get(partition.data_stream_id)
     return 0 if stream is None else epoch_to_open(stream)
 
@@ -135,8 +135,8 @@ class ClusterView:
             )
 
     async def refreshed(self) -> MetadataImage:
-        """Reads the metadata log to what is its end at the time of the call, or later. Who asks while the log is being
-        read shares the next read with others. Returns the image, an older one if the log cannot be read now."""
+        """Reads the metadata log to what is its end at the time of the call, or later. Callers that ask while the log
+        is being read share the next read with others. Returns the image, an older one if the log cannot be read now."""
         if self._next_read is None:
             self._next_read = asyncio.ensure_future(self._read_in_turn(self._reading))
         await asyncio.shield(self._next_read)
@@ -155,8 +155,8 @@ class ClusterView:
     # -- brokers -----------------------------------------------------------------------------------------
 
     def brokers(self, listener: Listener, *, with_fenced: bool = False) -> list[BrokerEndpoint]:
-        """The brokers that have the client's listener, ordered by id: live ones, those that are drained included, and
-        this node itself; fenced ones only if asked for."""
+        """Returns the brokers that have the client's listener, ordered by id: live ones, those that are drained
+        included, and this node itself; fenced ones only if asked for."""
         found = {
             node.node_id: endpoint
             for node in self.image.nodes.values()
@@ -183,7 +183,7 @@ class ClusterView:
         return frozenset((self.node_id, *others))
 
     def endpoint_of(self, node_id: int, listener: Listener) -> BrokerEndpoint | None:
-        """The live node at the client's listener; None if it has none, or is not live."""
+        """Returns the live node at the client's listener; None if it has none, or is not live."""
         if node_id == self.node_id:
             return self._itself(listener)
         node = self.image.nodes.get(node_id)
@@ -196,20 +196,20 @@ class ClusterView:
         return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
 
     def leads(self, partition: PartitionMetadata) -> bool:
-        """Whether this node may open the partition. One whose leader no client can find is led by the node that opens
-        it first (``decisions.leaders``)."""
+        """Returns whether this node may open the partition. One whose leader no client can find is led by the node that
+        opens it first (``decisions.leaders``)."""
         if partition.leader == self.node_id:
             return True
         leader = self.image.nodes.get(partition.leader)
         return leader is None or not leader.listeners
 
     def is_led(self, partition: PartitionMetadata) -> bool:
-        """Whether the leader of the partition is live, even if it lacks the client's listener."""
+        """Returns whether the leader of the partition is live, even if it lacks the client's listener."""
         leader = self.image.nodes.get(partition.leader)
         return self.leads(partition) or (leader is not None and leader.is_live)
 
     def leader_state(self, partition: PartitionMetadata, listener_name: str) -> LeaderState:
-        """The leader as a Metadata response names it [Kafka: KRaftMetadataCache]."""
+        """Returns the leader as a Metadata response names it [Kafka: KRaftMetadataCache]."""
         if self.leads(partition):
             if self.serves:
                 return LeaderState(self.node_id, ErrorCode.NONE, self.node_id)
@@ -226,7 +226,7 @@ class ClusterView:
         return leader_epoch_in(self.image, partition)
 
     def hint(self, topic_id: str, index: int, listener: Listener) -> LeaderHint | None:
-        """None when this node leads the partition itself, or the leader cannot be reached at this listener."""
+        """Returns None when this node leads the partition itself, or the leader cannot be reached at this listener."""
         partition = self.partition(topic_id, index)
         if partition is None or self.leads(partition):
             return None

@@ -124,7 +124,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
 
 
 def error_code(failure: BaseException) -> ErrorCode:
-    """The code that a client gets for ``failure``."""
+    """Returns the code that a client gets for ``failure``."""
     for kind in type(failure).__mro__:
         if (code := CODES.get(kind)) is not None:
             return code
@@ -133,7 +133,7 @@ def error_code(failure: BaseException) -> ErrorCode:
 
 
 def error_message(failure: BaseException) -> str:
-    """The text beside the code. It is cut, because it may repeat what the client sent, and a text in an answer has at
-    most 32 KiB."""
+    """Returns the text beside the code. It is cut, because it may repeat what the client sent, and a text in an answer
+    has at most 32 KiB."""
     text = str(failure) or type(failure).__name__
     return text if len(text) <= MESSAGE_CHARACTERS_MAX else f"{text[:MESSAGE_CHARACTERS_MAX]}…"

@@ -35,7 +35,7 @@ class ProducerIds:
         self._taking = asyncio.Lock()
 
     async def next(self) -> int:
-        """A new producer id. Callers that need a new block at the same time share one. Raises Unavailable."""
+        """Returns a new producer id. Callers that need a new block at the same time share one. Raises Unavailable."""
         async with self._taking:
             producer_id = next(self._left, None)
             if producer_id is None:

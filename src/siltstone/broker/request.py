@@ -1,9 +1,9 @@
-"""What the network and the broker exchange: connections, requests as frames of bytes, and answers as bytes.
+"""The network and the broker exchange connections, requests as frames of bytes, and answers as bytes.
 
 The network knows a request as a frame and not what is in it; the broker knows no sockets. A request begins after the
 requests before it on its connection have begun, and answers leave in the order of the requests, on which Kafka's
-clients rely. ``RequestContext`` is what a handler knows of a request besides its message; ``frame_of`` makes the frame
-of a response. The network's side: ``server/network``.
+clients rely. ``RequestContext`` has the facts of a request besides its message; ``frame_of`` makes the frame of a
+response. The network's side: ``server/network``.
 """
 
 import asyncio
@@ -70,7 +70,8 @@ class RequestHandler(Protocol):
         ...
 
     def end_waits(self) -> None:
-        """The node is closing: requests that wait for others (for records, for group members) are answered now."""
+        """Is called when the node is closing: requests that wait for others (for records, for group members) are
+        answered now."""
         ...
 
     def connection_closed(self, connection: ConnectionContext) -> None:

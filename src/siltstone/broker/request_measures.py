@@ -124,7 +124,7 @@ def error_paths(response: type) -> Iterator[ErrorPath]:
 
 
 def _row_of(annotation: Any) -> type | None:
-    """The type of the rows if the field is a list of structures, or a list that may be null."""
+    """Returns the type of the rows if the field is a list of structures, or a list that may be null."""
     if get_origin(annotation) is list:
         (row,) = get_args(annotation)
         return row if isinstance(row, type) and issubclass(row, msgspec.Struct) else None

@@ -1,6 +1,6 @@
 """The broker's settings, as frozen values. They have Kafka's names where Kafka has one, with underscores for dots.
 
-Defaults that bound something stand in ``model.limits``, each with its reason.
+Defaults that are limits are in ``model.limits``, each with its reason.
 """
 
 import msgspec
@@ -14,8 +14,8 @@ class InvalidBrokerSetting(InvalidRequest):
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """``rack``: where this node stands; leaders are spread over racks. ``topic_defaults``: topic configurations, such
-    as retention.ms, for topics that do not set them."""
+    """``rack``: the place of this node, such as a zone; leaders are spread over racks. ``topic_defaults``: topic
+    configurations, such as retention.ms, for topics that do not set them."""
 
     rack: str = ""
     auto_create_topics_enable: bool = True

@@ -58,8 +58,8 @@ async def start_broker(
     record_calls: BlockingCalls | None = None,
     is_lease_held: Callable[[], bool] = lambda: True,
 ) -> KafkaBroker:
-    """A broker that is ready for requests; its groups are loaded in the background. The caller closes it before the
-    engine.
+    """Returns a broker that is ready for requests; its groups are loaded in the background. The caller closes it before
+    the engine.
 
     ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
     see ClusterView.
@@ -96,7 +96,7 @@ async def start_broker(
 
 
 async def _cluster_id(metadata: MetadataService, rng: Random) -> str:
-    """The cluster id, which stays the same for the life of the store: 16 random bytes in URL-safe base64, as in
+    """Returns the cluster id, which stays the same for the life of the store: 16 random bytes in URL-safe base64, as in
     Kafka."""
     candidate = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).rstrip(b"=")
     return (await metadata.execute(PutKey(CLUSTER_ID_KEY, candidate))).decode()

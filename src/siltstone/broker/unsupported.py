@@ -24,7 +24,8 @@ class UnsupportedRequests:
         """Numbers that are no API's count as one subject."""
 
     def refusal(self, connection: ConnectionContext, number: int, version: int) -> CloseConnection:
-        """The error that closes the connection of a request with this API key and version. Logs it if that is due."""
+        """Returns the error that closes the connection of a request with this API key and version. Logs it if that is
+        due."""
         asked = _asked(number, version)
         if self._limit.is_due(_known(number)):
             log.warning(

@@ -96,7 +96,7 @@ def _repaired(store: Store, plan: RepairPlan, is_answered: bool) -> RepairReport
 
 
 def _is_well(report: CheckReport, repaired: RepairReport | None) -> bool:
-    """Whether there is no error and no warning, or every one has been repaired."""
+    """Returns whether there is no error and no warning, or every one has been repaired."""
     if repaired is None:
         return report.is_clean
     done = {each.key for each in repaired.done}

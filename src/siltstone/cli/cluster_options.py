@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 NAME = "NAME"
-"""What an option that takes the name of a topic, a group or a field has as its metavar."""
+"""The metavar of options that take the name of a topic, a group or a field."""
 
 SHOWN_CHARACTERS = 40
 
@@ -29,8 +29,8 @@ class ClusterChoice(msgspec.Struct, frozen=True):
     bootstrap: tuple[Address, ...]
 
     def open(self) -> Cluster:
-        """A client of the cluster, which connects at its first request; use it in a ``with`` statement, which closes
-        it."""
+        """Returns a client of the cluster, which connects at its first request; use it in a ``with`` statement, which
+        closes it."""
         return Cluster(self.bootstrap, SystemClock(), system_randomness())
 
 

@@ -41,7 +41,7 @@ def completion(context: click.Context, shell: str) -> None:
 def complete_topics(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The topics whose names begin with ``incomplete``; internal ones only after an underscore was typed."""
+    """Returns the topics whose names begin with ``incomplete``; internal ones only after an underscore was typed."""
     return _names(
         context,
         incomplete,
@@ -56,7 +56,7 @@ def complete_topics(
 def complete_groups(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The groups whose names begin with ``incomplete``."""
+    """Returns the groups whose names begin with ``incomplete``."""
     return _names(context, incomplete, group_names)
 
 
@@ -71,5 +71,5 @@ def _names(
 
 
 def _bootstrap(context: click.Context) -> str:
-    """The value of --bootstrap, or of its variable, at the command or at its group."""
+    """Returns the value of --bootstrap, or of its variable, at the command or at its group."""
     return str(context.params.get("bootstrap") or DEFAULT_BOOTSTRAP)

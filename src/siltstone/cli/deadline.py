@@ -1,8 +1,8 @@
-"""The time by which a process that was asked to stop has ended, whatever hangs.
+"""Ends a process that was asked to stop after a time limit, whatever hangs.
 
 A program in Python waits at its end for every thread of its pools, and a thread may wait for a bucket that never
 answers, for a database that another process has locked, or for a disk. Nothing can interrupt it. A thread that waits
-for nothing but this deadline therefore ends the process; the write-ahead log has what was acknowledged.
+for nothing but this deadline therefore ends the process; the write-ahead log has the acknowledged records.
 """
 
 import logging
@@ -25,8 +25,8 @@ Limit = tuple[float, str]
 log = logging.getLogger(__name__)
 
 ONE_SIGNAL_MS_MAX = 200
-"""Signals that follow the first one so soon are the same wish: ``timeout``, for one, signals its child and then the
-group to which the child belongs. A person takes longer to press a key again."""
+"""Signals that follow the first one within this time count as one: ``timeout``, for example, signals its child and then
+the group to which the child belongs. A person takes longer to press a key again."""
 
 LAST_WORDS_SECONDS_MAX = 0.5
 """How long the last lines may take: stderr may be a pipe that nobody reads."""
@@ -76,8 +76,8 @@ class ProcessDeadline:
         return self._ends_ms < float("inf")
 
     def set(self, milliseconds: float, reason: str) -> None:
-        """The process ends in so much time, or earlier if that was said before. A signal handler may call it: it takes
-        no lock."""
+        """Sets the deadline: the process ends in this time, or earlier if an earlier deadline was set before. A signal
+        handler may call it: it takes no lock."""
         if self._is_closed:
             return
         self._ends_ms = min(self._ends_ms, self._clock.monotonic_ms() + milliseconds)
@@ -103,8 +103,8 @@ class ProcessDeadline:
             signal.set_wakeup_fd(before)
 
     def close(self) -> None:
-        """The process is not ended any more. Only the main thread may call it, in which handlers of signals run, so
-        none of them writes to a file that is closed."""
+        """Removes the deadline: the process is no longer ended. Only the main thread may call it, in which handlers of
+        signals run, so none of them writes to a file that is closed."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -69,7 +69,7 @@ def exit_status(failure: BaseException) -> int:
 
 
 def failure_line(failure: BaseException) -> str | None:
-    """The line for stderr; None if the command has printed the reason already."""
+    """Returns the line for stderr; None if the command has printed the reason already."""
     match failure:
         case Failure():
             line = None

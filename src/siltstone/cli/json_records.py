@@ -31,7 +31,7 @@ _KNOWN = frozenset({
 _TIMESTAMP_MAX = 2**63 - 1
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What bytes raise that are not JSON, or are JSON of thousands of nested lists, which nobody means."""
+"""What bytes raise that are not JSON, or are JSON of thousands of nested lists, which nobody writes on purpose."""
 
 
 class LineRefused(InvalidRequest):
@@ -39,8 +39,8 @@ class LineRefused(InvalidRequest):
 
 
 def written_record(topic: str, partition: int, record: Record, *, json_values: bool = False) -> bytes:
-    """The JSON object of the record, without a line end. ``json_values``: a value that is JSON becomes part of the
-    object as it is, so that ``jq .value.name`` finds what is in it; any other value stays a string."""
+    """Returns the JSON object of the record, without a line end. ``json_values``: a value that is JSON becomes part of
+    the object as it is, so that ``jq .value.name`` finds what is in it; any other value stays a string."""
     document: dict[str, object] = {
         "topic": topic,
         "partition": partition,

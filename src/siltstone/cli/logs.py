@@ -81,12 +81,12 @@ class JsonLogFormatter(logging.Formatter):
 
 
 def logs_json() -> bool:
-    """Whether stderr is to get nothing but JSON."""
+    """Returns whether stderr is to get nothing but JSON."""
     return any(isinstance(handler.formatter, JsonLogFormatter) for handler in logging.getLogger().handlers)
 
 
 def json_line(level: int, message: str) -> str:
-    """What a command itself says, as an object like those of the log."""
+    """Returns a message of a command itself as an object like those of the log."""
     record = logging.LogRecord(COMMAND_LOGGER, level, __file__, 0, message, None, None)
     return JsonLogFormatter().format(record)
 

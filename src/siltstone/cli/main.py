@@ -134,7 +134,7 @@ def cli(context: click.Context) -> None:
 
 
 def main() -> None:
-    """The program ``siltstone``."""
+    """Runs the program ``siltstone``."""
     if debugging():
         logging.basicConfig(level=logging.INFO)
     else:

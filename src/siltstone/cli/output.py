@@ -27,12 +27,13 @@ UNWRAPPED_COLUMNS = 1_000_000
 
 
 def is_drawn() -> bool:
-    """Whether tables on stdout are drawn: at a terminal, or when the environment has COLUMNS."""
+    """Returns whether tables on stdout are drawn: at a terminal, or when the environment has COLUMNS."""
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def results(columns: int | None = None) -> "Console":
-    """A console on stdout. With ``columns`` it draws tables of that width; otherwise it draws if ``is_drawn``."""
+    """Returns a console on stdout. With ``columns`` it draws tables of that width; otherwise it draws if
+    ``is_drawn``."""
     from rich.console import Console  # noqa: PLC0415
 
     if columns is None and not is_drawn():
@@ -41,7 +42,7 @@ def results(columns: int | None = None) -> "Console":
 
 
 def remarks() -> "Console":
-    """A console on stderr."""
+    """Returns a console on stderr."""
     from rich.console import Console  # noqa: PLC0415
 
     if not sys.stderr.isatty():
@@ -86,7 +87,7 @@ def abandon(stream: IO[Any]) -> None:
 
 
 def table(*columns: str, title: str | None = None) -> "Table":
-    """A table with these columns; a name that begins with ``>`` makes a right-aligned column of numbers."""
+    """Returns a table with these columns; a name that begins with ``>`` makes a right-aligned column of numbers."""
     from rich import box  # noqa: PLC0415
 
     from siltstone.cli.result_table import ResultTable  # noqa: PLC0415
@@ -126,7 +127,7 @@ def facts(**named: object) -> "Table":
 
 
 def progress(console: "Console", *extra: "TextColumn") -> "Progress":
-    """A progress bar that disappears when it is done, and is not shown where stderr is no terminal."""
+    """Returns a progress bar that disappears when it is done, and is not shown where stderr is no terminal."""
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         MofNCompleteColumn,

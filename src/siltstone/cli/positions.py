@@ -1,4 +1,5 @@
-"""Positions in a partition as people write them (``earliest``, ``latest``, an offset, a time), and their offsets.
+"""Parses positions in a partition as people write them (``earliest``, ``latest``, an offset, a time), and resolves them
+to offsets.
 
 A time is ``2013-07-01``, ``2013-07-01T12:30`` (UTC, unless a zone is written: ``…Z``, ``…+02:00``), ``10min`` or
 ``2h ago`` (before now), or ``@1372636800000`` (milliseconds since 1970).
@@ -28,7 +29,7 @@ _SYNONYMS = {"beginning": "earliest", "start": "earliest", "end": "latest"}
 
 
 class NoPosition(InvalidRequest):
-    """The text is no position in a partition."""
+    """The text is not a position in a partition."""
 
 
 class Anchor(Enum):
@@ -102,8 +103,8 @@ class Resolved(msgspec.Struct, frozen=True):
 def resolve(
     cluster: Cluster, partitions: Iterable[TopicPartition], position: Position
 ) -> dict[TopicPartition, Resolved]:
-    """The offset of ``position`` in each partition. An offset out of range is clamped to the nearer end; a time after
-    the last record resolves to the end. Raises KafkaRefusal, KafkaNotReady."""
+    """Returns the offset of ``position`` in each partition. An offset out of range is clamped to the nearer end; a time
+    after the last record resolves to the end. Raises KafkaRefusal, KafkaNotReady."""
     ends = ends_of(cluster, partitions)
     match position.anchor:
         case Anchor.EARLIEST:

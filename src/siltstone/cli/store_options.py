@@ -1,4 +1,5 @@
-"""The options with which a command names a store: --store, --config, --bucket, --metadata, --set; and ``--json``."""
+"""Defines the options with which a command names a store: --store, --config, --bucket, --metadata, --set; and
+``--json``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +25,8 @@ class StoreChoice(msgspec.Struct, frozen=True):
     flags: dict[str, str] = {}
 
     def settings(self, **flags: str | None) -> StoreSettings:
-        """The settings, with ``flags`` of the command on top: setting → value, ``__`` for each dot of its name."""
+        """Returns the settings, in which ``flags`` of the command come first: setting → value, with ``__`` for each dot
+        of its name."""
         named = {name.replace("__", "."): value for name, value in flags.items() if value is not None}
         return load_settings(self.store, config=self.config, flags={**self.flags, **named})
 
@@ -33,7 +35,7 @@ class StoreChoice(msgspec.Struct, frozen=True):
         return open_store(self.settings(**flags))
 
     def open_without(self, bucket_id: int) -> Store:
-        """Opens the store although this bucket may be gone. Raises StoreNotFound."""
+        """Opens the store without this bucket, which may be gone. Raises StoreNotFound."""
         return open_store(self.settings(), lost=bucket_id)
 
 

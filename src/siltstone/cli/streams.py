@@ -109,19 +109,20 @@ def _print_table(rows: list[StreamRow], names_buckets: bool) -> None:
 
 
 def _owner_words(owner: int) -> str:
-    """A node id; ``sink`` for what Spark has written without a broker."""
+    """Returns the node id, or ``sink`` for a stream that Spark has written without a broker."""
     if owner == SINK_NODE:
         return "sink"
     return str(owner) if owner >= 0 else "-"
 
 
 def _is_empty_and_internal(row: StreamRow) -> bool:
-    """``__consumer_offsets`` has a hundred streams, most of them empty, which would hide those of the topics."""
+    """Returns whether the stream is an empty one of an internal topic. ``__consumer_offsets`` has a hundred streams,
+    most of them empty, which would hide the streams of the topics."""
     return row.end_offset == 0 and row.tags.get("topic") in INTERNAL_TOPICS
 
 
 def _tag_words(tags: dict[str, str]) -> str:
-    """``flights-0 data`` for the data stream of a partition, otherwise each tag with its name."""
+    """Returns ``flights-0 data`` for the data stream of a partition, and otherwise each tag with its name."""
     if tags.keys() == OF_PARTITION:
         return f"{tags['topic']}-{tags['partition']} {tags['kind']}"
     return " ".join(f"{name}={value}" for name, value in sorted(tags.items()))

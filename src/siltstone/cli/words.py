@@ -31,8 +31,8 @@ _JOINERS = "\u200c\u200d"
 
 
 def ratio_words(before: float, after: float) -> str:
-    """The factor by which ``after`` is smaller: ``13.2 ×``, or ``1/2.5`` if it is larger; ``=`` if both are equal,
-    ``-`` if one is 0."""
+    """Returns the factor by which ``after`` is smaller: ``13.2 ×``, or ``1/2.5`` if it is larger; ``=`` if both are
+    equal, ``-`` if one is 0."""
     if before == after:
         return "="
     if before <= 0 or after <= 0:
@@ -41,17 +41,17 @@ def ratio_words(before: float, after: float) -> str:
 
 
 def written_topic_id(topic_id: bytes) -> str:
-    """The id as Kafka's own tools write it: 22 characters of URL-safe base64."""
+    """Returns the id as Kafka's own tools write it: 22 characters of URL-safe base64."""
     return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def shown_bytes(data: bytes | bytearray | memoryview) -> str:
-    """The bytes as UTF-8 text that is safe to print."""
+    """Returns the bytes as UTF-8 text that is safe to print."""
     return shown(str(data, "utf-8", "surrogateescape"))
 
 
 def shown(text: str) -> str:
-    """The text, escaped where it is not safe to print. It may hold bytes as surrogate escapes."""
+    """Returns the text, escaped where it is not safe to print. It may hold bytes as surrogate escapes."""
     if text.isprintable():
         return text
     return "".join(character if _is_harmless(character) else _escaped(character) for character in text)
@@ -71,5 +71,5 @@ def _escaped(character: str) -> str:
 
 
 def cell(text: str) -> Text:
-    """A cell of a table: safe to print, and not parsed as markup of ``rich``."""
+    """Returns a cell of a table: safe to print, and not parsed as markup of ``rich``."""
     return Text(shown(text))

@@ -1,11 +1,11 @@
 """The loop of a node that looks for dead nodes whose write-ahead log it can reach, and fails them over.
 
 Every node looks at the image a few times a second. A node *waits for its failover* when it is not live, left streams
-open, and nobody alive has the claim. The live node with the n-th lowest id tries after n times TURN_MS, as with fences
-(``membership``). Should two try at once, ClaimFailover is refused to one of them, which goes on quietly. A claimer that
-dies is fenced as every node, and with that its claim is void: the others find the same node waiting again.
+open, and no live node has the claim. The live node with the n-th lowest id tries after n times TURN_MS, as with fences
+(``membership``). If two try at once, ClaimFailover refuses one of them, which is no error. A claimer that dies is
+fenced like every node, which makes its claim void: the others see the same node waiting again.
 
-What is done with the log is not known here: ``fail_over`` is given by the server (``server.failing_over``).
+This module does not know how a log is failed over: the server passes ``fail_over`` (``server.failing_over``).
 """
 
 import logging
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 def has_open_streams(image: MetadataImage, node_id: int) -> bool:
-    """Whether only the node's log may have the newest records of some stream. It looks at every stream."""
+    """Returns whether only the node's log may have the newest records of some stream. It looks at every stream."""
     return any(
         stream.owner == node_id and stream.state is StreamState.OPENED for stream in image.streams.values()
     )
@@ -137,7 +137,7 @@ class Failovers:
                 "another one at once",
                 node.node_id, trouble,
             )  # fmt: skip
-        except Exception:  # a bug: the claim was given back, and without this loop nobody would try again
+        except Exception:  # a bug: the claim was withdrawn, and without this loop no node would try again
             wait_ms = LEFT_ALONE_MS
             log.exception("node %d could not be failed over, and its partitions wait", node.node_id)
         self._left_alone_until_ms[node.node_id] = self._clock.monotonic_ms() + wait_ms

@@ -1,11 +1,12 @@
-"""The loop of a node: it beats, looks at the beats of the others, fences silent nodes, and resumes when it was fenced.
+"""Runs the loop of a node: it beats, reads the beats of the others, fences silent nodes, and resumes when it was
+fenced.
 
 One round a second: a beat, then a poll. Both wait for the lease board only, in a thread of their own and with a
 deadline, never for the metadata log: an append that hangs would otherwise end the leases of all nodes (N19). The
 commands that follow from a round are executed by tasks of their own.
 
 Every node looks, and the live node with the n-th lowest id acts after n times TURN_MS, so usually one does. FenceNode
-is idempotent: should two act at once, one record is written (N09).
+is idempotent: if two nodes act at once, one record is written (N09).
 """
 
 import logging
@@ -44,8 +45,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 TURN_MS = 500
-"""How much longer each further node waits. Usually it has then read the record of the node that acted first (the log is
-read ten times a second)."""
+"""Each further node waits this much longer. By then it has usually read the record of the node that acted first (the
+log is read ten times a second)."""
 
 BOARD_WARNING_INTERVAL_MS = 30_000
 """How often a warning is logged while the lease board cannot be used."""
@@ -173,7 +174,7 @@ class Membership:
         self._on_lost = on_lost
         self.lease = lease
         self.acts_for_others = True
-        """Whether it fences nodes that are suspect."""
+        """Whether this node fences nodes that are suspect."""
         self._suspicion = Suspicion()
         self._tasks = TaskGroup("membership", on_lost)
         self._fencing: set[NodeLife] = set()
@@ -182,10 +183,11 @@ class Membership:
         self._warned_ms: float | None = None
         self._number = 0
         self.measure: Callable[[], NodeLoad | None] = lambda: None
-        """Asked once a second; what it answers is put on the board, after the beat."""
+        """Is called once a second; the load that it returns is put on the board, after the beat."""
         self.wants_loads: Callable[[], bool] = lambda: False
         self.loads: tuple[NodeLoad, ...] = ()
-        """What all nodes have put there, read when this node puts its own, if ``wants_loads``."""
+        """The loads of all nodes, which are read from the board when this node puts its own there, if
+        ``wants_loads``."""
         self._beats = self._rounds_failed = self._nodes_fenced = self._times_resumed = 0
 
     async def start(self) -> None:
@@ -196,7 +198,8 @@ class Membership:
         await self._tasks.cancel()
 
     async def tell_end(self) -> None:
-        """After ``close``: puts on the board that this life has ended, for the next one, which then need not wait."""
+        """Puts on the board, after ``close``, that this life of the node has ended. The next life then need not wait
+        for silence."""
         life = self._life
         with suppress(BoardUnavailable):
             await self._board.beat(Beat(life.node_id, life.node_epoch, self._number + 1, ENDED))
@@ -235,7 +238,8 @@ class Membership:
         self.lease.renewed(sent_ms)
 
     async def _tell_load(self) -> None:
-        """A load that cannot be put is of no weight: the next one is measured in seconds."""
+        """Puts the load of this node on the board. A failure is ignored, because the next load is measured within
+        seconds."""
         if (load := self.measure()) is not None:
             with suppress(BoardUnavailable):
                 await self._board.put_load(load)
@@ -248,7 +252,7 @@ class Membership:
         self._suspicion.polled(sent_ms, self._clock.monotonic_ms(), lives, beats)
 
     def _act(self) -> None:
-        """Fences the nodes that are suspect. A node that is fenced itself resumes first."""
+        """Fences the nodes that are suspect. If this node is fenced itself, it resumes first."""
         own = self._metadata.image.nodes.get(self._life.node_id)
         if own is None or self._is_lost:
             return

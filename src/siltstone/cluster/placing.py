@@ -37,7 +37,7 @@ PartitionKey = tuple[str, int]
 
 
 def needs_placing(image: MetadataImage) -> bool:
-    """Whether a node that is gone or drained still leads partitions."""
+    """Returns whether a node that is gone or drained still leads partitions."""
     for node_id in image.leader_counts:
         node = image.nodes.get(node_id)
         if node is None or not node.is_live or node.is_draining:
@@ -46,7 +46,8 @@ def needs_placing(image: MetadataImage) -> bool:
 
 
 def placeable_partitions(image: MetadataImage) -> list[PartitionKey]:
-    """The partitions of nodes that are gone, as far as their streams are closed; at most one command's worth."""
+    """Returns the partitions of nodes that are gone, as far as their streams are closed; at most one command's
+    worth."""
     return _first(
         (topic_id, index)
         for topic_id, index, partition in _partitions(image)
@@ -56,8 +57,8 @@ def placeable_partitions(image: MetadataImage) -> list[PartitionKey]:
 
 
 def drain_targets(image: MetadataImage, observer_id: int) -> tuple[tuple[str, int, int], ...]:
-    """The targets of partitions whose leaders are drained and that have no fit target yet; at most one command's worth.
-    None when no node can take them."""
+    """Returns the targets of partitions whose leaders are drained and that have no fit target yet; at most one
+    command's worth. None when no node can take them."""
     observer = image.nodes.get(observer_id)
     fit = [node for node in image.nodes.values() if node.is_live and not node.is_draining and node.listeners]
     if observer is None or not fit:

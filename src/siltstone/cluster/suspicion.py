@@ -44,7 +44,7 @@ class _Silence(msgspec.Struct):
 
 
 def lives_to_watch(image: MetadataImage, observer_id: int) -> tuple[NodeLife, ...]:
-    """The lives of all other nodes from which beats are expected: neither fenced nodes nor recoverers beat."""
+    """Returns the lives of all other nodes from which beats are expected: neither fenced nodes nor recoverers beat."""
     return tuple(
         NodeLife(node.node_id, node.node_epoch, node.incarnation)
         for node in image.nodes.values()
@@ -87,8 +87,8 @@ class Suspicion:
     def _after(
         self, before: _Silence | None, life: NodeLife, row: Beat | None, elapsed_ms: float
     ) -> _Silence:
-        """The silence of a life after a poll. A row of another life, such as one that a zombie of a lower epoch wrote,
-        is no beat of this life."""
+        """Returns the silence of a life after a poll. A row of another life, such as one that a zombie of a lower epoch
+        wrote, is no beat of this life."""
         is_of_life = row is not None and (row.node_epoch, row.incarnation) == (
             life.node_epoch,
             life.incarnation,
@@ -99,13 +99,13 @@ class Suspicion:
         return _Silence(life, before.number, before.silent_ms + elapsed_ms, before.polls + 1)
 
     def poll_failed(self) -> None:
-        """The time until the next answer does not count, and polls in a row are counted anew."""
+        """Notes a failed poll: the time until the next answer does not count, and polls in a row are counted again."""
         self._polled_ms = None
         for silence in self._watched.values():
             silence.polls = 0
 
     def suspects(self) -> tuple[NodeLife, ...]:
-        """The lives that are suspect as of the last poll, sorted by node id."""
+        """Returns the lives that are suspect as of the last poll, sorted by node id."""
         found = (
             silence.life
             for silence in self._watched.values()
@@ -147,13 +147,14 @@ class OwnLease:
         return self._boottime_ms()
 
     def renewed(self, sent_ms: float) -> None:
-        """A beat that was sent at ``sent_ms`` of this clock is on the board."""
+        """Notes that a beat which was sent at ``sent_ms`` of this clock is on the board."""
         if self._sent_ms is not None and not self._lasts:
             self.times_over += 1
         self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
 
     def confirmed(self, times_over: int) -> None:
-        """The log showed the node live, in a read begun when the lease had been over ``times_over`` times."""
+        """Notes that the log showed the node live, in a read begun when the lease had been over ``times_over``
+        times."""
         self._times_confirmed = max(self._times_confirmed, times_over)
 
     @property

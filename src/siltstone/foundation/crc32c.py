@@ -18,7 +18,7 @@ Matrix = tuple[int, ...]
 
 
 def crc32c(buffers: Iterable[bytes | bytearray | memoryview], initial: int = 0) -> int:
-    """The CRC-32C of the concatenation of the buffers. ``initial`` is the CRC-32C of the bytes before them."""
+    """Returns the CRC-32C of the concatenation of the buffers. ``initial`` is the CRC-32C of the bytes before them."""
     crc = initial
     for buffer in buffers:
         crc = iscsi(buffer, crc)
@@ -26,7 +26,7 @@ def crc32c(buffers: Iterable[bytes | bytearray | memoryview], initial: int = 0) 
 
 
 def crc32c_combine(crc_first: int, crc_second: int, length_second: int) -> int:
-    """The CRC-32C of first + second, from their CRCs and the length of the second in bytes."""
+    """Returns the CRC-32C of first + second, from their CRCs and the length of the second in bytes."""
     assert length_second >= 0
     crc = crc_first
     power = 0
@@ -51,7 +51,8 @@ def _times_vector(matrix: Matrix, vector: int) -> int:
 
 @lru_cache(maxsize=64)
 def zeros_matrix(power: int) -> Matrix:
-    """The matrix by which appending 2**power zero bytes to a message changes its CRC. Row i is the image of bit i."""
+    """Returns the matrix by which appending 2**power zero bytes to a message changes its CRC. Row i is the image of bit
+    i."""
     if power == 0:
         matrix = _one_zero_bit()
         for _ in range(3):

@@ -18,7 +18,7 @@ Lengths = npt.NDArray[np.int64]
 
 
 def crc32c_moved(crcs: Crcs, zero_bytes: Lengths) -> Crcs:
-    """The CRC of each message after as many zero bytes as ``zero_bytes`` gives for it were appended to it."""
+    """Returns the CRC of each message after as many zero bytes as ``zero_bytes`` gives for it were appended to it."""
     moved = crcs.astype(np.uint32, copy=True)
     longest = int(zero_bytes.max(initial=0))
     for power in range(longest.bit_length()):
@@ -37,7 +37,7 @@ def _mapped(tables: npt.NDArray[np.uint32], crcs: Crcs) -> Crcs:
 
 @lru_cache(maxsize=64)
 def _tables(power: int) -> npt.NDArray[np.uint32]:
-    """The matrix for 2**power zero bytes as four look-up tables, one for each byte of a CRC."""
+    """Returns the matrix for 2**power zero bytes as four look-up tables, one for each byte of a CRC."""
     columns = np.array(zeros_matrix(power), dtype=np.uint32).reshape(4, 8)
     values = np.arange(256, dtype=np.uint32)
     tables = np.zeros((4, 256), dtype=np.uint32)

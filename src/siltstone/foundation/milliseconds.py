@@ -7,6 +7,6 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def first_ms_at_or_after(time: datetime) -> int:
-    """The first millisecond since 1970 that is not before the time, which has a time zone: a record is at or after the
-    one if and only if it is at or after the other. Floats would be off by one for some times."""
+    """Returns the first millisecond since 1970 that is not before the time, which has a time zone: a record is at or
+    after the one if and only if it is at or after the other. Floats would be off by one for some times."""
     return -((_EPOCH - time) // _MILLISECOND)

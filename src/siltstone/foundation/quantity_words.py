@@ -35,7 +35,8 @@ def seconds_words(seconds: float) -> str:
 
 
 def duration_words(duration_ms: int) -> str:
-    """A duration as a person would set it: in the largest unit that divides it, such as ``7 days`` or ``90 seconds``.
+    """Returns a duration as a person would set it: in the largest unit that divides it, such as ``7 days`` or ``90
+    seconds``.
 
     A duration that is no whole number of seconds is exact below a minute, such as ``1.5 seconds``, and otherwise is
     cut to its two largest units, such as ``4,892 days 1 hour``."""
@@ -55,7 +56,8 @@ def duration_words(duration_ms: int) -> str:
 
 
 def time_words(timestamp_ms: int) -> str:
-    """The time in UTC to the second; ``-`` for no timestamp, the number itself for a time that no calendar has."""
+    """Returns the time in UTC to the second; ``-`` for no timestamp, the number itself for a time that no calendar
+    has."""
     if timestamp_ms < 0:
         return "-"
     try:

@@ -27,8 +27,9 @@ def _shard_of(key: int | str) -> int:
 
 
 def by_shard(keys: Iterable[K]) -> list[K]:
-    """The keys in an order in which those of one shard are neighbours. A caller that changes many entries in several
-    batches gives them out in this order, so that each shard is copied for one batch or two, and not for every one."""
+    """Returns the keys in an order in which those of one shard are neighbours. A caller that changes many entries in
+    several batches gives them out in this order, so that each shard is copied for one batch or two, and not for every
+    one."""
     return sorted(keys, key=_shard_of)
 
 
@@ -68,8 +69,8 @@ class ShardedMap(_Shards[K, V], Generic[K, V]):
         return self._shards is other._shards
 
     def changed_from(self, other: "ShardedMap[K, V]") -> Iterator[tuple[K, V]]:
-        """The entries of this map that ``other`` lacks or holds with another value object. When one map was made from
-        the other, only the shards that changed are compared. Deleted entries are not reported."""
+        """Yields the entries of this map that ``other`` lacks or holds with another value object. When one map was made
+        from the other, only the shards that changed are compared. Deleted entries are not reported."""
         if self._shards is other._shards:
             return
         for shard, before in zip(self._shards, other._shards, strict=True):
@@ -92,7 +93,7 @@ class ShardedMapDraft(_Shards[K, V], Generic[K, V]):
         well."""
 
     def frozen(self) -> ShardedMap[K, V]:
-        """An immutable map of the current entries. Later changes to the draft copy shards again."""
+        """Returns an immutable map of the current entries. Later changes to the draft copy shards again."""
         self._own = set()
         made: ShardedMap[K, V] = ShardedMap.__new__(ShardedMap)
         _Shards.__init__(made, self._shards, self._length)

@@ -1,4 +1,4 @@
-"""What members of a group tell each other through the coordinator: subscriptions, and the partitions of each. Pure.
+"""Members of a group send each other their subscriptions and assigned partitions through the coordinator. Pure.
 
 The protocol type ``consumer`` is big endian; later versions only add fields at the end, which are not read.
 
@@ -34,7 +34,7 @@ def written_subscription(topics: Sequence[str]) -> bytes:
 
 
 def subscribed_topics(subscription: Buffer) -> tuple[str, ...]:
-    """The topics in a member's subscription; empty if it has another format."""
+    """Returns the topics in a member's subscription; empty if it has another format."""
     data = bytes(subscription)
     try:
         _, count = _HEAD.unpack_from(data)

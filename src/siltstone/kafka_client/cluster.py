@@ -76,8 +76,9 @@ class Cluster:
     # -- connections
 
     def entrance(self) -> Connection:
-        """The connection for requests that any broker answers, to the first broker of --bootstrap that answers. It is
-        separate from those of ``broker``, which may have requests in flight. Raises what ``open_connection`` does."""
+        """Returns the connection for requests that any broker answers, to the first broker of --bootstrap that answers.
+        It is separate from those of ``broker``, which may have requests in flight. Raises what ``open_connection``
+        does."""
         if self._entrance is None:
             self._entrance = self._first_that_answers()
         return self._entrance
@@ -95,8 +96,8 @@ class Cluster:
         raise BrokerNotThere(f"none of {tried} answers; the last failure: {failures[-1]}") from failures[-1]
 
     def broker(self, node_id: int) -> Connection:
-        """The connection to the broker of that id. Raises KafkaNotReady if the cluster does not list the broker, and
-        what ``open_connection`` does; the error says if the address was advertised by the cluster."""
+        """Returns the connection to the broker of that id. Raises KafkaNotReady if the cluster does not list the
+        broker, and what ``open_connection`` does; the error says if the address was advertised by the cluster."""
         if node_id not in self._brokers:
             self.learn([])
         address = self._brokers.get(node_id)
@@ -150,7 +151,7 @@ class Cluster:
         return response.topics
 
     def leader_of(self, partition: TopicPartition) -> int:
-        """The broker id of the partition's leader. Raises KafkaNotReady while the partition has none."""
+        """Returns the broker id of the partition's leader. Raises KafkaNotReady while the partition has none."""
         if self._leaders.get(partition, NO_LEADER) == NO_LEADER:
             self.learn([partition.topic])
         leader = self._leaders.get(partition, NO_LEADER)

@@ -56,7 +56,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_bootstrap(text: str, name: str = "--bootstrap") -> tuple[Address, ...]:
-    """The addresses in the value of the option or argument ``name``, at least one. Raises InvalidAddress."""
+    """Returns the addresses in the value of the option or argument ``name``, at least one. Raises InvalidAddress."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise InvalidAddress(f"{name} is empty: write HOST:PORT, such as 127.0.0.1:9092")
@@ -100,7 +100,7 @@ class SpokenVersions:
         self._ranges = {row.api_key: (row.min_version, row.max_version) for row in rows}
 
     def version_for(self, request: type[Message]) -> int:
-        """The highest version of ``request`` that both sides speak. Raises RequestNotSpoken."""
+        """Returns the highest version of ``request`` that both sides speak. Raises RequestNotSpoken."""
         key = request.api_key
         if key not in self._ranges:
             raise RequestNotSpoken(

@@ -125,7 +125,8 @@ def whole_batches(data: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:
 
 
 def _checked_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    """The records of a batch whose CRC is correct. Raises BatchChecksumWrong and what ``iterate_records`` does."""
+    """Yields the records of a batch whose CRC is correct. Raises BatchChecksumWrong and what ``iterate_records``
+    does."""
     refuse_wrong_checksum(header, batch)
     return iterate_records(batch)
 

@@ -30,7 +30,7 @@ class RequestNotSpoken(InvalidRequest):
     """The broker does not support a request that is needed, or no version of it that this client writes."""
 
 
-# -- the answer ----------------------------------------------------------------------------------------------
+# -- the response --------------------------------------------------------------------------------------------
 
 
 class KafkaRefusal(InvalidRequest):
@@ -108,13 +108,13 @@ _WORDS = {
 
 
 def words_of(code: ErrorCode, message: str | None = None) -> str:
-    """The broker's message, or else our words for the code, followed by Kafka's name of the code."""
+    """Returns the broker's message, or else our words for the code, followed by Kafka's name of the code."""
     said = message or _WORDS.get(code) or "refused"
     return f"{said.rstrip('.')} ({code.name})"
 
 
 def refusal(code_number: int, subject: str, message: str | None = None) -> KafkaRefusal | KafkaNotReady:
-    """The exception for an error code; ``subject`` is what the request was about, such as ``topic flights``."""
+    """Returns the exception for an error code; ``subject`` is what the request was about, such as ``topic flights``."""
     code = ErrorCode(code_number) if code_number in _KNOWN else ErrorCode.UNKNOWN_SERVER_ERROR
     text = f"{subject}: {words_of(code, message)}"
     return KafkaNotReady(code, text) if code in NOT_READY else KafkaRefusal(code, text)

@@ -33,7 +33,7 @@ class BrokerOutage:
         self._on_remark = on_remark
         self._patience = Patience(cluster.clock, cluster.rng, RECONNECT_TIME_LIMIT_MS)
         self._failures = 0
-        self._is_told = False
+        self._is_reported = False
 
     @contextmanager
     def survived(self) -> Iterator[None]:
@@ -42,15 +42,15 @@ class BrokerOutage:
             yield
         except Unavailable as trouble:
             self._failures += 1
-            if not self._is_told and (
+            if not self._is_reported and (
                 self._failures >= NOT_READY_TOLD_AFTER or not isinstance(trouble, KafkaNotReady)
             ):
                 self._on_remark(f"{trouble}; retrying for {RECONNECT_TIME_LIMIT_MS // 1000} s")
-                self._is_told = True
+                self._is_reported = True
             self._cluster.reconnect()
             self._patience.wait_after(trouble)
         else:
-            self._failures, self._is_told = 0, False
+            self._failures, self._is_reported = 0, False
             self._patience.restart()
 
 
@@ -111,8 +111,8 @@ class Following:
     def last(
         self, partitions: list[TopicPartition], count: int
     ) -> tuple[list[Found], dict[TopicPartition, int]]:
-        """The last ``count`` records of all partitions together, sorted by timestamp, and the end offset of each
-        partition. Reads further back where compaction has left gaps."""
+        """Returns the last ``count`` records of all partitions together, sorted by timestamp, and the end offset of
+        each partition. Reads further back where compaction has left gaps."""
         ends = ends_of(self._cluster, partitions)
         if count == 0:
             return [], {key: each.end_offset for key, each in ends.items()}

@@ -55,7 +55,7 @@ _COUNT = Struct(">i")
 
 
 def assigned_partitions(assignment: Buffer) -> tuple[TopicPartition, ...]:
-    """The partitions in a member's assignment; empty if ``assignment`` has another format."""
+    """Returns the partitions in a member's assignment; empty if ``assignment`` has another format."""
     try:
         return tuple(_read(bytes(assignment)))
     except (error, UnicodeDecodeError, ValueError):
@@ -119,24 +119,24 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def all_groups(cluster: Cluster) -> list[Group]:
-    """All groups of the cluster, sorted by name, with their members. Raises KafkaRefusal, KafkaNotReady."""
+    """Returns all groups of the cluster, sorted by name, with their members. Raises KafkaRefusal, KafkaNotReady."""
     listed = cluster.patiently(lambda: _listed(cluster))
     described = _described(cluster, sorted(listed))
     return [_merged(group_id, listed[group_id], described.get(group_id)) for group_id in sorted(listed)]
 
 
 def group_names(cluster: Cluster) -> list[str]:
-    """The names of all groups of the cluster, sorted. Raises KafkaRefusal, KafkaNotReady."""
+    """Returns the names of all groups of the cluster, sorted. Raises KafkaRefusal, KafkaNotReady."""
     return sorted(cluster.patiently(lambda: _listed(cluster)))
 
 
 def find_group(cluster: Cluster, group_id: str) -> Group:
-    """The group of that name. Raises GroupUnknown, KafkaRefusal, KafkaNotReady."""
+    """Returns the group of that name. Raises GroupUnknown, KafkaRefusal, KafkaNotReady."""
     return find_groups(cluster, [group_id])[0]
 
 
 def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[Group]:
-    """The groups in the order of ``group_ids``. Raises GroupUnknown for the first one that does not exist."""
+    """Returns the groups in the order of ``group_ids``. Raises GroupUnknown for the first one that does not exist."""
     listed = cluster.patiently(lambda: _listed(cluster))
     for group_id in group_ids:
         if group_id not in listed:

@@ -159,17 +159,17 @@ class KeyedView(Mapping[bytes, bytes]):
         return len(self._entries)
 
     def keys(self) -> KeysView[bytes]:
-        """All keys of one moment. Later changes of the view do not change them; looked up in the view, each has its
-        value of that moment."""
+        """Returns all keys of one moment. Later changes of the view do not change them; looked up in the view, each has
+        its value of that moment."""
         found: dict[bytes, None] = {_snapshot_key(key, value): None for key, value in self.items()}
         return found.keys()
 
     def items(self) -> ItemsView[bytes, bytes]:
-        """All keys and newest values of one moment. Later changes of the view do not change them."""
+        """Returns all keys and newest values of one moment. Later changes of the view do not change them."""
         return self._snapshot().items()
 
     def values(self) -> ValuesView[bytes]:
-        """All newest values of one moment. Later changes of the view do not change them."""
+        """Returns all newest values of one moment. Later changes of the view do not change them."""
         return self._snapshot().values()
 
     def _snapshot(self) -> dict[bytes, bytes]:
@@ -181,7 +181,7 @@ class KeyedView(Mapping[bytes, bytes]):
         return f"<KeyedView of {self.topic}: {len(self._entries):,} keys, {self._size_bytes:,} bytes>"
 
     def entry(self, key: bytes) -> Entry:
-        """The newest record of a key: value, partition, offset and timestamp. Raises KeyError, and TypeError if
+        """Returns the newest record of a key: value, partition, offset and timestamp. Raises KeyError, and TypeError if
         ``key`` is a str, because keys are bytes."""
         self._refuse_failed()
         _refuse_text(key)

@@ -52,8 +52,8 @@ class Ends(msgspec.Struct, frozen=True):
 def offsets_at(
     cluster: Cluster, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, FoundOffset]:
-    """The offset, in each partition, of the first record at or after ``timestamp_ms``, or of LATEST, EARLIEST or
-    NEWEST. Raises KafkaNotReady, KafkaRefusal."""
+    """Returns the offset, in each partition, of the first record at or after ``timestamp_ms``, or of LATEST, EARLIEST
+    or NEWEST. Raises KafkaNotReady, KafkaRefusal."""
     left = sorted(partitions)
     return cluster.patiently(lambda: _offsets_at(cluster, left, timestamp_ms))
 
@@ -100,7 +100,7 @@ def refuse_partition_error(
 
 
 def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Ends]:
-    """The start and end offsets of each partition. Raises KafkaNotReady, KafkaRefusal."""
+    """Returns the start and end offsets of each partition. Raises KafkaNotReady, KafkaRefusal."""
     asked = list(partitions)
     starts = offsets_at(cluster, asked, EARLIEST)
     ends = offsets_at(cluster, asked, LATEST)

@@ -40,7 +40,7 @@ def move_partitions(cluster: Cluster, partitions: Sequence[TopicPartition], node
 
 
 def still_moving(cluster: Cluster, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Those of the partitions that have not arrived yet. Raises KafkaRefusal."""
+    """Returns those of the partitions that have not arrived yet. Raises KafkaRefusal."""
     topics = [
         ListPartitionReassignmentsTopics(name=name, partition_indexes=[each.partition for each in theirs])
         for name, theirs in groupby(sorted(partitions), key=lambda each: each.topic)

@@ -21,7 +21,7 @@ class TopicRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_records(cluster: Cluster, name: str) -> list[TopicRecord]:
-    """The records between the ends that the topic has now, sorted by partition and offset. Raises TopicUnknown,
+    """Returns the records between the ends that the topic has now, sorted by partition and offset. Raises TopicUnknown,
     KafkaRefusal, KafkaNotReady, and Unavailable after a minute without the broker."""
     partitions = partitions_of(find_topic(cluster, name))
     ends = ends_of(cluster, partitions)

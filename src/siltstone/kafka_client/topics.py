@@ -36,12 +36,13 @@ SUGGESTIONS_MAX = 3
 
 
 def all_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
-    """All topics, sorted by name, including topics whose partitions have no leader."""
+    """Returns all topics, sorted by name, including topics whose partitions have no leader."""
     return sorted(cluster.learn(None), key=lambda topic: topic.name or "")
 
 
 def find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataResponseTopic]:
-    """The topics in the order of ``names``. Raises TopicUnknown for the first one that does not exist, KafkaRefusal."""
+    """Returns the topics in the order of ``names``. Raises TopicUnknown for the first one that does not exist,
+    KafkaRefusal."""
     return cluster.patiently(lambda: _find_topics(cluster, names))
 
 
@@ -67,7 +68,7 @@ def _unknown(cluster: Cluster, name: str) -> TopicUnknown:
 
 
 def partitions_of(topic: MetadataResponseTopic, numbers: Iterable[int] = ()) -> list[TopicPartition]:
-    """All partitions of the topic, or those with the given numbers. Raises PartitionUnknown."""
+    """Returns all partitions of the topic, or those with the given numbers. Raises PartitionUnknown."""
     name = topic.name or ""
     known = sorted(partition.partition_index for partition in topic.partitions)
     wanted = sorted(set(numbers)) or known

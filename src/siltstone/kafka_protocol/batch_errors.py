@@ -1,4 +1,4 @@
-"""What can be wrong with a record batch, one class per cause.
+"""The errors of record batches: each cause has a class.
 
 The base class says what the producer does next: after InvalidRequest it gives up or corrects the batch, after
 CorruptData it sends the batch again. The broker maps these classes to Kafka's error codes. Read next:

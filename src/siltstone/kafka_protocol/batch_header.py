@@ -138,8 +138,8 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at ``position``; its fields are not checked. Raises TruncatedBatch, and UnsupportedMagic for an old
-    message that is shorter than a header."""
+    """Returns the header at ``position``; its fields are not checked. Raises TruncatedBatch, and UnsupportedMagic for
+    an old message that is shorter than a header."""
     if len(buffer) - position < BATCH_HEADER_BYTES:
         raise _no_header(buffer, position)
     return BatchHeader(*BATCH_HEADER.unpack_from(buffer, position))
@@ -169,7 +169,7 @@ def refuse_wrong_length(header: BatchHeader, available_bytes: int) -> None:
 
 
 def checksum_of(buffer: Buffer) -> int:
-    """The CRC-32C that belongs into the header of the single batch in ``buffer``."""
+    """Returns the CRC-32C that belongs into the header of the single batch in ``buffer``."""
     return crc32c([memoryview(buffer)[CHECKED_FROM:]])
 
 

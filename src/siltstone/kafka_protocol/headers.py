@@ -45,7 +45,7 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]:
-    """The header of a request, and its body. The version may be one that is not supported.
+    """Returns the header of a request, and its body. The version may be one that is not supported.
 
     Raises MalformedMessage, UnknownApi.
     """
@@ -76,7 +76,7 @@ def _decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """The header that a client writes before the body of its request."""
+    """Returns the header that a client writes before the body of its request."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     length = -1 if header.client_id is None else len(client_id)
     fixed = _REQUEST.pack(header.api_key, header.api_version, header.correlation_id, length)
@@ -84,14 +84,15 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_prefix(api_key: int, api_version: int, correlation_id: int, body_bytes: int) -> bytes:
-    """The frame size and the header of a response whose body has ``body_bytes``."""
+    """Returns the frame size and the header of a response whose body has ``body_bytes``."""
     if api_version >= _FLEXIBLE_RESPONSE_SINCE[api_key]:
         return _FLEXIBLE_PREFIX.pack(5 + body_bytes, correlation_id, 0)
     return _PLAIN_PREFIX.pack(4 + body_bytes, correlation_id)
 
 
 def decode_response_header(api_key: int, api_version: int, frame: Buffer) -> tuple[int, memoryview]:
-    """The correlation id of a response, and its body; ``frame`` comes without its size. Raises MalformedMessage."""
+    """Returns the correlation id of a response, and its body; ``frame`` comes without its size. Raises
+    MalformedMessage."""
     view = memoryview(frame)
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(view)

@@ -19,7 +19,7 @@ from siltstone.kafka_protocol.notation import Number
 
 
 def encode_topic(topic: MetadataResponseTopic, version: int) -> bytes:
-    """The bytes of the topic inside a response of that version. Raises UnencodableMessage, UnknownVersion."""
+    """Returns the bytes of the topic inside a response of that version. Raises UnencodableMessage, UnknownVersion."""
     alone = encode(MetadataResponse(topics=[topic]), version)
     before, after = _around(version)
     return alone[before + len(_count(1, version)) : len(alone) - after]
@@ -36,14 +36,15 @@ def encode_with_topics(response: MetadataResponse, topics: Sequence[bytes], vers
 
 
 def _count(topics: int, version: int) -> bytes:
-    """The length that precedes the array of topics: an int32, or in flexible versions a varint of the length plus 1."""
+    """Returns the length that precedes the array of topics: an int32, or in flexible versions a varint of the length
+    plus 1."""
     return varint(topics + 1) if is_flexible(MetadataResponse, version) else topics.to_bytes(4, "big")
 
 
 @cache
 def _around(version: int) -> tuple[int, int]:
-    """How many bytes precede the array of topics in an otherwise empty response, and how many follow it in every
-    response: all fields after the topics have a fixed size, and the message has no tagged fields."""
+    """Returns how many bytes precede the array of topics in an otherwise empty response, and how many follow it in
+    every response: all fields after the topics have a fixed size, and the message has no tagged fields."""
     flexible = is_flexible(MetadataResponse, version)
     fields = layout_of(MetadataResponse, version, flexible).group.fields
     names = [field.name for field in fields]

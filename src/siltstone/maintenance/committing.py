@@ -37,7 +37,7 @@ BACKOFF_MS_MIN = 200
 BACKOFF_MS_MAX = 10_000
 
 FAILURES_SHOWN_MAX = 3
-"""Copies of many objects fail for one reason."""
+"""The most failures that a message lists: copies of many objects usually fail for one reason."""
 
 
 AnyCommit: TypeAlias = CommitCompaction | CommitKeyCompaction
@@ -46,8 +46,9 @@ AnyCommit: TypeAlias = CommitCompaction | CommitKeyCompaction
 def prepare(
     context: MaintenanceContext, command: PrepareObjects, outputs: OutputBuckets | None = None
 ) -> int:
-    """Prepares ids for new objects, under replication in all their buckets, and marks them there (rule 11). Returns the
-    first. Raises TooFewBuckets, the Refusal, and what the metadata and the buckets raise."""
+    """Prepares ids for new objects, under replication in all their buckets, and writes the mark of the metadata's
+    version there (rule 11). Returns the first id. Raises TooFewBuckets, the Refusal, and what the metadata and the
+    buckets raise."""
     copies = (outputs or OutputBuckets(context)).of_copies()
     command = msgspec.structs.replace(command, copies=copies)
     first_id = context.metadata.execute(command)
@@ -62,7 +63,7 @@ def prepare(
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """In which buckets a new object is. ``failure``: why it is in too few, in one line."""
+    """The buckets in which a new object is. ``failure``: one line that says why they are too few."""
 
     bucket_ids: tuple[int, ...]
     failure: str = ""
@@ -110,8 +111,8 @@ def copy_outputs(attempt: Attempt, sizes: Mapping[int, int]) -> dict[int, Standi
 
 
 def with_copies(attempt: Attempt, objects: Sequence[NewObject]) -> tuple[NewObject, ...]:
-    """The objects with the buckets in which they are, after they were copied into all of them. Raises RunFailed if one
-    is in too few, and what ``copy_outputs`` raises."""
+    """Copies the objects into all their buckets, and returns them with the buckets in which they are. Raises RunFailed
+    if one is in too few, and what ``copy_outputs`` raises."""
     standing = copy_outputs(attempt, {new.object_id: new.size_bytes for new in objects})
     if failures := [each.failure for each in standing.values() if each.failure]:
         raise RunFailed("; ".join(failures[:FAILURES_SHOWN_MAX]))
@@ -153,8 +154,8 @@ def commit(context: MaintenanceContext, command: AnyCommit) -> None:
 
 
 def _note_version(context: MaintenanceContext) -> None:
-    """Marks in all buckets that objects were replaced: metadata from before that would delete their successors. The
-    commit remains whether or not that succeeds."""
+    """Marks in all buckets that objects were replaced, because an older copy of the metadata would delete the new
+    objects. The commit remains whether or not that succeeds."""
     image = context.metadata.image
     for bucket_id in context.buckets.urls:
         guard = context.guard(bucket_id)
@@ -171,8 +172,8 @@ def check_sources(image: MetadataImage, compacted: Sequence[int]) -> None:
 
 
 def _check_coverage(context: MaintenanceContext, command: AnyCommit) -> None:
-    """Checks what the commit's decision will check again, because a refusal here costs the metadata store nothing.
-    Raises CompactedObjectsNotFound, CoverageNotMatched."""
+    """Checks coverage before the commit. The commit's decision checks it again; a refusal here costs the metadata store
+    nothing. Raises CompactedObjectsNotFound, CoverageNotMatched."""
     image = context.metadata.refresh()
     check_sources(image, command.compacted)
     check_coverage(

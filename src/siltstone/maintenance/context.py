@@ -1,5 +1,5 @@
-"""What every kind of maintenance works with: the metadata, the buckets, time and chance. No broker and no Spark (rule
-10)."""
+"""``MaintenanceContext`` holds what every kind of maintenance works with: the metadata, the buckets, clock and
+randomness. It needs no broker and no Spark (rule 10)."""
 
 import logging
 
@@ -42,8 +42,8 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     """The guard of each bucket that this context has used."""
 
     def space(self) -> Measured:
-        """The space on the disks and in the quota from which a copy would take, by the newest image that this client
-        has read."""
+        """Returns the space on the disks and in the quota from which a copy would take, by the newest image that this
+        client has read."""
         return measure(self.metadata.image, self.buckets.urls, self.disks, self.quota_bytes)
 
     @property
@@ -52,7 +52,7 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
         return bool(self.guards) and all(guard.is_admitted for guard in self.guards.values())
 
     def guard(self, bucket_id: int) -> BucketGuard | None:
-        """The guard of a bucket; None before a node has given the store an id. Raises UnknownBucket."""
+        """Returns the guard of a bucket; None before a node has given the store an id. Raises UnknownBucket."""
         store_id = store_id_of(self.metadata.image)
         if store_id is None:
             return None
@@ -70,7 +70,7 @@ def newest_state(metadata: MetadataClient) -> MetadataMark:
 
 
 def guard_of(store: ObjectStore, store_id: str, metadata: MetadataClient) -> BucketGuard:
-    """A guard of the bucket that goes by this metadata."""
+    """Returns a guard of the bucket that goes by this metadata."""
     return BucketGuard(store, store_id, lambda: newest_state(metadata), metadata.append_id_at)
 
 
@@ -98,8 +98,8 @@ def refuse_bucket_of_another_store(context: MaintenanceContext, bucket_id: int) 
 
 def check_metadata_is_newest(context: MaintenanceContext) -> None:
     """Checks all buckets before a run begins: a run with an older copy of the metadata, or with a bucket that the store
-    has never used, is refused as a whole. Other troubles of a bucket concern only what is written to it, and are met
-    there. Raises MetadataOlderThanBucket, BucketMissing."""
+    has never used, is refused as a whole. Other failures of a bucket concern only what is written to it, and are raised
+    then. Raises MetadataOlderThanBucket, BucketMissing."""
     for bucket_id in context.buckets.urls:
         try:
             check_may_write(context, bucket_id)

@@ -70,7 +70,7 @@ class MaintenancePlan:
         return self._planned.kinds
 
     def __len__(self) -> int:
-        """The number of units."""
+        """Returns the number of units."""
         return self._planned.unit_count
 
     def __bool__(self) -> bool:

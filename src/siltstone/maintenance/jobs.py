@@ -70,8 +70,8 @@ def running_job(
 
 
 def _shorten_lease(context: MaintenanceContext, kind: str, lease_ms: int) -> None:
-    """The driver that has the job of this kind may have died with its clock ahead: then its lease is shortened, so that
-    it ends a few leases from now."""
+    """Shortens the lease of another driver's job, because that driver may have died with its clock ahead: then its
+    lease is shortened, so that it ends a few leases from now."""
     latest_ms = latest_lease_end(context.metadata.now_ms(), lease_ms)
     for job in context.metadata.image.jobs.values():
         if job.kind == kind and job.state is JobState.RUNNING and job.lease_until_ms > latest_ms:
@@ -98,8 +98,8 @@ def _keep(metadata: MetadataClient, job_id: int, lease_ms: int, ended: Event, on
 
 
 def _why_lost(metadata: MetadataClient, job_id: int) -> str | None:
-    """The reason why the job does not run any more. None when it runs, and when the metadata cannot be reached: the
-    next renewal logs that."""
+    """Returns the reason why the job does not run any more. None when it runs, and when the metadata cannot be reached:
+    the next renewal logs that."""
     with suppress(SiltstoneError):
         job = metadata.refresh().jobs.get(job_id)
         if job is None or job.state is not JobState.RUNNING:
@@ -117,7 +117,7 @@ def _renew(metadata: MetadataClient, job_id: int, lease_ms: int) -> None:
 
 
 def _finish(metadata: MetadataClient, command: FinishJob) -> None:
-    """When this fails nothing is lost: what the job committed remains, and the job is taken over when its lease has
-    passed."""
+    """Records the end of the job. When this fails nothing is lost: what the job committed remains, and the job is taken
+    over when its lease has passed."""
     with suppress(SiltstoneError):
         metadata.execute(command)

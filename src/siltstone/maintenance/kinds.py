@@ -1,9 +1,10 @@
-"""All kinds of maintenance, in the order that frees space first.
+"""Lists all kinds of maintenance, in the order that frees space first.
 
 The sweep deletes what is due. Retention makes bytes dead, so it comes before ``dead-objects``; neither reads an object.
-Then come the kinds that copy: table export, before key compaction removes what it has not seen; minor collections (few
-live bytes), stream set object compaction, key compaction, stream object compaction, relocation of what is left in a
-bucket that is drained, copies that objects lack, and last major collections, which are worth doing once a day.
+Then come the kinds that copy: table export, before key compaction removes records that the export has not read; minor
+collections (few live bytes), stream set object compaction, key compaction, stream object compaction, relocation of
+objects that are left in a bucket that is drained, copies that objects lack, and last major collections, which are worth
+doing once a day.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,8 +48,8 @@ def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
 
 
 def _bounds(image: ImageView) -> BoundOf:
-    """What limits retention besides time and size: the groups that have not read yet, and the tables that do not have
-    the records yet."""
+    """Returns what limits retention besides time and size: the groups that have not read the records, and the tables
+    that do not have them yet."""
     of_groups, of_tables = bound_of(image), exported_bound(image)
 
     def bound(stream: TopicStream) -> tuple[int, str] | None:
@@ -83,7 +84,7 @@ space (GC14)."""
 
 
 def chosen_kinds(settings: KindSettings, names: Iterable[str] = ()) -> Sequence[Kind]:
-    """The kinds of these names, or all kinds when no name is given, in the order of ``KIND_NAMES``. Raises
+    """Returns the kinds of these names, or all kinds when no name is given, in the order of ``KIND_NAMES``. Raises
     InvalidRequest."""
     wanted = frozenset(names) or frozenset(KIND_NAMES)
     if unknown := sorted(wanted - frozenset(KIND_NAMES)):

@@ -1,8 +1,8 @@
-"""The buckets of the objects that maintenance makes, chosen by the strategy that the store has for new objects.
+"""Chooses the buckets of the objects that maintenance makes, by the strategy that the store has for new objects.
 
-A unit that is planned keeps its buckets: its tasks have their URLs. So every writable bucket is probed before the
-choice, if there is more than one, and one that takes no writes is left out. Whatever happens to a bucket afterwards
-fails the unit, and the next plan chooses anew.
+A unit keeps the buckets that were chosen for it, because its tasks have their URLs. So if there are several writable
+buckets, each is probed before the choice, and a bucket that takes no writes is left out. If a bucket fails afterwards,
+the unit fails, and the next plan chooses again.
 """
 
 import logging
@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 
 class TooFewBuckets(Unavailable):
-    """Replication wants each object in more buckets than take writes. ``troubles``: why a bucket takes none, by id."""
+    """Replication wants each object in more buckets than take writes. ``troubles``: bucket id → why it takes no
+    writes."""
 
     def __init__(self, needed: int, troubles: Mapping[int, SiltstoneError]) -> None:
         why = "; ".join(
@@ -40,7 +41,7 @@ class TooFewBuckets(Unavailable):
 
 
 class OutputBuckets:
-    """The choices for one unit, or for all units of one run of a kind."""
+    """Makes the choices for one unit, or for all units of one run of a kind."""
 
     def __init__(self, context: MaintenanceContext) -> None:
         self._context = context
@@ -50,14 +51,15 @@ class OutputBuckets:
         self._troubles: dict[int, SiltstoneError] = {}
 
     def of_set(self) -> int:
-        """The bucket of a stream set object; the caller checks that it may write there. Raises MetadataOlderThanBucket,
-        BucketMissing, and the trouble of a bucket when there are several and none takes writes."""
+        """Returns the bucket of a stream set object; the caller checks that it may write there. Raises
+        MetadataOlderThanBucket, BucketMissing, and the error of a bucket when there are several and none takes
+        writes."""
         candidates = self._checked()
         chosen = bucket_of_set(self._listed.strategy, candidates)
         return candidates[0].bucket_id if chosen is None else chosen
 
     def of_stream(self, stream_id: int) -> int:
-        """The bucket of a stream object. Raises as ``of_set``."""
+        """Returns the bucket of a stream object. Raises as ``of_set``."""
         if stream_id not in self._home_of:
             candidates = self._checked()
             chosen = home_of_stream(self._listed.strategy, candidates, stream_id)
@@ -65,7 +67,7 @@ class OutputBuckets:
         return self._home_of[stream_id]
 
     def of_copies(self) -> tuple[int, ...]:
-        """The buckets into all of which replication puts each object; empty under the other strategies. Raises
+        """Returns the buckets into all of which replication puts each object; none under the other strategies. Raises
         TooFewBuckets, and as ``of_set``."""
         strategy = self._listed.strategy
         if not strategy.is_replication:
@@ -86,7 +88,7 @@ class OutputBuckets:
         return self._candidates
 
     def _probed(self) -> list[Candidate]:
-        """Of several buckets those that take writes. Raises the trouble of the last one if none does."""
+        """Returns those of several buckets that take writes. Raises the error of the last one if none does."""
         given = bytes_given_at_start(self._listed.buckets, bytes_by_bucket(self._context.metadata.image))
         usable: list[Candidate] = []
         last_trouble: SiltstoneError | None = None
@@ -108,7 +110,7 @@ class OutputBuckets:
 
 
 def why_not_writable(context: MaintenanceContext, bucket_ids: Iterable[int]) -> dict[int, str]:
-    """By bucket id, why nothing may be written there: its state, or what ``check_may_write`` raises."""
+    """Returns bucket id → why nothing may be written there: the bucket's state, or what ``check_may_write`` raises."""
     listed = bucket_list_of(context.metadata.image)
     troubles: dict[int, str] = {}
     for bucket_id in bucket_ids:

@@ -1,4 +1,4 @@
-"""The overview: what maintenance would do now, that is the plans of all kinds, as a value and as a table.
+"""Makes an overview of what maintenance would do now: the plans of all kinds, as a value and as a table.
 
 ``overview`` plans every kind and writes nothing. ``siltstone.maintenance.plan(store)`` returns an overview, and
 ``siltstone maintain plan`` and ``explain`` print one. ``table_of`` and ``html_of`` make tables for a terminal and for a
@@ -14,7 +14,7 @@ from siltstone.foundation.quantity_words import counted, size_words, time_words
 from siltstone.maintenance.context import MaintenanceContext, check_metadata_is_newest
 from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import plan_of, waiting
-from siltstone.maintenance.pipeline.watch import OnTold, Watch
+from siltstone.maintenance.pipeline.watch import OnStepProgress, Watch
 from siltstone.model.errors import SiltstoneError, Unavailable
 
 HEADER = ("kind", "unit", "reads", "writes", "objects", "because")
@@ -43,7 +43,7 @@ def row_of(kind: str, unit: PlannedUnit) -> Row:
 
 
 def objects_words(unit: PlannedUnit) -> str:
-    """How many objects there are before and after the unit, such as ``12 → 1``."""
+    """Says how many objects there are before and after the unit, such as ``12 → 1``."""
     if not unit.objects_before and not unit.objects_after:
         return ""
     return f"{unit.objects_before:,} → {unit.objects_after:,}"
@@ -102,8 +102,8 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class KindOverview(msgspec.Struct, frozen=True):
-    """What one kind would do: ``units`` in this order. ``waiting`` are units that are set aside; ``unplanned`` names
-    what the kind would not change, each with the reason. ``trouble`` says why no plan could be made."""
+    """The work that one kind would do: ``units`` in this order. ``waiting`` are units that are set aside; ``unplanned``
+    names what the kind would not change, each with the reason. ``trouble`` says why no plan could be made."""
 
     kind: str
     units: tuple[PlannedUnit, ...] = ()
@@ -122,7 +122,7 @@ class Overview(msgspec.Struct, frozen=True):
 
     @property
     def set_aside_words(self) -> str:
-        """How many units are set aside, and when one of them is tried again; empty when none is."""
+        """Says how many units are set aside, and when the first of them is tried again; empty when none is."""
         waits = [each for kind in self.kinds for each in kind.waiting]
         if not waits:
             return ""
@@ -135,7 +135,7 @@ class Overview(msgspec.Struct, frozen=True):
 
     @property
     def unusable_words(self) -> str:
-        """How many objects the plans had to leave out because they cannot be read; empty when there is none."""
+        """Says how many objects the plans had to leave out because they cannot be read; empty when there is none."""
         return unusable_words(each for kind in self.kinds for each in kind.unplanned)
 
     def __repr__(self) -> str:
@@ -160,8 +160,8 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 def unusable_words(unplanned: Iterable[Unplanned]) -> str:
-    """How many of these cannot be read, with the first one's reason and what to do; empty when all can. Several kinds
-    may have met the same one."""
+    """Says how many of these objects cannot be read, with the reason of the first one and what to do; empty when all
+    can be read. An object that several kinds could not read is counted once."""
     failed = {each.name: each.reason for each in unplanned if each.is_failure}
     if not failed:
         return ""
@@ -171,18 +171,25 @@ def unusable_words(unplanned: Iterable[Unplanned]) -> str:
 
 
 def overview(
-    context: MaintenanceContext, kinds: Iterable[Kind], scope: Scope, on_told: OnTold | None = None
+    context: MaintenanceContext,
+    kinds: Iterable[Kind],
+    scope: Scope,
+    on_step_progress: OnStepProgress | None = None,
 ) -> Overview:
     """Plans the kinds one by one: reads the metadata and objects' indexes, writes nothing. Raises Unavailable when the
     metadata cannot be reached, and what ``check_metadata_is_newest`` raises: a plan of an older copy would be wrong."""
     context.metadata.refresh()
     check_metadata_is_newest(context)
-    return Overview(tuple(_of_kind(context, kind, scope, on_told) for kind in kinds))
+    return Overview(tuple(_of_kind(context, kind, scope, on_step_progress) for kind in kinds))
 
 
-def _of_kind(context: MaintenanceContext, kind: Kind, scope: Scope, on_told: OnTold | None) -> KindOverview:
+def _of_kind(
+    context: MaintenanceContext, kind: Kind, scope: Scope, on_step_progress: OnStepProgress | None
+) -> KindOverview:
     try:
-        plan = plan_of(context, kind, scope, Watch(kind.name, context.clock, on_told=on_told))
+        plan = plan_of(
+            context, kind, scope, Watch(kind.name, context.clock, on_step_progress=on_step_progress)
+        )
     except Unavailable as trouble:
         return KindOverview(kind.name, trouble=str(trouble))
     except SiltstoneError as trouble:

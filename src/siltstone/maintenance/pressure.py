@@ -1,4 +1,4 @@
-"""Pressure: which kinds of maintenance wait when a disk or the quota fills up (BookKeeper, GC17, GC18).
+"""Decides which kinds of maintenance wait when a disk or the quota fills up (BookKeeper, GC17, GC18).
 
 =========  ===================  =====================================================================
 use        pressure             what it means
@@ -9,7 +9,7 @@ use        pressure             what it means
 =========  ===================  =====================================================================
 
 The pressure is measured before every plan, so a kind that waited continues by itself once the use is lower. A copy
-needs space before it frees any: a forced run may copy at FULL, as much as there is room for, the smallest live ratio
+needs space before it frees any. A forced run may copy at FULL, as much as there is room for, the smallest live ratio
 first.
 """
 
@@ -72,7 +72,7 @@ class Measured(msgspec.Struct, frozen=True):
         return min((each.room_bytes for each in self.spaces), default=None)
 
     def why_waits(self, kind: str, *, is_forced: bool = False) -> str:
-        """The reason why the kind has to wait; empty when it may run. A forced run never waits."""
+        """Returns the reason why the kind has to wait; empty when it may run. A forced run never waits."""
         stops = self.pressure is Pressure.FULL or (self.pressure is Pressure.WARN and kind in STOPPED_BY_WARN)
         fullest = self.fullest
         if kind not in COPYING or is_forced or not stops or fullest is None:

@@ -22,15 +22,15 @@ _LARGEST = {
     "streams_max": limits.STREAMS_PER_OBJECT_MAX,
     "stream_objects_max": limits.COMPACTION_STREAM_OBJECTS_MAX,
 }
-"""What a store accepts in one object and the metadata in one commit. With larger values a round would do all its work
-and then be refused."""
+"""The most that a store accepts in one object, and the metadata in one commit. With larger values a round would do all
+its work and then be refused."""
 
 
 def _refuse_below(
     settings: msgspec.Struct, *, may_be_zero: Collection[str] = (), apart_from: Collection[str] = ()
 ) -> None:
-    """Every setting but those ``apart_from`` has to be at least 1, or at least 0 where it ``may_be_zero``. Raises
-    InvalidRequest."""
+    """Raises InvalidRequest unless every setting but those ``apart_from`` is at least 1, or at least 0 where it
+    ``may_be_zero``."""
     for name in settings.__struct_fields__:
         value, smallest = getattr(settings, name), 0 if name in may_be_zero else 1
         if name not in apart_from and value < smallest:
@@ -38,8 +38,8 @@ def _refuse_below(
 
 
 class Level(Enum):
-    """How thorough garbage collection and stream object compaction are. Minor: what gains much for little work, done
-    often. Major: what is worth doing once a day."""
+    """Says how thorough garbage collection and stream object compaction are. Minor: work that gains much for little,
+    done often. Major: work that is worth doing once a day."""
 
     MINOR = "minor"
     MAJOR = "major"
@@ -174,12 +174,13 @@ class StreamObjectCompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def forced(self) -> "StreamObjectCompactionSettings":
-        """The settings of a forced run: no object is too young, and no object too large beside its neighbours."""
+        """Returns the settings of a forced run: no object is too young, and no object too large beside its
+        neighbours."""
         return msgspec.structs.replace(self, settled_ms=0, largest_share_max=1.0)
 
 
 def lowest_rate(*rates: int) -> int:
-    """The lowest of the rates that are set; 0 when none is."""
+    """Returns the lowest of the rates that are set; 0 when none is."""
     return min(filter(None, rates), default=0)
 
 
@@ -194,7 +195,7 @@ class CopyRates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """The rate of each kind that copies, in bytes read in a second; 0: none. That of the collections is in
+    """The rate of each kind that copies, in bytes read in a second; 0: none. The rate of the collections is in
     ``GcSettings``."""
 
     table_export_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
@@ -242,7 +243,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def of(self, kind: str) -> int:
-        """The interval of a kind, by the kind's name, such as ``minor-gc``."""
+        """Returns the interval of a kind, by the kind's name, such as ``minor-gc``."""
         interval_ms: int = getattr(self, f"{kind.replace('-', '_')}_ms")
         return interval_ms
 
@@ -265,7 +266,7 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where tables are: ``location`` is the URL of a folder or of a bucket; ``catalog`` has the properties of the
+    """Says where tables are: ``location`` is the URL of a folder or of a bucket; ``catalog`` has the properties of the
     Iceberg catalog, as ``pyiceberg.catalog.load_catalog`` takes them; ``registry`` is the URL of the schema registry or
     of a folder of schemas, and empty if there is none."""
 

@@ -1,4 +1,4 @@
-"""Which topic and partition each stream belongs to, read from the image: maintenance needs no broker to know it.
+"""The topic and partition of each stream are read from the image: maintenance needs no broker for it.
 
 A partition has two streams: its data stream holds record batches, its meta stream holds snapshots of its state.
 """
@@ -41,12 +41,13 @@ class TopicStream(msgspec.Struct, frozen=True):
 
 
 def topic_streams(image: ImageView) -> dict[int, TopicStream]:
-    """The streams of all topics by stream id. Streams that belong to no topic are missing."""
+    """Returns the streams of all topics by stream id. Streams that belong to no topic are missing."""
     return {each.stream_id: each for each in _all(image, topic_defaults(image))}
 
 
 def put_topic_defaults(image: ImageView, defaults: Mapping[str, str]) -> PutKey | None:
-    """The command by which a starting broker stores its defaults; None when the same defaults are stored already."""
+    """Returns the command by which a starting broker stores its defaults; None when the same defaults are stored
+    already."""
     if dict(topic_defaults(image)) == dict(defaults):
         return None
     return PutKey(TOPIC_DEFAULTS_KEY, msgspec.json.encode(dict(sorted(defaults.items()))), overwrite=True)

@@ -1,7 +1,7 @@
 """Applies records to an image draft: one small function for each type of record, in one table.
 
-The rules were checked when a record was decided and are not checked again here, but for two: offsets never move back,
-and a record that does not fit the image is corrupt data, for which no repair is attempted. Next: ``streams``.
+The rules were checked when a record was decided and are not checked again here, except for two: offsets never move
+back, and a record that does not fit the image is corrupt data, for which no repair is attempted. Next: ``streams``.
 """
 
 from collections import defaultdict
@@ -94,8 +94,8 @@ def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
 
 
 def _node_registered(draft: ImageDraft, record: NodeRegistered) -> None:
-    """A registration ends a fence and a drain. The claim on the node's failover outlives only the claimer's own
-    registration."""
+    """Applies a registration, which ends a fence and a drain. The claim on the node's failover outlives only the
+    claimer's own registration."""
     standing = draft.nodes.get(record.node_id)
     claimed = standing if record.failover else None
     draft.nodes[record.node_id] = NodeMetadata(
@@ -271,13 +271,14 @@ def _bucket_lost(draft: ImageDraft, record: BucketLost) -> None:
 
 
 def _ranges_lost(draft: ImageDraft, record: RangesLost) -> None:
-    """The record is the log's evidence of the loss. The image changes by the records after it."""
+    """Applies the record that is the log's evidence of a loss. The records after it change the image."""
     for stream_id, _, _ in record.ranges:
         assert stream_id in draft.streams, f"stream {stream_id} does not exist"
 
 
 def _objects_destroyed(draft: ImageDraft, record: ObjectsDestroyed) -> None:
-    """All objects are removed together, so a stream with many ranges is scanned once, not once for each object."""
+    """Applies the destruction of objects. All are removed together, so a stream with many ranges is scanned once, not
+    once for each object."""
     leaving: defaultdict[int, set[int]] = defaultdict(set)
     for object_id in record.object_ids:
         metadata = draft.objects[object_id]

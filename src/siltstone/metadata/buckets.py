@@ -1,4 +1,4 @@
-"""The list of a store's buckets, under the key ``store/buckets``, and the commands that write it.
+"""Defines the list of a store's buckets, under the key ``store/buckets``, and the commands that write it.
 
 The value of the key is one line of JSON, here broken for the page:
 
@@ -7,8 +7,8 @@ The value of the key is one line of JSON, here broken for the page:
      "strategy":{"name":"failover","order":[0,1],"copies":1}}
 
 Format 2, which is written once the strategy was replication, has ``"copies_min"`` in the strategy and
-``"has_copies":true`` as the last field. A program that knows nothing of copies refuses it; it would read and delete
-every object in one bucket only.
+``"has_copies":true`` as the last field. A program without copies refuses it, because it would read and delete every
+object in one bucket only.
 
 The list is written as a whole, so buckets and strategy always fit together. Buckets are sorted by id. A process opens
 the bucket at the URL in its own settings (``buckets.N``) if they have one, since endpoints and credentials may differ
@@ -45,8 +45,8 @@ class DamagedBucketList(CorruptData):
 
 class RegisterBuckets(Command[BucketList], frozen=True):
     """→ BucketList, after the command. Lists the buckets of a node's settings that are not listed yet: the one in which
-    the node puts new objects (``default_id``) as WRITABLE if the list was empty, each other one as READ_ONLY, so that
-    a store from before the list goes on as it was. Idempotent."""
+    the node puts new objects (``default_id``) as WRITABLE if the list was empty, each other bucket as READ_ONLY, so
+    that a store from before the list goes on as it was. Idempotent."""
 
     urls: dict[int, str]
     default_id: int
@@ -70,9 +70,9 @@ class SetBucketState(Command[None], frozen=True):
 
 
 class RemoveBucket(Command[None], frozen=True):
-    """→ None. From now on the bucket is the store's no more, and its id is never given out again. Refused with
+    """→ None. From now on the bucket does not belong to the store, and its id is never assigned again. Refused with
     BucketNotListed, and with BucketInUse unless it is drained or read-only, the metadata name no object there, not even
-    one that is only to be deleted, and no node has its write-ahead log there. Idempotent."""
+    an object that waits for its deletion, and no node has its write-ahead log there. Idempotent."""
 
     bucket_id: int
 
@@ -133,7 +133,7 @@ _decode_once = lru_cache(maxsize=16)(decode_bucket_list)
 
 
 def bucket_list_of(image: ImageView) -> BucketList:
-    """The store's buckets and strategy; an empty list before a node of this version has started. Raises
+    """Returns the store's buckets and strategy; an empty list before a node of this version has started. Raises
     DamagedBucketList."""
     stored = image.keys.get(BUCKETS_KEY)
     return BucketList() if stored is None else _decode_once(stored)

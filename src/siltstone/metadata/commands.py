@@ -1,4 +1,4 @@
-"""The commands: every change that a node or a driver of maintenance may ask of the metadata. Each is a value.
+"""The commands are values: every change that a node or a driver of maintenance may ask of the metadata.
 
 A docstring begins with → and the result. ``node_epoch`` and ``stream_epoch`` fence: a command with a lower epoch than
 the registered one is refused. Maintenance has no node; it is fenced by its job (``job_id``), which must be running when
@@ -81,14 +81,14 @@ class DrainNode(Command[None], frozen=True):
 
 
 class UnregisterNode(Command[None], frozen=True):
-    """→ None. Forgets the node. Refused with NodeInUse while it is live, owns open streams or leads partitions. Should
-    its id be registered again, the epoch is higher than every one of the forgotten node. Idempotent."""
+    """→ None. Forgets the node. Refused with NodeInUse while it is live, owns open streams or leads partitions. If its
+    id is registered again, the new epoch is higher than every epoch of the forgotten node. Idempotent."""
 
     node_id: int
 
 
 class ClaimFailover(Command[None], frozen=True):
-    """→ None. ``node_id`` claims the failover of ``dead_node_id``, which must be fenced, or gives the claim back.
+    """→ None. ``node_id`` claims the failover of ``dead_node_id``, which must be fenced, or withdraws its claim.
     Refused with FailoverUnderWay while another live node has the claim, while this node has another one, and while
     FAILOVERS_MAX are under way. Idempotent."""
 
@@ -100,7 +100,7 @@ class ClaimFailover(Command[None], frozen=True):
 
 class GiveUpLog(Command[NodeRegistration], frozen=True):
     """→ NodeRegistration, with the streams that are still open. A person gives up the write-ahead log of a node that is
-    not live: its streams go on at their committed ends, and what only that log held is lost.
+    not live: its streams go on at their committed ends, and records that only that log held are lost.
 
     Raises the node's epoch above ``node_epoch``, the life that the person saw, as a failover does, so that a process
     which is not dead after all is fenced. At most STREAMS_CLOSED_AT_ONCE_MAX streams are closed; the command is
@@ -207,8 +207,8 @@ class DeleteStream(Command[None], frozen=True):
 class PrepareObjects(Command[int], frozen=True):
     """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``), ``job_id`` and
     ``sink_id`` (with ``sink_driver``, the token of the driver of the sink's unfinished batch) is given. ``bucket_ids``:
-    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: buckets into all of which each object
-    is put besides; its own may be among them. Refused with BucketNotWritable."""
+    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: further buckets into all of which each
+    object is put; the object's own bucket may be among them. Refused with BucketNotWritable."""
 
     count: int
     time_limit_ms: int
@@ -224,7 +224,7 @@ class PrepareObjects(Command[int], frozen=True):
 
 class NewObject(msgspec.Struct, frozen=True):
     """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id.
-    ``bucket_ids``: the buckets in which it is, of those for which it was prepared; without them it is in the first."""
+    ``bucket_ids``: those of the buckets for which the object was prepared in which it is; empty: it is in the first."""
 
     object_id: int
     size_bytes: int
@@ -311,15 +311,15 @@ SHARED_PIN = ""
 
 
 class PinScan(Command[int], frozen=True):
-    """→ until when the pin exists at least (int, ms since 1970). What the metadata names after this command is
+    """→ until when the pin exists at least (int, ms since 1970). Objects that the metadata names after this command are
     not deleted before the pin is ended, so a scan pins, refreshes the image, and plans from that image.
 
     ``token`` is a random token of the scan. Repeating the command renews the lease, which never becomes shorter. A
     renewal, with ``renews``, is refused with ScanOutdated when the pin was ended meanwhile; without it a new pin would
     be put, which holds nothing that was destroyed before.
 
-    With SHARED_PIN as token the pin of the minute in which the lease ends is used, and put only if there is none:
-    such scans do not renew. ``holder`` says to operators what scans; a pin keeps that of the scan that put it.
+    With SHARED_PIN as token the pin of the minute in which the lease ends is used, and put only if there is none: such
+    scans do not renew. ``holder`` tells operators which program scans; a pin keeps the holder of the scan that put it.
     """
 
     token: str
@@ -368,8 +368,9 @@ class RenewJob(Command[None], frozen=True):
 
 
 class ShortenLease(Command[None], frozen=True):
-    """→ None. Of a running job whose lease ends more than LEASES_AHEAD_MAX times ``lease_ms`` from now, it ends then. A
-    driver that waits for the job executes this, because the job's driver may have died with its clock ahead."""
+    """→ None. If the lease of a running job ends more than LEASES_AHEAD_MAX times ``lease_ms`` from now, it is
+    shortened to that time. A driver that waits for the job executes this, because the job's driver may have died with
+    its clock ahead."""
 
     job_id: int
     lease_ms: int
@@ -425,9 +426,9 @@ class AddPartitions(Command[TopicMetadata], frozen=True):
 
 
 class MovePartitions(Command[None], frozen=True):
-    """→ None. ``targets``: topic id, partition number and the node that shall lead the partition. Its leader gives it
-    up when it can (GiveUpPartitions); a partition that nobody leads is placed at once. The present leader, or NO_NODE,
-    as the target cancels a move. Refused with TargetUnfit, StreamNotClosed, TooManyPartitions. Idempotent."""
+    """→ None. ``targets``: topic id, partition number and the node that shall lead the partition. Its leader gives the
+    partition up when it can (GiveUpPartitions); a partition without a leader is placed at once. The present leader, or
+    NO_NODE, as the target cancels a move. Refused with TargetUnfit, StreamNotClosed, TooManyPartitions. Idempotent."""
 
     targets: tuple[tuple[str, int, int], ...]
 
@@ -447,10 +448,10 @@ class GiveUpPartitions(Command[tuple[GivenUpPartition, ...]], frozen=True):
     """→ the partitions with the leaders that they have now. Closes both streams of each partition and makes its target
     the leader, for all partitions or for none.
 
-    A partition that the node does not have open in this ``leader_epoch`` any more was given up before, and is answered
-    with its present leader; partitions of deleted topics are passed over. So the command is repeated until it is done
-    or refused. Refused with MoveCancelled when a partition has no target, TargetUnfit when the target is fenced,
-    OffsetNotMatched when an end differs from the committed one, TooManyPartitions.
+    A partition that the node no longer has open in this ``leader_epoch`` was given up before, and is answered with its
+    present leader; partitions of deleted topics are skipped. So the command is repeated until it is done or refused.
+    Refused with MoveCancelled when a partition has no target, TargetUnfit when the target is fenced, OffsetNotMatched
+    when an end differs from the committed one, TooManyPartitions.
     """
 
     node_id: int
@@ -460,7 +461,7 @@ class GiveUpPartitions(Command[tuple[GivenUpPartition, ...]], frozen=True):
 
 class PlacePartitions(Command[None], frozen=True):
     """→ None. Chooses a leader among the live nodes for each of ``partitions`` (topic id and number) whose leader is
-    gone (fenced, being failed over, unregistered) or that never had one. Others are passed over. Refused with
+    gone (fenced, being failed over, unregistered) or that never had one. Other partitions are skipped. Refused with
     StreamNotClosed when a stream of a partition is open, as the log of the node that has it open may hold the only copy
     of its records."""
 
@@ -483,8 +484,8 @@ class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
 
 
 class DeleteTopic(Command[None], frozen=True):
-    """→ None. Deletes the topic and all its streams atomically, also those that a node has open. What that node uploads
-    for them afterwards is dead on arrival. Refused with TopicNotExist when the topic was deleted before."""
+    """→ None. Deletes the topic and all its streams atomically, also those that a node has open. Records that the node
+    uploads for them afterwards are dead on arrival. Refused with TopicNotExist when the topic was deleted before."""
 
     node_id: int
     node_epoch: int
@@ -493,7 +494,7 @@ class DeleteTopic(Command[None], frozen=True):
 
 class TakeNumbers(Command[int], frozen=True):
     """→ the first of ``count`` consecutive numbers (int) of the named sequence. A sequence begins at 0, and each of its
-    numbers is given out at most once, also when the caller never uses it."""
+    numbers is assigned at most once, also when the caller never uses it."""
 
     sequence: str
     count: int

@@ -1,4 +1,5 @@
-"""The entities of the image: streams, objects, nodes, jobs, topics. They are frozen values, shared between images.
+"""Defines the entities of the image: streams, objects, nodes, jobs, topics. They are frozen values, shared between
+images.
 
 Snapshots encode them as arrays: a new field is added at the end and has a default. No entity can be part of a
 reference cycle, so ``gc=False`` lets Python's garbage collector skip them (half a million of them would cost it
@@ -14,7 +15,7 @@ from siltstone.model.segments import ClosedSegment
 
 NO_NODE = -1
 SINK_NODE = 1_000_000
-"""The owner of what sinks append to closed streams. It is never registered, and neither is any id above it: so no part
+"""The owner of records that sinks append to closed streams. Neither it nor any higher id is ever registered, so no part
 of a cluster lists it, suspects it, or waits for it."""
 
 NO_EPOCH = -1
@@ -78,8 +79,8 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     object; 0 if it was destroyed before versions were noted.
 
     ``copies``: the further buckets in which a COMMITTED object is. ``uncertain``: buckets for which a copy was prepared
-    that does not count, or not yet; it may have landed. A reader asks ``bucket_ids``; a destroyed object is deleted
-    from ``every_bucket_id`` before it is forgotten.
+    that does not count, or not yet, though its put may have succeeded. Readers use ``bucket_ids``; a destroyed object
+    is deleted from ``every_bucket_id`` before it is forgotten.
     """
 
     object_id: int
@@ -106,8 +107,9 @@ class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class ScanPin(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """While the pin exists, no object is deleted that an image of ``version`` or later names or has named. It stands
-    until a record ends it; from ``until_ms`` on a sweep may write that record. ``holder`` says in words what scans."""
+    """While the pin exists, no object is deleted that an image of ``version`` or later names or has named. The pin
+    exists until a record ends it; from ``until_ms`` on a sweep may write that record. ``holder`` describes the program
+    that scans."""
 
     token: str
     version: int
@@ -216,7 +218,7 @@ class OpenedPartition(msgspec.Struct, frozen=True):
 
 
 class GivenUpPartition(msgspec.Struct, frozen=True):
-    """What GiveUpPartitions answers for one partition. ``leader_epoch`` is the epoch of its data stream."""
+    """The answer of GiveUpPartitions for one partition. ``leader_epoch`` is the epoch of its data stream."""
 
     topic_id: str
     index: int

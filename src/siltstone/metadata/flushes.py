@@ -1,9 +1,9 @@
-"""The flushes of a node, under the key ``flush/<node id>``: a program asks the node to upload what it has, and the node
-says when that is committed.
+"""Defines the flushes of a node, under the key ``flush/<node id>``: a program asks the node to upload what it has
+acknowledged, and the node answers when that is committed.
 
 The question and the answer are entries of the metadata log, which every node follows, so a program that reaches only
-the metadata and the bucket can ask. Each question has the next number, and an answer is for all numbers up to its own:
-a node that is asked often uploads once for many questions.
+the metadata and the bucket can ask. Questions are numbered, and an answer is for all numbers up to its own, so a node
+that is asked often uploads once for many questions.
 
 The value of the key is a msgpack array: [version, asked, answered].
 """
@@ -18,7 +18,7 @@ FLUSH_PREFIX = "flush/"
 
 
 class NodeFlushes(msgspec.Struct, frozen=True, array_like=True):
-    """The numbers of the last question and of the last one that is answered; 0: there was none."""
+    """The numbers of the last question and of the last answered question; 0: there was none."""
 
     version: int = FLUSH_VERSION
     asked: int = 0
@@ -34,7 +34,7 @@ class AskFlush(Command[int], frozen=True):
 
 class AnswerFlush(Command[None], frozen=True):
     """→ None. The node has committed everything that it had acknowledged at question ``number``. Idempotent. Refused
-    for a process that is not the node's newest life, since it does not know what that one has acknowledged."""
+    for a process that is not the node's newest life, since it does not know what the newest life has acknowledged."""
 
     node_id: int
     node_epoch: int

@@ -50,7 +50,7 @@ class FrameVersionUnknown(CorruptData):
 
 
 def seal(magic: bytes, label: bytes, body: bytes) -> bytes:
-    """A label of 16 bytes makes a frame of format 1, one of 32 bytes a frame of format 2."""
+    """Makes a frame: with a label of 16 bytes of format 1, with one of 32 bytes of format 2."""
     assert len(magic) == 4 and len(label) in _LABEL_FORMATS
     version = _LABEL_FORMATS[len(label)]
     checked = _CHECKED[version].pack(magic, version, len(body), label)

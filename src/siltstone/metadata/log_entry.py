@@ -64,7 +64,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[Record, ...])
 
 
 def encode_entry(entry: LogEntry) -> bytes:
-    """An entry without ``previous`` is written in format 1, as older programs wrote it."""
+    """Encodes an entry. One without ``previous`` is written in format 1, as older programs wrote it."""
     return seal(
         ENTRY_MAGIC, bytes.fromhex(entry.append_id + (entry.previous or "")), _encoder.encode(entry.records)
     )

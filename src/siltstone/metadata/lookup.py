@@ -1,8 +1,8 @@
-"""Pure selections from an image: the ranges that hold the offsets of a read, and the objects that are due.
+"""Selects from an image the ranges that hold the offsets of a read, and the objects that are due. Pure.
 
-Due are PREPARED objects past their deadline, DESTROYED objects past their grace period that no scan pin holds (rule 6),
-and scan pins past their lease. The decisions about objects use these selections, the reader (``stream_engine.reading``)
-and the sweep (``maintenance.sweep``) too.
+PREPARED objects are due past their deadline, DESTROYED objects past their grace period if no scan pin holds them (rule
+6), and scan pins past their lease. The decisions about objects, the reader (``stream_engine.reading``) and the sweep
+(``maintenance.sweep``) use these selections.
 
 Which objects a pin holds is decided by versions of the log, never by clocks: an object that was destroyed before the
 pin was put is named by no image of that version or later, so no scan under the pin reads it (SR27).
@@ -63,7 +63,7 @@ def expired_objects(
     image: ImageView, now_ms: int, count_max: int, object_ids: Iterable[int] | None = None
 ) -> list[int]:
     """Returns at most ``count_max`` ids of PREPARED objects whose deadline has passed, oldest first. ``object_ids`` are
-    candidates; without them all PREPARED objects are looked at."""
+    candidates; without them all PREPARED objects are considered."""
     if object_ids is None:
         due = (object_id for object_id, deadline_ms in image.prepared.items() if deadline_ms <= now_ms)
         return nsmallest(count_max, due)
@@ -72,7 +72,7 @@ def expired_objects(
 
 
 def bytes_by_bucket(image: ImageView) -> dict[int, int]:
-    """The bytes of all committed objects, by bucket id; a copy counts like the object."""
+    """Returns the bytes of all committed objects, by bucket id; a copy counts like the object."""
     held: dict[int, int] = {}
     for metadata in image.objects.values():
         if metadata.state is ObjectState.COMMITTED:
@@ -86,7 +86,7 @@ def grace_is_over(destroyed_ms: int, now_ms: int, grace_period_ms: int) -> bool:
 
 
 def is_overdue(pin: ScanPin, now_ms: int) -> bool:
-    """Whether the pin's lease is over for so long that a sweep ends the pin."""
+    """Returns whether the pin's lease ended so long ago that a sweep ends the pin."""
     return pin.until_ms + SCAN_PIN_OVERDUE_MS <= now_ms
 
 
@@ -96,13 +96,13 @@ def overdue_pins(image: ImageView, now_ms: int) -> list[str]:
 
 
 def pinned_from(image: ImageView, without: Container[str] = ()) -> int | None:
-    """Returns the version from which on destroyed objects are held: the smallest of the pins that stand, but for the
-    tokens ``without``. None if there is no other pin."""
+    """Returns the version from which on destroyed objects are held: the smallest version of the pins, except those with
+    the tokens ``without``. None if there is no other pin."""
     return min((pin.version for pin in image.pins.values() if pin.token not in without), default=None)
 
 
 def is_pinned(metadata: ObjectMetadata, held_from: int | None) -> bool:
-    """Whether a scan may still read the destroyed object. ``held_from`` is what ``pinned_from`` returned."""
+    """Returns whether a scan may still read the destroyed object. ``held_from`` is what ``pinned_from`` returned."""
     return held_from is not None and metadata.destroyed_version >= held_from
 
 

@@ -1,4 +1,5 @@
-"""The records of the metadata log: the facts that commands have established. ``applying`` folds them into the image.
+"""Defines the records of the metadata log: the facts that commands have established. ``applying`` folds them into the
+image.
 
 A record contains everything needed to apply it: applying reads no clock, checks no rule and looks up no default.
 Records are encoded as msgpack arrays ``[tag, field, …]``. Tags and the order of fields never change; a new field is
@@ -110,8 +111,8 @@ class StreamCleaned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=
 
 class StreamsLoaded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=19):
     """A sink has appended to CLOSED streams, which stay CLOSED: no other process ever sees one of them open at a sink.
-    ``loads``: stream id, the epoch of what was appended, and the new end offset. The owner of the streams is SINK_NODE
-    from now on."""
+    ``loads``: stream id, the epoch of the appended batches, and the new end offset. The owner of the streams is
+    SINK_NODE from now on."""
 
     loads: tuple[tuple[int, int, int], ...]
 
@@ -162,15 +163,15 @@ class CopiesAdded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=25
 
 
 class CopiesUncertain(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=26):
-    """The copies in the bucket do not count any more: perhaps they never landed. Each object is in another bucket,
-    too."""
+    """The copies in the bucket no longer count: perhaps they were never put. Each object is in another bucket, too."""
 
     object_ids: tuple[int, ...]
     bucket_id: int
 
 
 class BucketLost(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=27):
-    """No object is in the bucket any more. Those that were in no other one are destroyed or forgotten before."""
+    """No object is in the bucket any more. Objects that were in no other bucket were destroyed or forgotten before this
+    record."""
 
     bucket_id: int
 
@@ -258,14 +259,15 @@ class PartitionsPlaced(msgspec.Struct, frozen=True, gc=False, array_like=True, t
 
 
 class PartitionsMoving(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=55):
-    """``targets``: pairs of partition number and the node that the leader gives it up to; NO_NODE cancels the move."""
+    """``targets``: pairs of partition number and the node to which the leader hands the partition over; NO_NODE cancels
+    the move."""
 
     topic_id: str
     targets: tuple[tuple[int, int], ...]
 
 
 class NumbersTaken(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=60):
-    """All numbers of the sequence below ``next_number`` have been given out."""
+    """All numbers of the sequence below ``next_number`` have been assigned."""
 
     sequence: str
     next_number: int

@@ -1,4 +1,5 @@
-"""The refusals of commands: one class per cause. ``code`` is AutoMQ's name of the cause, where AutoMQ has one."""
+"""Defines the refusals of commands, one class for each cause. ``code`` is AutoMQ's name of the cause, where AutoMQ has
+one."""
 
 from typing import ClassVar
 
@@ -84,13 +85,14 @@ class NodeSuspended(Refusal, Unavailable):
 
 
 class FailoverUnderWay(Refusal, Unavailable):
-    """A live node has claimed the failover of this node, or as many failovers are under way as may be."""
+    """A live node has claimed the failover of this node, or as many failovers are under way as are allowed."""
 
     code = "FAILOVER_UNDER_WAY"
 
 
 class ClaimLost(Refusal, Fenced):
-    """The process that would replay a node's log has not claimed its failover, or lost the claim to another node."""
+    """The process that would replay a node's log has not claimed the node's failover, or has lost the claim to another
+    node."""
 
     code = "CLAIM_LOST"
 
@@ -178,7 +180,7 @@ class ScanOutdated(Refusal, Stale):
 
 
 class TooManyScans(Refusal, Unavailable):
-    """As many scans hold pins of their own as may do so at once."""
+    """As many scans hold pins of their own as are allowed at a time."""
 
     code = "TOO_MANY_SCANS"
 
@@ -277,13 +279,13 @@ class SinkOfAnotherQuery(Refusal, InvalidRequest):
 
 
 class SinkBatchUnfinished(Refusal, InvalidRequest):
-    """The batch before is an intent."""
+    """The sink's batch before this one is an intent, so it is not finished."""
 
     code = "SINK_BATCH_UNFINISHED"
 
 
 class SinkChanged(Refusal, InvalidRequest):
-    """The mode of a sink, or the columns of a batch that was begun, are others now."""
+    """The mode of a sink, or the columns of a batch that was begun, have changed."""
 
     code = "SINK_CHANGED"
 

@@ -1,9 +1,9 @@
-"""The record of a sink, under the key ``spark-sink/<sink id>``, and the two commands that write it.
+"""Defines the record of a sink, under the key ``spark-sink/<sink id>``, and the two commands that write it.
 
 A *sink* writes batches of a data pipeline into topics, each exactly once. Its record has the newest batch: first as an
-*intent*, with everything that is needed to finish it, and after the last write as *done*. Spark repeats a batch if it
-does not know the outcome. The record then says whether the batch is done; an intent is finished with the parts that it
-names, not with those of the repetition, whose rows may differ.
+*intent*, with everything that is needed to finish the batch, and after the last write as *done*. Spark repeats a batch
+if it does not know the outcome. The record then says whether the batch is done; an intent is finished with the parts
+that it names, not with those of the repetition, whose rows may differ.
 
 The value of the key is a msgpack array:
 
@@ -30,7 +30,7 @@ SINKS_MAX = 10_000
 """The most sinks of a store: a sink's record is kept until the sink is forgotten, and takes memory in every image."""
 
 STAGED_MS_MAX = 12 * HOUR_MS
-"""A batch whose parts are older is refused: the sweep deletes them at STAGING_KEPT_MS."""
+"""A batch whose parts are older than this is refused, because the sweep deletes them at STAGING_KEPT_MS."""
 
 STAGING_KEPT_MS = 24 * HOUR_MS
 
@@ -52,8 +52,8 @@ class SinkState(IntEnum):
 
 
 class SinkTarget(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The next sequence number of a sink's producer in the data stream of a partition, and where the batch begins
-    there."""
+    """The next sequence number of a sink's producer in the data stream of a partition, and the offset at which the
+    batch begins there."""
 
     stream_id: int
     next_sequence: int
@@ -83,11 +83,11 @@ class SinkBatch(msgspec.Struct, frozen=True, array_like=True):
 
 class BeginSinkBatch(Command[SinkBatch], frozen=True):
     """→ SinkBatch, the sink's newest batch after the command. If the id of ``batch`` is new, that is ``batch`` as an
-    intent, with the producer id and the sequence numbers that the batch before has left. If the sink has a batch of
-    that id already, the answer is that batch; if it is unfinished, it belongs to this driver from now on. An unfinished
+    intent, with the producer id and the sequence numbers after the batch before. If the sink has a batch of that id
+    already, the answer is that batch; if that batch is unfinished, it belongs to this driver from now on. An unfinished
     batch of mode OBJECTS becomes one of mode RELAY if ``batch`` has that mode: none of its records are written yet,
-    since its commit writes all of them. Refused with
-    SinkBatchBehind, SinkOfAnotherQuery, SinkBatchUnfinished, SinkChanged, SinkPartsTooOld, TooManySinks."""
+    since its commit writes all of them. Refused with SinkBatchBehind, SinkOfAnotherQuery, SinkBatchUnfinished,
+    SinkChanged, SinkPartsTooOld, TooManySinks."""
 
     sink_id: str
     batch: SinkBatch
@@ -95,7 +95,7 @@ class BeginSinkBatch(Command[SinkBatch], frozen=True):
 
 
 class StreamLoad(msgspec.Struct, frozen=True):
-    """The epoch of the record batches that a sink has written for a CLOSED stream, and the stream's end that they
+    """The epoch of the record batches that a sink has written for a CLOSED stream, and the end of the stream that they
     continue."""
 
     stream_id: int
@@ -108,9 +108,10 @@ class CommitSinkBatch(Command[None], frozen=True):
     already is accepted before anything else is checked. Refused with SinkTakenOver when another driver has resumed the
     batch.
 
-    A batch of mode OBJECTS gives the objects that hold its records, and in ``loads`` what they assume of each of their
-    streams. They are committed, and the streams' ends moved, by the same append. Refused with StreamNotClosed,
-    StreamNotExist, SinkStreamMoved, OffsetNotMatched, ObjectNotExist; then nothing of the batch is written."""
+    A batch of mode OBJECTS names the objects that hold its records, and in ``loads`` the epoch and the end of each
+    stream for which they were written. They are committed, and the streams' ends moved, by the same append. Refused
+    with StreamNotClosed, StreamNotExist, SinkStreamMoved, OffsetNotMatched, ObjectNotExist; then nothing of the batch
+    is written."""
 
     sink_id: str
     batch_id: int
@@ -123,7 +124,7 @@ class CommitSinkBatch(Command[None], frozen=True):
 
 
 def batch_folder(sink_id: str, batch_id: int) -> str:
-    """The prefix of the keys of all objects that are staged for a batch; it ends in a slash."""
+    """Returns the prefix of the keys of all objects that are staged for a batch; it ends in a slash."""
     return f"{STAGING_PREFIX}{sink_id}/{batch_id}/"
 
 
@@ -142,13 +143,13 @@ def decode_sink(value: bytes) -> SinkBatch:
 
 
 def sink_of(view: ImageView, sink_id: str) -> SinkBatch | None:
-    """The newest batch of the sink; None if it has begun none."""
+    """Returns the newest batch of the sink; None if it has begun none."""
     value = view.keys.get(f"{SINK_PREFIX}{sink_id}")
     return None if value is None else decode_sink(value)
 
 
 def sinks_of(view: ImageView) -> dict[str, SinkBatch]:
-    """All sinks by id, in the order of ids."""
+    """Returns all sinks by id, in the order of ids."""
     return {
         key.removeprefix(SINK_PREFIX): decode_sink(value)
         for key, value in sorted(view.keys.items())

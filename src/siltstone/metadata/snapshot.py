@@ -1,10 +1,10 @@
-"""A snapshot: an image as bytes, in chunks, so that no single value of the database grows with the image.
+"""Encodes a snapshot: an image as bytes, in chunks, so that no single value of the database grows with the image.
 
 A chunk is a sealed frame (``framing``) with magic "SIMG". Its label is the chunk's number and the image's version, 8
 bytes each, little endian. Its body is one part: the ``Contents`` in the first chunk, then rows of one table of the
 image in each chunk, split by their weight. Rows are sorted by id, so equal images give equal bytes. The ranges of a
-stream are not written, because they are the ranges of its objects; decoding puts them back. Copies of objects are a
-table of their own, so that a program which knows nothing of copies refuses a snapshot that has some.
+stream are not written, because they are the ranges of its objects; decoding restores them. Copies of objects are a
+table of their own, so that a program without copies refuses a snapshot that has some.
 """
 
 from collections import Counter, defaultdict
@@ -77,7 +77,7 @@ class CopiesRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Copies(msgspec.Struct, frozen=True, array_like=True, tag=24):
-    """The objects that are in several buckets, or may be."""
+    """The part with the objects that are in several buckets, or may be."""
 
     rows: tuple[CopiesRow, ...]
 
@@ -149,7 +149,7 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
 
 
 def _objects(rows: tuple[ObjectMetadata, ...]) -> Part:
-    """The part with the rows as they were before there were copies: without the last two fields."""
+    """Returns the part with the rows as they were before there were copies, without the last two fields."""
     return Objects(tuple(astuple(row)[:-2] for row in rows))  # type: ignore[misc]  # encoded like the fields
 
 

@@ -18,17 +18,17 @@ def store_id_of(image: ImageView) -> str | None:
 
 
 def put_store_id(rng: Random) -> PutKey:
-    """A command that puts a new id unless there is one. Its result is the store's id, encoded."""
+    """Returns a command that puts a new id unless there is one. Its result is the store's id, encoded."""
     return PutKey(STORE_ID_KEY, random_token(rng).encode())
 
 
 def put_claimed_url(bucket_id: int, url: str) -> PutKey:
-    """A command that remembers that a node has marked the bucket as the store's, at this URL."""
+    """Returns a command that remembers that a node has marked the bucket as the store's, at this URL."""
     return PutKey(_claim_key(bucket_id), url.encode(), overwrite=True)
 
 
 def claimed_url(image: ImageView, bucket_id: int) -> str | None:
-    """The URL at which the bucket was last claimed; None if no node has claimed it."""
+    """Returns the URL at which the bucket was last claimed; None if no node has claimed it."""
     stored = image.keys.get(_claim_key(bucket_id))
     return None if stored is None else stored.decode()
 

@@ -1,4 +1,4 @@
-"""Pure functions on the metadata of one stream: steps from one StreamMetadata to the next, and its ranges.
+"""Has pure functions on the metadata of one stream: steps from one StreamMetadata to the next, and its ranges.
 
 Invariants: start, end and cleaned offset never move back; the ranges of a stream are one tuple, sorted by offset,
 without overlap. The decisions and ``applying`` use these functions.
@@ -93,14 +93,14 @@ def advanced(stream: StreamMetadata, end_offset: int) -> StreamMetadata:
 
 
 def loaded(stream: StreamMetadata, epoch: int, end_offset: int) -> StreamMetadata:
-    """The closed stream with what a sink has appended under ``epoch``."""
+    """Returns the closed stream with the offsets that a sink has appended under ``epoch``."""
     assert stream.state is StreamState.CLOSED, f"stream {stream.stream_id} is not closed"
     return closed(advanced(opened(stream, epoch, SINK_NODE), end_offset))
 
 
 def load_epoch(stream: StreamMetadata) -> int:
-    """The epoch under which a sink appends to the stream: that of the sink which was the last to append, else the next
-    one, so that many batches make one owner range."""
+    """Returns the epoch under which a sink appends to the stream: the present one if a sink was the last to append, and
+    otherwise the next, so that many batches make one owner range."""
     return stream.epoch if stream.owner == SINK_NODE else stream.epoch + 1
 
 
@@ -125,7 +125,8 @@ def first_holding(ranges: Sequence[ObjectRange], offset: int) -> int:
 
 
 def is_live(stream: StreamMetadata | None, held: ObjectRange) -> bool:
-    """Whether a reader may still read an offset of the range. ``stream`` is None when it was deleted and forgotten."""
+    """Returns whether a reader may still read an offset of the range. ``stream`` is None when it was deleted and
+    forgotten."""
     return (
         stream is not None
         and stream.state is not StreamState.DELETED

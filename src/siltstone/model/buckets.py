@@ -1,7 +1,8 @@
-"""The buckets of a store, and the strategy by which new objects are spread over them.
+"""Defines the buckets of a store, and the strategy by which new objects are spread over them.
 
-A bucket has a number, its id, which is never given to another bucket. The metadata of each object names its bucket, so
-a strategy only decides where new objects go: whatever it was before, every object is read from where it is.
+A bucket has a number, its id, which is never assigned to another bucket. The metadata of each object names its bucket,
+so a strategy only decides where new objects are put: after a change of the strategy every object is still read from its
+bucket.
 """
 
 from collections.abc import Iterable
@@ -12,8 +13,8 @@ import msgspec
 
 class BucketState(StrEnum):
     """READ_ONLY → WRITABLE ⇄ DRAINING → REMOVED. Objects are read and deleted in all states but the last; only a
-    WRITABLE bucket gets new ones, and those of a DRAINING one are relocated. REMOVED is for ever: the number is not
-    given to another bucket."""
+    WRITABLE bucket gets new objects, and the objects of a DRAINING bucket are relocated. REMOVED is final: the number
+    is not assigned to another bucket."""
 
     READ_ONLY = "read-only"
     WRITABLE = "writable"
@@ -47,8 +48,8 @@ class StrategyType(StrEnum):
 
 class WriteStrategy(msgspec.Struct, frozen=True):
     """``order``: the ids of the buckets that come first under failover and replication; the others follow by id.
-    ``copies``: in how many buckets replication puts each object; while fewer take writes, ``copies_min`` are enough for
-    a commit. Both are 1 under the other strategies. ``copies_min`` 0 stands for all ``copies``."""
+    ``copies``: the number of buckets into which replication puts each object; while fewer take writes, ``copies_min``
+    are enough for a commit. Both are 1 under the other strategies. ``copies_min`` 0 stands for all ``copies``."""
 
     name: StrategyType = StrategyType.FAILOVER
     order: tuple[int, ...] = ()
@@ -57,7 +58,7 @@ class WriteStrategy(msgspec.Struct, frozen=True):
 
     @property
     def copies_needed(self) -> int:
-        """In how many buckets an object has to be before it may be committed."""
+        """The number of buckets in which an object has to be before it may be committed."""
         return self.copies_min or self.copies
 
     @property
@@ -65,7 +66,7 @@ class WriteStrategy(msgspec.Struct, frozen=True):
         return self.name is StrategyType.REPLICATION
 
     def in_order(self, bucket_ids: Iterable[int]) -> list[int]:
-        """The ids as failover prefers them."""
+        """Returns the ids in the order in which failover prefers them."""
         places = {bucket_id: place for place, bucket_id in enumerate(self.order)}
         return sorted(bucket_ids, key=lambda each: (places.get(each, len(places)), each))
 
@@ -77,7 +78,7 @@ class BucketList(msgspec.Struct, frozen=True):
     buckets: tuple[BucketDefinition, ...] = ()
     strategy: WriteStrategy = WriteStrategy()
     has_copies: bool = False
-    """Whether objects may have copies: for ever, once the strategy was replication."""
+    """Whether objects may have copies. It stays true once the strategy was replication."""
 
     def bucket(self, bucket_id: int) -> BucketDefinition | None:
         return next((each for each in self.buckets if each.id == bucket_id), None)
@@ -93,7 +94,7 @@ class BucketList(msgspec.Struct, frozen=True):
 
     @property
     def are_several(self) -> bool:
-        """Then it matters in which one an object is."""
+        """Whether the store has several buckets, so that texts should name the bucket of an object."""
         return len(self.urls) > 1
 
     @property
@@ -102,5 +103,5 @@ class BucketList(msgspec.Struct, frozen=True):
 
     @property
     def urls(self) -> dict[int, str]:
-        """Of all that were not removed."""
+        """The URLs of all buckets that were not removed."""
         return {each.id: each.url for each in self.buckets if each.state is not BucketState.REMOVED}

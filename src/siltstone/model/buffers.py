@@ -9,7 +9,8 @@ Buffers: TypeAlias = Sequence[Buffer]
 
 
 def is_buffer(value: object) -> bool:
-    """Whether ``value`` is a Buffer whose ``len`` is its number of bytes. A view of larger numbers is not one."""
+    """Returns whether ``value`` is a Buffer whose ``len`` is its number of bytes. A view of larger numbers is not
+    one."""
     if isinstance(value, memoryview):
         return value.c_contiguous and value.ndim == 1 and value.itemsize == 1
     return isinstance(value, bytes | bytearray)

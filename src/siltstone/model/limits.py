@@ -1,4 +1,4 @@
-"""The defaults of settings, and limits, each with its reason. One table, so that they can be compared.
+"""Lists the defaults of settings, and limits, each with its reason, in one table, so that they can be compared.
 
 A text is below its constant, or below the last of several that it describes. Where a constant is the default of a
 setting, docs/reference.md shows the text; a test compares the two. Limits of one format or adapter are in its module.
@@ -132,16 +132,16 @@ READS_UNDER_WAY_BYTES_MAX = 128 * MIB
 """The memory of ranged GETs under way, for answers and the blocks cut from them: four of the largest at a time."""
 
 TAIL_READ_BYTES_MAX = 32 * MIB
-"""A read with at most so many committed bytes before it is one at the tail: a consumer that was away for a moment,
-and not one that catches up."""
+"""A read with at most this many committed bytes from its offset to the end is a read at the tail: its consumer was away
+for a moment, and is not catching up."""
 
 CATCH_UP_BYTES_PER_SECOND_MIN = 16 * MIB
-"""The lowest rate of all reads that catch up, while they give way to appends: more than most topics grow by."""
+"""The lowest rate of all reads that catch up together, while they give way to appends: most topics grow more slowly."""
 
 BANDWIDTH_IN_BYTES_PER_SECOND = 0
 BANDWIDTH_OUT_BYTES_PER_SECOND = 0
-"""The most that one process reads from its buckets, and writes to them, in a second. 0, no limit: what a network or a
-disk can carry is not known here."""
+"""The most bytes that one process reads from its buckets, and writes to them, in a second. 0: no limit, because the
+bandwidth of the network or the disk is not known."""
 
 READ_AHEAD_PAUSE_MS = 1 * MINUTE_MS
 """Read-ahead for a reader pauses for this long after blocks that it fetched were evicted unread [AutoMQ]."""
@@ -203,7 +203,8 @@ OPEN_STREAM_LEFT_ALONE_MS = 2 * MINUTE_MS
 live broker closes it itself after SEGMENT_REST_MS."""
 
 JOB_LEASE_MS = 2 * MINUTE_MS
-"""A maintenance job belongs to its driver for this long after the last renewal; then another driver may take it."""
+"""A maintenance job belongs to its driver for this long after the last renewal; then another driver may take the job
+over."""
 
 JOB_LOOKED_AT_MS = 3_000
 """How often a driver checks whether its job was cancelled or taken over: soon for people, cheap for the metadata."""
@@ -221,7 +222,7 @@ KEY_COMPACTION_OBJECT_BYTES = 128 * MIB
 KEY_COMPACTION_ALLOWANCE_MS = 1 * HOUR_MS
 """A pass of key compaction over a stream must be committed within this time after its start. The time limits of
 tombstones begin that much later, so that every reader has the full delete.retention.ms to see them (G20). A stream for
-which it is too short goes in several passes, or with up to 16 times the time (K33)."""
+which it is too short is compacted in several passes, or with up to 16 times the time (K33)."""
 
 KEY_COMPACTION_WAVE_BYTES = 16 * GIB
 KEY_COMPACTION_WAVE_STREAMS_MAX = 256
@@ -238,15 +239,15 @@ RETENTION_INTERVAL_MS = 5 * MINUTE_MS
 """How often retention checks every topic [Kafka: log.retention.check.interval.ms]."""
 
 TABLE_EXPORT_INTERVAL_MS = 1 * MINUTE_MS
-"""How often topics are looked at that are kept as tables; how often one is exported is its own configuration."""
+"""How often topics that are kept as tables are checked. How often a topic is exported is in its own configuration."""
 
 DEAD_OBJECTS_INTERVAL_MS = 1 * MINUTE_MS
 """How often objects without a live byte are destroyed. The image names them, so no bucket is read."""
 
 MINOR_GC_INTERVAL_MS = 1 * HOUR_MS
 MAJOR_GC_INTERVAL_MS = 24 * HOUR_MS
-"""How often objects with few live bytes are rewritten (minor), and those with less than most of them live (major)
-[BookKeeper]. A major collection includes the work of a minor one and postpones the next of these."""
+"""How often objects with few live bytes are rewritten (minor), and objects with a larger share of live bytes, too
+(major) [BookKeeper]. A major collection includes the work of a minor one and postpones the next of these."""
 
 SSO_COMPACTION_INTERVAL_MS = 20 * MINUTE_MS
 """How often stream set objects are compacted [AutoMQ]."""
@@ -255,10 +256,11 @@ SO_COMPACTION_INTERVAL_MS = 30 * MINUTE_MS
 """How often small stream objects are merged. They are made by compaction, so a shorter interval would find no more."""
 
 RELOCATION_INTERVAL_MS = 1 * MINUTE_MS
-"""How often objects of a bucket that is drained are looked for: somebody waits for it to become empty."""
+"""How often objects of a bucket that is drained are looked for: an operator waits for the bucket to become empty."""
 
 COPIES_INTERVAL_MS = 1 * MINUTE_MS
-"""How often objects with too few copies are looked for. Until they have them, a second outage makes them unreadable."""
+"""How often objects with too few copies are looked for. Until they have enough, a second outage makes them
+unreadable."""
 
 KEY_COMPACTION_INTERVAL_MS = 1 * MINUTE_MS
 """How often compacted topics are checked. How dirty a partition is, and for how long, decides if it is compacted."""
@@ -290,12 +292,11 @@ GC_OBJECTS_MAX = 2_000
 reads others. The indexes are in memory together: some 40 MB for objects of 100 MiB."""
 
 SPREAD_BYTES_PER_SECOND_MIN = 1 * MIB
-"""A run that is spread over its interval copies at least this fast: what is spread further disturbs nobody less, and a
-small run should not keep its job for twenty minutes."""
+"""A run that is spread over its interval copies at least this fast. A lower rate would not make other work faster, and
+a small run should not keep its job for twenty minutes."""
 
 COPY_BYTES_PER_SECOND = 0
-"""The highest rate at which a run of maintenance copies. 0: no limit. What tasks read counts, since they write what
-they read."""
+"""The highest rate at which a run of maintenance copies, in bytes read. 0: no limit."""
 
 GC_COPY_BYTES_PER_SECOND = 0
 """The highest rate at which collections copy, because readers share the bucket's bandwidth. 0: no limit."""
@@ -317,8 +318,8 @@ GRACE_PERIOD_MS = 10 * MINUTE_MS
 reader that still uses an older image [AutoMQ's documents]."""
 
 SCAN_PIN_MS_MAX = 24 * HOUR_MS
-"""The longest lease of a scan pin. A pin holds the bytes of everything destroyed after it, so one that its scan leaves
-behind must not hold them for long."""
+"""The longest lease of a scan pin. A pin holds the bytes of all objects destroyed after it, so a pin that its scan did
+not end must not hold them for long."""
 
 SCAN_PIN_OVERDUE_MS = 1 * MINUTE_MS
 """A sweep ends a pin this long after its lease, because the clock of the scan may be a little behind."""
@@ -327,8 +328,8 @@ SCAN_PINS_MAX = 1_000
 """The most pins with tokens of their own: one for each running query. Every image and every snapshot holds them."""
 
 SHARED_SCAN_PINS_MAX = 1_500
-"""The most pins that scans share: one for each minute of SCAN_PIN_MS_MAX, and some from clocks that differ. Beyond it a
-scan shares a later one."""
+"""The most pins that scans share: one for each minute of SCAN_PIN_MS_MAX, and some from clocks that differ. Beyond this
+number a scan shares a later pin."""
 
 # -- metadata --------------------------------------------------------------------------------------------
 
@@ -412,8 +413,8 @@ PRODUCE_HOLD_MS_MAX = 5 * SECOND_MS
 the client retries: well below the time limits of clients (30 s), and of a closing node."""
 
 HAND_OVER_MS_MAX = 2 * SECOND_MS
-"""How long a produce request waits while its partition is handed over to another node, which takes a tenth of that
-unless the bucket or the metadata are slow: then a client had better try again."""
+"""How long a produce request waits while its partition is handed over to another node. A hand-over takes a tenth of
+that unless the bucket or the metadata are slow; then the client should retry."""
 
 HELD_PRODUCE_BYTES_MAX = 64 * MIB
 """The most bytes of produce requests that are held. It is a quarter of the memory of all requests, so that consumers

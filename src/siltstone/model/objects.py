@@ -49,7 +49,7 @@ class ObjectRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def object_key(object_id: int) -> str:
-    """The key of an object in its bucket: ``<2 hex digits of a hash>/objects/<id, 20 digits>``.
+    """Returns the key of an object in its bucket: ``<2 hex digits of a hash>/objects/<id, 20 digits>``.
 
     The hash spreads sequential ids over key prefixes, because object stores limit the request rate per prefix
     (GC22; AutoMQ reverses the hex digits of the id for the same reason).
@@ -59,7 +59,7 @@ def object_key(object_id: int) -> str:
 
 
 def object_id_of_key(key: str) -> int | None:
-    """The id of the object with this key, or None when the key is not one that ``object_key`` returns."""
+    """Returns the id of the object with this key, or None when the key is not one that ``object_key`` returns."""
     digits = key.rpartition("/")[2]
     if not (len(digits) == 20 and digits.isascii() and digits.isdigit()):
         return None

@@ -38,8 +38,8 @@ class ClosedSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
         )
 
     def beginning_at(self, offset: int) -> "ClosedSegment":
-        """The segment after the records before ``offset``, an offset inside it, were deleted. Bytes and batches are
-        reduced in proportion to the offsets."""
+        """Returns the segment after the records before ``offset``, an offset inside it, were deleted. Bytes and batches
+        are reduced in proportion to the offsets."""
         size_bytes, batch_count = _left(self, offset)
         return msgspec.structs.replace(
             self, start_offset=offset, size_bytes=size_bytes, batch_count=batch_count
@@ -64,7 +64,7 @@ class ActiveSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def appended(
         self, end_offset: int, size_bytes: int, largest_timestamp_ms: int, now_ms: int
     ) -> "ActiveSegment":
-        """The segment after one more batch was appended, which ends at ``end_offset``."""
+        """Returns the segment after one more batch was appended, which ends at ``end_offset``."""
         return ActiveSegment(
             self.start_offset,
             end_offset,
@@ -87,9 +87,9 @@ class ActiveSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
         )
 
     def beginning_at(self, offset: int) -> "ActiveSegment":
-        """The segment without the records before ``offset``, which belong to another segment or were deleted. Bytes and
-        batches are reduced in proportion, because they are not counted per offset. ``offset`` must not be before the
-        segment's start."""
+        """Returns the segment without the records before ``offset``, which belong to another segment or were deleted.
+        Bytes and batches are reduced in proportion, because they are not counted per offset. ``offset`` must not be
+        before the segment's start."""
         if offset >= self.end_offset:
             return ActiveSegment(offset, offset)
         size_bytes, batch_count = _left(self, offset)
@@ -99,6 +99,6 @@ class ActiveSegment(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def _left(segment: ClosedSegment | ActiveSegment, offset: int) -> tuple[int, int]:
-    """The estimated number of bytes and batches from ``offset`` on."""
+    """Returns the estimated number of bytes and batches from ``offset`` on."""
     left, all_of_it = segment.end_offset - offset, segment.end_offset - segment.start_offset
     return segment.size_bytes * left // all_of_it, max(1, segment.batch_count * left // all_of_it)

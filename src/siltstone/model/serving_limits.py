@@ -1,7 +1,7 @@
 """The defaults and limits of serving clients, each with its reason: of the network, and of consumer groups.
 
-As in ``limits``, which has the rest and the units: a text is below its constant, or below the last of several that
-it describes, and docs/reference.md shows the texts of the defaults of settings.
+``limits`` has the rest, and describes the units. As there, the reason stands below its constant, or below the last of
+several that it describes, and docs/reference.md shows the reasons of the defaults of settings.
 """
 
 from siltstone.model.limits import KIB, MIB, MINUTE_MS, SECOND_MS

@@ -47,13 +47,14 @@ class ImpossibleBatch(InvalidRequest):
 
 
 def encode_frame_header(batch: RecordBatch) -> bytes:
-    """The 72 bytes of a frame before its payload. Raises ImpossibleBatch."""
+    """Returns the 72 bytes of a frame before its payload. Raises ImpossibleBatch."""
     refuse_impossible(batch)
     return _packed(batch)
 
 
 def encode_empty_frame_header(batch: RecordBatch) -> bytes:
-    """The 72 bytes of the frame of a batch that has offsets and no record any more. Raises ImpossibleBatch."""
+    """Returns the 72 bytes of the frame of a batch that has offsets and no longer any record. Raises
+    ImpossibleBatch."""
     if batch.record_count or batch.base_offset >= batch.end_offset:
         raise ImpossibleBatch(
             f"a batch of stream {batch.stream_id} has {batch.record_count} records for the offsets"
@@ -94,7 +95,7 @@ def frame_bytes(batch: RecordBatch) -> int:
 
 
 def decode_frame(data: memoryview, position: int = 0) -> tuple[RecordBatch, int]:
-    """The batch whose frame begins at ``position``, and the position after the frame. Raises DamagedFrame."""
+    """Returns the batch whose frame begins at ``position``, and the position after the frame. Raises DamagedFrame."""
     body = position + FRAME_HEADER_BYTES
     if body > len(data):
         raise DamagedFrame(f"truncated frame header at {position} of {len(data)} bytes")
@@ -113,9 +114,9 @@ def decode_frame(data: memoryview, position: int = 0) -> tuple[RecordBatch, int]
 
 
 def position_of_offset(data: memoryview, offset: int, position: int = 0) -> int:
-    """The position of the first frame whose end offset is greater than ``offset``, or the length of the data if there
-    is none. The search begins at the frame at ``position`` and reads three fields of each frame, so skipping frames
-    is cheap. Raises DamagedFrame."""
+    """Returns the position of the first frame whose end offset is greater than ``offset``, or the length of the data if
+    there is none. The search begins at the frame at ``position`` and reads three fields of each frame, so skipping
+    frames is cheap. Raises DamagedFrame."""
     size = len(data)
     while position < size:
         body = position + FRAME_HEADER_BYTES
@@ -131,7 +132,7 @@ def position_of_offset(data: memoryview, offset: int, position: int = 0) -> int:
 
 
 def decode_frames(block: Buffer) -> Iterator[RecordBatch]:
-    """All batches of a block, in order. Raises DamagedFrame at the first frame that is damaged."""
+    """Yields all batches of a block, in order. Raises DamagedFrame at the first frame that is damaged."""
     data = memoryview(block)
     position = 0
     while position < len(data):

@@ -42,7 +42,7 @@ class DamagedIndex(CorruptData):
 
 
 def encode_index(entries: Iterable[BlockEntry]) -> bytes:
-    """The bytes of the index. Asserts that the entries are sorted and do not overlap."""
+    """Returns the bytes of the index. Asserts that the entries are sorted and do not overlap."""
     raw = bytearray()
     previous: BlockEntry | None = None
     for entry in entries:
@@ -103,7 +103,8 @@ class BlockIndex:
             yield BlockEntry(*fields[:9])
 
     def first_at_or_after(self, stream_id: int, offset: int) -> int:
-        """The number of the first entry of the stream whose end offset is greater than ``offset``, by binary search.
+        """Returns the number of the first entry of the stream whose end offset is greater than ``offset``, by binary
+        search.
 
         When the stream has no such entry, it is the number of the first entry of a later stream, or ``len(index)``.
         """
@@ -118,7 +119,7 @@ class BlockIndex:
         return low
 
     def blocks_of(self, stream_id: int, start: int, end: int) -> Iterator[BlockEntry]:
-        """The entries of the stream that overlap [start, end), in offset order."""
+        """Yields the entries of the stream that overlap [start, end), in offset order."""
         if start >= end:
             return
         for position in range(self.first_at_or_after(stream_id, start), self._count):

@@ -36,7 +36,7 @@ assert FOOTER_BYTES == 64
 
 
 class DamagedFooter(CorruptData):
-    """The last bytes of an object are no footer, or a footer of a version that this program does not read."""
+    """The last bytes of an object are not a footer, or a footer of a version that this program does not read."""
 
 
 class Footer(msgspec.Struct, frozen=True):
@@ -59,7 +59,8 @@ def encode_footer(footer: Footer) -> bytes:
 
 
 def decode_footer(tail: Buffer, object_bytes: int) -> Footer:
-    """The footer of an object of ``object_bytes`` bytes; ``tail`` is the end of the object. Raises DamagedFooter."""
+    """Returns the footer of an object of ``object_bytes`` bytes; ``tail`` is the end of the object. Raises
+    DamagedFooter."""
     if len(tail) < FOOTER_BYTES:
         raise DamagedFooter(f"the object has {object_bytes} bytes, too few for a footer")
     raw = bytes(tail[-FOOTER_BYTES:])

@@ -1,4 +1,4 @@
-"""Identities: the small files that bind a write-ahead log folder and a bucket to their store.
+"""Encodes identities: the small files that bind a write-ahead log folder and a bucket to their store.
 
 Each file is one line of JSON (here broken for the page), which people can read as well. ``crc32c``, 8 hex digits, is
 the checksum of the JSON object without that field:
@@ -13,9 +13,9 @@ the checksum of the JSON object without that field:
 
 A log's identity is the file ``identity.json`` in the log's folder. Its ``node_epoch`` is the epoch with which the node
 last began to append there; its ``metadata_version`` is the version of the metadata at that moment, or at the node's
-last clean close, and its ``append_id`` is that of the metadata's entry at that version, 32 zeros when it has none. A
-store's identity is the object ``siltstone-store.json`` in each of its buckets. Format 2 also has the bucket's id;
-format 1 is that of bucket 0, which older programs read, and of every bucket that was marked before format 2 existed.
+last clean close, and its ``append_id`` is the append id of the metadata's entry at that version, 32 zeros when there is
+none. A store's identity is the object ``siltstone-store.json`` in each of its buckets. Format 2 also has the bucket's
+id. Bucket 0 has format 1, which older programs read, and so has every bucket that was marked before format 2 existed.
 """
 
 import re
@@ -36,7 +36,8 @@ _LINE = re.compile(rb'(\{.*),"crc32c":"([0-9a-f]{8})"\}\n')
 
 
 class DamagedIdentity(CorruptData):
-    """The file is no identity of the expected kind, is damaged, or was written by a newer version of this program."""
+    """The file is not an identity of the expected kind, is damaged, or was written by a newer version of this
+    program."""
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
@@ -112,7 +113,7 @@ def _sealed(line: _LogLine | _StoreLine) -> bytes:
 def _unsealed(data: bytes) -> _LogLine | _StoreLine:
     match = _LINE.fullmatch(data)
     if match is None:
-        raise DamagedIdentity(f"it is no identity: {data[:100]!r}")
+        raise DamagedIdentity(f"it is not an identity: {data[:100]!r}")
     body = match[1] + b"}"
     if int(match[2], 16) != crc32c([body]):
         raise DamagedIdentity("the checksum of the identity does not match")

@@ -106,7 +106,7 @@ def encode_log_file_header(header: LogFileHeader) -> bytes:
 
 
 def decode_log_file_header(data: Buffer) -> LogFileHeader:
-    """The header from the first bytes of a log file. Raises DamagedWal."""
+    """Returns the header from the first bytes of a log file. Raises DamagedWal."""
     if len(data) < LOG_FILE_HEADER_BYTES:
         raise DamagedWal(f"the log file has {len(data)} bytes, too few for a header")
     checked = bytes(data[: _LOG_FILE_HEADER.size])
@@ -121,7 +121,7 @@ def decode_log_file_header(data: Buffer) -> LogFileHeader:
 
 
 def encode_record_header(batch: RecordBatch, position: int, confirmed_position: int) -> bytearray:
-    """The record header and the frame header together, 104 bytes; the payload follows them in the file.
+    """Returns the record header and the frame header together, 104 bytes; the payload follows them in the file.
 
     The last 72 bytes are the frame header, so the upload uses ``memoryview(header)[32:]`` later.
     Raises ImpossibleBatch.
@@ -142,7 +142,8 @@ def encode_record_header(batch: RecordBatch, position: int, confirmed_position: 
 
 
 def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecord | None:
-    """The record at byte ``at`` of ``data``, or None if it is not whole or has another log position than expected.
+    """Returns the record at byte ``at`` of ``data``, or None if it is not whole or has another log position than
+    expected.
 
     Raises DamagedWal when the record's checksum matches but its bytes are no frame, which no crash can cause.
     """
@@ -164,7 +165,7 @@ def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecor
 
 
 def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]:
-    """The whole records of a log file up to the tear; ``data`` is the file without its header.
+    """Yields the whole records of a log file up to the tear; ``data`` is the file without its header.
 
     Raises DamagedWal when a record after the tear confirms a position beyond the tear.
     """
@@ -179,7 +180,7 @@ def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]
 
 
 def confirms_beyond(data: memoryview, at: int, position: int, first_position: int) -> bool:
-    """Whether any whole record from byte ``at`` on confirms a position greater than ``position``.
+    """Returns whether any whole record from byte ``at`` on confirms a position greater than ``position``.
 
     A record at byte i must have the log position ``first_position + i``. Bytes that only look like a record, in a
     payload or left over from an earlier use of the file, have another one.

@@ -1,4 +1,4 @@
-"""The layout of a whole object: building one, finding its index, and the ranges it holds.
+"""Lays out a whole object: builds it, finds its index, and finds the ranges it holds.
 
     blocks (one stream each, streams ascending, offsets ascending) | index | footer
 
@@ -66,17 +66,17 @@ class ObjectBuilder:
 
     @property
     def closed_bytes(self) -> int:
-        """The bytes of the closed blocks that were not taken."""
+        """The number of bytes of the closed blocks that were not taken."""
         return self._position - self._taken_bytes
 
     def take(self) -> list[Buffer]:
-        """The bytes of the closed blocks that were not taken before, for a caller that uploads an object in parts. The
-        builder keeps their entries only."""
+        """Returns the bytes of the closed blocks that were not taken before, for a caller that uploads an object in
+        parts. The builder keeps only their entries."""
         taken, self._buffers, self._taken_bytes = self._buffers, [], self._position
         return taken
 
     def finish(self) -> EncodedObject:
-        """Closes the last block. The gather list has what was not taken, then index and footer."""
+        """Closes the last block. The gather list has the blocks that were not taken, then index and footer."""
         if self._open:
             self._close_block()
         trailer = trailer_bytes(self._entries, self._position)
@@ -128,17 +128,17 @@ class ObjectBuilder:
 
 
 def smallest_timestamp(timestamps: Iterable[int]) -> int:
-    """The smallest timestamp; NO_TIMESTAMP is passed over, and returned when there is no other."""
+    """Returns the smallest timestamp. NO_TIMESTAMP is skipped, and returned when there is no other."""
     return min((t for t in timestamps if t != NO_TIMESTAMP), default=NO_TIMESTAMP)
 
 
 def trailer_bytes(entries: Sequence[BlockEntry], data_bytes: int) -> bytes:
-    """The index and the footer of an object whose blocks take ``data_bytes``."""
+    """Returns the index and the footer of an object whose blocks take ``data_bytes``."""
     return trailer_of_index(encode_index(entries), data_bytes)
 
 
 def trailer_of_index(index: bytes, data_bytes: int) -> bytes:
-    """The encoded index followed by the footer of an object whose blocks take ``data_bytes``."""
+    """Returns the encoded index followed by the footer of an object whose blocks take ``data_bytes``."""
     footer = Footer(
         index_position=data_bytes,
         index_bytes=len(index),
@@ -149,7 +149,7 @@ def trailer_of_index(index: bytes, data_bytes: int) -> bytes:
 
 
 def index_of_tail(tail: Buffer, object_bytes: int) -> BlockIndex | IndexLiesBefore:
-    """The index from the last bytes of an object, or the range that the caller has to read for it.
+    """Returns the index from the last bytes of an object, or the range that the caller has to read for it.
 
     Raises DamagedFooter or DamagedIndex.
     """
@@ -162,7 +162,7 @@ def index_of_tail(tail: Buffer, object_bytes: int) -> BlockIndex | IndexLiesBefo
 
 
 def verified_index(raw: Buffer, footer: Footer) -> BlockIndex:
-    """The index from its bytes, checked against the footer. Raises DamagedIndex."""
+    """Returns the index from its bytes, checked against the footer. Raises DamagedIndex."""
     if len(raw) != footer.index_bytes:
         raise DamagedIndex(f"the index has {footer.index_bytes} bytes, but {len(raw)} were read")
     if crc32c([raw]) != footer.index_crc32c:
@@ -171,7 +171,7 @@ def verified_index(raw: Buffer, footer: Footer) -> BlockIndex:
 
 
 def ranges_of_entries(entries: Iterable[BlockEntry], object_id: int) -> tuple[ObjectRange, ...]:
-    """One range for each extent, that is, each series of contiguous blocks of one stream, in index order."""
+    """Returns one range for each extent, that is, each series of contiguous blocks of one stream, in index order."""
     return tuple(
         _range_of_extent(extent, object_id)
         for _, blocks in groupby(entries, key=lambda entry: entry.stream_id)

@@ -113,7 +113,8 @@ class WalObjectPlace(msgspec.Struct, frozen=True, order=True):
 
 
 def wal_prefix(node_id: int) -> str:
-    """What the keys of one node's log begin with. The hash spreads nodes over prefixes, as ``model.objects`` does."""
+    """Returns the text with which all keys of one node's log begin. The hash spreads nodes over prefixes, as
+    ``model.objects`` does."""
     spread = blake2b(node_id.to_bytes(8, "big"), digest_size=1).hexdigest()
     return f"{WAL_PREFIX}{spread}/{node_id}/"
 
@@ -123,7 +124,7 @@ def wal_object_key(node_id: int, node_epoch: int, seq: int) -> str:
 
 
 def wal_object_name(key: str) -> WalObjectPlace | None:
-    """What a key says; None when it is not one that ``wal_object_key`` returns."""
+    """Returns the place that a key names; None when it is not one that ``wal_object_key`` returns."""
     match = _KEY.fullmatch(key)
     if match is None:
         return None
@@ -133,7 +134,7 @@ def wal_object_name(key: str) -> WalObjectPlace | None:
 
 
 def encode_wal_object(header: WalObjectHeader, body: Buffers) -> list[Buffer]:
-    """The buffers of the object; the length and the checksum of the body are filled in."""
+    """Returns the buffers of the object; the length and the checksum of the body are filled in."""
     checked = _HEADER.pack(
         WAL_OBJECT_MAGIC, WAL_OBJECT_VERSION, header.kind, bytes.fromhex(header.store_id),
         header.node_id, header.node_epoch, bytes.fromhex(header.incarnation), header.seq,
@@ -155,7 +156,7 @@ def decode_seal_body(body: Buffer) -> WalSeal:
 
 
 def decode_wal_object_header(data: Buffer) -> WalObjectHeader:
-    """The header from the first bytes of an object. Raises DamagedWal."""
+    """Returns the header from the first bytes of an object. Raises DamagedWal."""
     if len(data) < WAL_OBJECT_HEADER_BYTES:
         raise DamagedWal(f"it has {len(data)} bytes, too few for the header of a WAL object")
     checked = bytes(data[: _HEADER.size])
@@ -170,7 +171,8 @@ def decode_wal_object_header(data: Buffer) -> WalObjectHeader:
 
 
 def decode_wal_object(data: Buffer) -> tuple[WalObjectHeader, memoryview]:
-    """The header and the body of a whole object. Raises DamagedWal when it is truncated, too long or damaged."""
+    """Returns the header and the body of a whole object. Raises DamagedWal when it is truncated, too long or
+    damaged."""
     header = decode_wal_object_header(data)
     body = memoryview(data)[WAL_OBJECT_HEADER_BYTES:]
     if len(body) != header.body_bytes:
@@ -183,7 +185,7 @@ def decode_wal_object(data: Buffer) -> tuple[WalObjectHeader, memoryview]:
 
 
 def decode_bulk(header: WalObjectHeader, body: memoryview) -> list[WalRecord]:
-    """The records of a bulk. Raises DamagedWal unless they fill the whole body."""
+    """Returns the records of a bulk. Raises DamagedWal unless they fill the whole body."""
     records: list[WalRecord] = []
     at, position = 0, header.first_position
     while at < len(body):

@@ -22,7 +22,7 @@ class RetrySettings(msgspec.Struct, frozen=True):
     requests_in_flight_max: int = STORE_REQUESTS_IN_FLIGHT_MAX
 
     def backoff_ms(self, failures: int, rng: Random) -> float:
-        """The random wait after the n-th failure of a request, counted from 1."""
+        """Returns the random wait after the n-th failure of a request, counted from 1."""
         doublings = min(failures, 30)  # beyond any maximum; 2**30 still converts to a float
         return rng.uniform(0, min(self.backoff_ms_max, self.backoff_ms_min * 2**doublings))
 

@@ -1,4 +1,4 @@
-"""Which bucket a new object is put into, by the four write strategies. Pure.
+"""The four write strategies choose the bucket of a new object. Pure.
 
 ================  =======================================  ===================================================
 strategy          a stream set object                      a stream object
@@ -42,7 +42,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def bucket_of_set(strategy: WriteStrategy, candidates: Sequence[Candidate]) -> int | None:
-    """The bucket of a new stream set object; None when every candidate is avoided."""
+    """Returns the bucket of a new stream set object; None when every candidate is avoided."""
     usable = _usable(candidates)
     if not usable or _by_order(strategy):
         return _first_in_order(strategy, usable)
@@ -52,7 +52,7 @@ def bucket_of_set(strategy: WriteStrategy, candidates: Sequence[Candidate]) -> i
 
 
 def home_of_stream(strategy: WriteStrategy, candidates: Sequence[Candidate], stream_id: int) -> int | None:
-    """The bucket of a new stream object of this stream; None when every candidate is avoided."""
+    """Returns the bucket of a new stream object of this stream; None when every candidate is avoided."""
     usable = _usable(candidates)
     if not usable or _by_order(strategy):
         return _first_in_order(strategy, usable)
@@ -60,14 +60,14 @@ def home_of_stream(strategy: WriteStrategy, candidates: Sequence[Candidate], str
 
 
 def buckets_of_copies(strategy: WriteStrategy, candidates: Sequence[Candidate]) -> list[int]:
-    """The buckets of all copies of an object under replication, at most ``copies``."""
+    """Returns the buckets of all copies of an object under replication, at most ``copies``."""
     usable = [each.bucket_id for each in _usable(candidates)]
     return strategy.in_order(usable)[: strategy.copies]
 
 
 def bytes_given_at_start(buckets: Sequence[BucketDefinition], held: Mapping[int, int]) -> dict[int, int]:
-    """With how many bytes each bucket is counted when a process begins. ``held``: the bytes of all objects by bucket
-    id, as the metadata has them, so that restarts and other nodes even out."""
+    """Returns the bytes with which each bucket is counted when a process begins. ``held``: the bytes of all objects by
+    bucket id, as the metadata has them, so that restarts and other nodes even out."""
     shares = {each.id: held.get(each.id, 0) / each.weight for each in buckets}
     fullest = max(shares.values(), default=0.0)
     return {

@@ -33,7 +33,7 @@ class BucketMissing(InvalidRequest):
 
 
 def marked_identity(store: ObjectStore) -> StoreIdentity | None:
-    """The identity in the bucket's marker, or None. Raises DamagedIdentity, and what the bucket raises."""
+    """Returns the identity in the bucket's marker, or None. Raises DamagedIdentity, and what the bucket raises."""
     try:
         size_bytes = store.head(MARKER_KEY).size_bytes
         data = store.get_range(MARKER_KEY, 0, min(size_bytes, IDENTITY_BYTES_MAX))
@@ -48,8 +48,8 @@ def marked_identity(store: ObjectStore) -> StoreIdentity | None:
 
 
 def is_marked(store: ObjectStore) -> bool:
-    """Whether the bucket has a marker. A folder that is not mounted has none, and no objects either. Raises what the
-    bucket raises."""
+    """Returns whether the bucket has a marker. A folder that is not mounted has none, and no objects either. Raises
+    what the bucket raises."""
     try:
         store.head(MARKER_KEY)
     except ObjectNotFound:
@@ -74,7 +74,7 @@ def refuse_if_marked_by_another(store: ObjectStore, store_id: str, bucket_id: in
 
 
 def refuse_if_marked_as_first(store: ObjectStore, bucket_id: int) -> None:
-    """For a bucket that no node has claimed yet, and that this store has marked: raises BucketExchanged unless the
+    """Checks a bucket that no node has claimed yet, and that this store has marked: raises BucketExchanged unless the
     marker names the bucket. A marker without a number is that of bucket 0."""
     found = marked_identity(store)
     if found is not None and found.bucket_id is None and bucket_id != DEFAULT_BUCKET_ID:
@@ -94,7 +94,8 @@ def _exchanged(store: ObjectStore, bucket_id: int, what_it_is: str) -> BucketExc
 
 
 def refuse_unmarked(store: ObjectStore, claimed_url: str | None) -> None:
-    """For a bucket without a marker: raises BucketMissing if the store has claimed the bucket, at ``claimed_url``."""
+    """Checks a bucket without a marker: raises BucketMissing if the store has claimed the bucket, at
+    ``claimed_url``."""
     if claimed_url is None:
         return
     if claimed_url == store.url:

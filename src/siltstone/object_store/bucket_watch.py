@@ -1,9 +1,9 @@
-"""Says soon when a bucket refuses requests or does not answer, and when it answers again: one line each.
+"""Logs soon when a bucket refuses requests or does not answer, and when it answers again, with one line each.
 
-A request is repeated for half a minute before its caller gets an error, and one that hangs is not even repeated for a
-while. The watch of a bucket knows the calls that are under way. Its owner calls ``look`` twice a second; when
-nothing was answered for SILENT_MS_MAX although something was asked, the watch logs it. A bucket that answers some calls
-and lets others wait is slow, not silent. What a bucket denies (StoreDenied) is an answer: its caller says what to do.
+A request is repeated for half a minute before its caller gets an error, and a request that hangs is not even repeated
+for a while. The watch of a bucket knows the calls that are under way. Its owner calls ``look`` twice a second; when no
+call was answered for SILENT_MS_MAX although calls were made, the watch logs it. A bucket that answers some calls and
+lets others wait is slow, not silent. A refusal (StoreDenied) is an answer, and the caller says what to do about it.
 """
 
 import logging
@@ -67,7 +67,8 @@ class BucketWatch:
 
     @contextmanager
     def watched(self, action: str, *, may_take_long: bool = False) -> Iterator[WatchedCall]:
-        """The block is a call of the bucket, with all its attempts. Any end but StoreTransient is an answer."""
+        """Watches the block, which makes a call to the bucket with all its attempts. Any end but StoreTransient is an
+        answer."""
         call = WatchedCall(action, self._clock.monotonic_ms(), may_take_long=may_take_long)
         with self._changing:
             self._calls[id(call)] = call
@@ -89,7 +90,7 @@ class BucketWatch:
         return self._silent_since_ms is not None
 
     def look(self) -> None:
-        """Logs that the bucket is silent, at most once a minute, if that is so and has not been said."""
+        """Logs that the bucket is silent, if it is, at most once a minute."""
         now_ms = self._clock.monotonic_ms()
         with self._changing:
             calls = [call for call in self._calls.values() if call.failure or not call.may_take_long]

@@ -1,4 +1,4 @@
-"""The buckets of one installation by id, and reading an object's index from its bucket.
+"""Holds the buckets of one installation by id, and reads an object's index from its bucket.
 
 An object's bucket id is part of its metadata, and every read and deletion uses that id. Buckets that are listed in the
 metadata and not in the settings are opened when they are first asked for, so a bucket that is added while a process
@@ -34,7 +34,7 @@ from siltstone.runtime.clock import SystemClock
 log = logging.getLogger(__name__)
 
 PASSED_OVER_LOGGED_MAX = 100
-"""So many copies that are passed over are logged one by one; a bucket that is out has thousands."""
+"""This many copies that are passed over are logged one by one; a bucket that is out may have thousands."""
 
 
 class UnknownBucket(InvalidRequest):
@@ -57,11 +57,13 @@ class Buckets:
         faults: BucketFaults | None = None,
         limiter: Limiter | None = None,
     ) -> None:
-        """``settings`` and ``faults`` are for buckets that are opened later. What goes to and from all of them passes
-        the ``limiter``."""
+        """``settings`` and ``faults`` are for buckets that are opened later. The requests to all of them pass the
+        ``limiter``."""
         assert stores, "at least one bucket"
         self._growing = Lock()
-        self._stores = dict(stores)  # never changed, but replaced: other threads go through it
+        self._stores = dict(
+            stores
+        )  # it is never changed, but replaced, because other threads iterate over it
         self._breakers: dict[int, Breaker] = {}
         self._settings = settings
         self._faults = faults
@@ -85,12 +87,12 @@ class Buckets:
         return cls(opened, settings, faults, limiter)
 
     def follow(self, listed: Callable[[], BucketList]) -> None:
-        """From now on the buckets that ``listed`` returns are known, too. A bucket that is open already stays open at
-        its own URL. Those that the list says were removed are no buckets any more, even if the settings name them."""
+        """Adds the buckets that ``listed`` returns from now on. A bucket that is open already stays open at its own
+        URL. Buckets that were removed, by the list, are no longer known, even if the settings name them."""
         self._listed = listed
 
     def store(self, bucket_id: int) -> ObjectStore:
-        """The store of a bucket. It does no I/O, so it may be called on an event loop. Raises UnknownBucket."""
+        """Returns the store of a bucket. It does no I/O, so it may be called on an event loop. Raises UnknownBucket."""
         store = self._stores.get(bucket_id)
         if store is not None:
             return store
@@ -110,8 +112,9 @@ class Buckets:
             return self._stores[bucket_id]
 
     def copies(self, bucket_ids: Sequence[int], what: str) -> Copies:
-        """The copies of an object, ``what`` in a log line: those in buckets that answer and take writes come first, in
-        the order of their ids. A bucket that is not known is left out. Raises UnknownBucket if all are unknown."""
+        """Returns the copies of an object, which log lines call ``what``: first those in buckets that answer and take
+        writes, in the order of their ids. A bucket that is not known is left out. Raises UnknownBucket if all are
+        unknown."""
         if len(bucket_ids) == 1:
             return Copies([(bucket_ids[0], self.store(bucket_ids[0]))])
         stores: list[tuple[int, ObjectStore]] = []
@@ -126,8 +129,8 @@ class Buckets:
         return Copies(stores, lambda bucket_id, failure: self._note_passed_over(bucket_id, what, failure))
 
     def passed_over(self) -> dict[int, int]:
-        """By bucket id: how often a copy there was passed over by a reader, because it was missing or damaged, or its
-        bucket did not answer, and another copy was read."""
+        """Returns, by bucket id, how often a copy there was passed over by a reader, because it was missing or damaged,
+        or its bucket did not answer, and another copy was read."""
         return dict(self._passed_over)
 
     def _note_passed_over(self, bucket_id: int, what: str, failure: SiltstoneError) -> None:
@@ -146,7 +149,8 @@ class Buckets:
         return isinstance(store, RetryingStore) and (store.breaker.is_open or store.watch.is_silent)
 
     def breaker(self, bucket_id: int) -> Breaker:
-        """Whether the bucket takes writes, as this process has seen it. Raises UnknownBucket."""
+        """Returns the breaker of the bucket, which says whether the bucket takes writes, as this process has seen it.
+        Raises UnknownBucket."""
         store = self.store(bucket_id)
         if isinstance(store, RetryingStore):
             return store.breaker
@@ -181,12 +185,13 @@ class Buckets:
         return DEFAULT_BUCKET_ID if DEFAULT_BUCKET_ID in self._stores else min(self._stores)
 
     def statistics(self) -> StoreStatistics:
-        """The sum over all buckets that were opened by URL."""
+        """Returns the sum over all buckets that were opened by URL."""
         each = [store.statistics() for store in self._stores.values() if isinstance(store, RetryingStore)]
         return sum(each, StoreStatistics({}, 0, 0, 0))
 
     def requests(self) -> dict[int, tuple[StoreStatistics, dict[str, HistogramCounts]]]:
-        """By bucket id: the counts of a bucket that was opened by URL, and the seconds of its requests by method."""
+        """Returns, by bucket id, the counts of a bucket that was opened by URL, and the seconds of its requests by
+        method."""
         return {
             bucket_id: (store.statistics(), store.seconds())
             for bucket_id, store in self._stores.items()
@@ -194,13 +199,13 @@ class Buckets:
         }
 
     def look(self) -> None:
-        """Logs which buckets do not answer; called once in LOOK_INTERVAL_MS while the buckets are used."""
+        """Logs which buckets do not answer. The owner calls it once in LOOK_INTERVAL_MS while the buckets are used."""
         for store in self._stores.values():
             if isinstance(store, RetryingStore):
                 store.watch.look()
 
     def silent(self) -> dict[int, bool]:
-        """By bucket id: whether a bucket that was opened by URL does not answer."""
+        """Returns, by bucket id, whether a bucket that was opened by URL does not answer."""
         return {
             bucket_id: store.watch.is_silent
             for bucket_id, store in self._stores.items()

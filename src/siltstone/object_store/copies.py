@@ -1,8 +1,8 @@
-"""Reading an object that is in several buckets: its copies are asked in turn, and the first right answer counts.
+"""Reads an object that is in several buckets: its copies are tried in turn, and the first right answer counts.
 
 A copy that is missing, truncated or damaged, or whose bucket does not answer, is passed over (B11). As long as there is
-another copy to ask, a request is tried once: repeating it at a bucket that is out would only hold the reader up. When
-no copy has answered, those that may answer yet are asked again, now with repetitions.
+another copy, a request is tried once, because retries at a bucket that is out would only delay the reader. When no copy
+has answered, those whose bucket may still answer are tried again, now with retries.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +16,11 @@ from siltstone.object_store.retrying import RetryingStore, passing
 T = TypeVar("T")
 
 OnPassedOver = Callable[[int, SiltstoneError], None]
-"""Is called with the id of a bucket whose copy another one stood in for, and what was wrong with it."""
+"""Is called with the id of a bucket whose copy could not be read, so that another copy was, and with the error."""
 
 
 class Copies:
-    """The copies of one object, in the order in which they are asked."""
+    """Reads the copies of one object, in the order in which they are given."""
 
     def __init__(
         self, stores: Sequence[tuple[int, ObjectStore]], on_passed_over: OnPassedOver = lambda *_: None
@@ -39,13 +39,13 @@ class Copies:
         return self._stores[0][1]
 
     def passing(self, passage: Passage) -> "Copies":
-        """The same copies; the bytes of requests to them pass as ``passage`` says."""
+        """Returns the same copies; the bytes of requests to them pass as ``passage`` says."""
         stores = [(bucket_id, passing(store, passage)) for bucket_id, store in self._stores]
         return Copies(stores, self._on_passed_over)
 
     def read(self, call: Callable[[ObjectStore], T]) -> T:
-        """What ``call`` returns for the first copy for which it raises no SiltstoneError. Raises what it raised for the
-        first copy if it raised for all of them."""
+        """Returns what ``call`` returns for the first copy for which it raises no SiltstoneError. If it raises for all
+        copies, raises the error of the first one."""
         if not self.are_several:
             return call(self.first)
         failures: list[tuple[int, SiltstoneError]] = []
@@ -60,15 +60,15 @@ class Copies:
         raise failures[0][1]
 
     def turns(self, failures: Sequence[tuple[int, SiltstoneError]]) -> Iterator[tuple[int, ObjectStore]]:
-        """The copies to be asked: each once without repetitions, then, with them, those whose bucket did not answer.
-        The caller notes ``failures`` as it goes along."""
+        """Yields the copies to try: first each copy without retries, then, with retries, the copies whose bucket did
+        not answer. The caller adds to ``failures`` meanwhile."""
         for bucket_id, store in self._stores:
             yield bucket_id, _once(store)
         silent = {bucket_id for bucket_id, failure in failures if isinstance(failure, Unavailable)}
         yield from (each for each in self._stores if each[0] in silent)
 
     def passed_over(self, failures: Sequence[tuple[int, SiltstoneError]]) -> None:
-        """Tells of the copies that failed before another one answered."""
+        """Reports the copies that failed before another one answered."""
         for bucket_id, failure in dict(failures).items():
             self._on_passed_over(bucket_id, failure)
 

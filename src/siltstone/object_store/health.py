@@ -1,10 +1,11 @@
-"""Whether a bucket takes writes, as one process has seen it: a breaker for each bucket, and the probe that closes it.
+"""Knows whether a bucket takes writes, as one process has seen it: a breaker for each bucket, and the probe that closes
+it.
 
     closed ──5 failures in a row over 3 s, or none succeeded for 15 s, or a put was given up──▶ open
     open   ──3 good probes in a row, not before 30 s──▶ closed
 
-While a breaker is open, new objects go to another bucket if there is one; with a single bucket nobody asks. Reads and
-deletions never ask: an object is read from the bucket that its metadata names, or not at all.
+While a breaker is open, new objects go to another bucket if there is one; with a single bucket it has no effect. Nor
+has it on reads and deletions: an object is read from the bucket that its metadata names, or not at all.
 """
 
 from threading import Lock
@@ -31,7 +32,7 @@ PROBE_MS_MAX = 10 * MINUTE_MS
 """An older probe was left behind."""
 
 WRITES = frozenset({"put", "put_if_absent", "start_multipart", "upload_part", "complete_multipart"})
-"""The requests of RetryingStore whose outcome a breaker is told."""
+"""The requests of RetryingStore whose outcomes count for a breaker."""
 
 
 class Breaker:
@@ -55,7 +56,7 @@ class Breaker:
             self._failures = 0
 
     def failed(self, now_ms: float, cause: str) -> None:
-        """An attempt of a write has failed for a reason that may pass."""
+        """Counts an attempt of a write that has failed for a reason that may pass."""
         with self._lock:
             if not self._failures:
                 self._failing_since_ms = now_ms

@@ -95,8 +95,8 @@ def part_missing(upload: MultipartUpload, part_number: int) -> ObjectTruncated:
 
 
 def size_of_parts(upload: MultipartUpload, parts: Sequence[UploadedPart]) -> int:
-    """The size of the object that the parts make together. Raises ObjectTruncated when there is no part, or when parts
-    leave a gap or overlap, which means that a part was never sent or has another size than planned."""
+    """Returns the size of the object that the parts make together. Raises ObjectTruncated when there is no part, or
+    when parts leave a gap or overlap, which means that a part was never sent or has another size than planned."""
     if not parts:
         raise ObjectTruncated(
             f"the upload of {upload.key} has no parts; send at least one, which may be empty"

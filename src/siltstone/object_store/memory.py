@@ -52,7 +52,8 @@ class MemoryStore:
 
     @classmethod
     def named(cls, name: str, clock: Clock) -> "MemoryStore":
-        """The bucket of that name in this process. The first call for a name makes it, with the clock of that call."""
+        """Returns the bucket of that name in this process. The first call for a name makes it, with the clock of that
+        call."""
         with _named_lock:
             if name not in _named:
                 _named[name] = cls(clock, name)

@@ -61,8 +61,8 @@ NOTHING_SEEN = MetadataMark(0, 0)
 
 
 def mark_of_state(state: MetadataState) -> MetadataMark:
-    """The mark of exactly this state. The entry at its version may be older than the chain of entries, and then has no
-    append id but zeros. Pure."""
+    """Returns the mark of exactly this state. The entry at its version may be older than the chain of entries, and then
+    has no append id but zeros. Pure."""
     return MetadataMark(
         state.version, state.next_object_id, state.append_id if state.append_id.strip("0") else NO_ID
     )
@@ -75,25 +75,25 @@ def key_of_mark(mark: MetadataMark) -> str:
 
 
 def mark_of_key(key: str) -> MetadataMark | None:
-    """The mark that has this key; None for every other key."""
+    """Returns the mark that has this key; None for every other key."""
     match = _KEY.fullmatch(key)
     return match and MetadataMark(int(match[1]), int(match[2]), match[3] or NO_ID)
 
 
 def contradicts(mark: MetadataMark, append_id: str | None) -> bool:
-    """Whether a metadata log went on in another way than the mark says. ``append_id``: that of the log's entry at the
-    version of the mark, or None when the log does not have that entry any more. Pure."""
+    """Returns whether a metadata log went on in another way than the mark says. ``append_id``: that of the log's entry
+    at the version of the mark, or None when the log does not have that entry any more. Pure."""
     return mark.append_id != NO_ID and append_id not in (None, mark.append_id)
 
 
 def marks_in(store: ObjectStore) -> list[MetadataMark]:
-    """All marks of the bucket, by one listing. Raises what the store raises."""
+    """Returns all marks of the bucket, by one listing. Raises what the store raises."""
     found = (mark_of_key(summary.key) for summary in store.list(MARKS_PREFIX))
     return [mark for mark in found if mark is not None]
 
 
 def newest_of(marks: list[MetadataMark]) -> MetadataMark:
-    """The highest version and the highest end of ids of any mark, without an append id. Pure."""
+    """Returns the highest version and the highest end of ids of any mark, without an append id. Pure."""
     return MetadataMark(
         max((mark.version for mark in marks), default=0), max((mark.ids_end for mark in marks), default=0)
     )

@@ -1,8 +1,8 @@
-"""A bucket that is opened by its first request, in the thread that makes the request.
+"""A bucket of this class is opened by its first request, in the thread that makes the request.
 
 A process learns of a new bucket from the metadata, on its event loop. Opening one makes folders or imports a client,
-and a folder on a disk that hangs would stop the loop. A request of a bucket may fail anyhow, so an opening that fails
-is a request that fails: it is repeated with the next one.
+and a folder on a disk that hangs would stop the loop. An opening that fails is reported as a failed request, which
+callers handle anyway; the next request tries to open the bucket again.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -38,10 +38,10 @@ def open_store(
     is_opened_later: bool = False,
     limiter: Limiter | None = None,
 ) -> RetryingStore:
-    """Opens a bucket whose transient failures are retried; ``faults`` are for tests. No request is sent to S3 yet, so
-    a bucket that does not exist is reported by the first request. With ``is_opened_later`` nothing is done before that
-    request at all, which raises what else is raised here: InvalidStoreUrl, StoreDenied, and StoreTransient for a
-    folder. The ``limiter`` counts the bytes of all requests."""
+    """Opens a bucket whose transient failures are retried; ``faults`` are for tests. No request is sent to S3 yet, so a
+    bucket that does not exist is reported by the first request. With ``is_opened_later`` nothing at all is done before
+    the first request, which then raises what this function would raise: InvalidStoreUrl, StoreDenied, and
+    StoreTransient for a folder. The ``limiter`` counts the bytes of all requests."""
     clock = clock or SystemClock()
     rng = rng or system_randomness()
     settings = settings or RetrySettings()
@@ -55,8 +55,8 @@ def open_store(
 
 
 def canonical_url(url: str) -> str:
-    """One way to write each place: with or without a slash at the end, a URL leads to the same bucket. Raises
-    InvalidStoreUrl."""
+    """Returns the one way in which the URL of each place is written: with or without a slash at the end, a URL leads to
+    the same bucket. Raises InvalidStoreUrl."""
     parts = urlsplit(url)
     match parts.scheme:
         case "s3":

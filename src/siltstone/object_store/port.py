@@ -1,4 +1,4 @@
-"""The object store port: the requests that the rest of Siltstone makes to a bucket, and how they fail.
+"""Defines the object store port: the requests that the rest of Siltstone makes to a bucket, and how they fail.
 
 All calls block; asynchronous code makes them through ``runtime.blocking``, Spark tasks make them directly. An adapter
 makes one attempt and raises the kind of failure; ``retrying`` makes further attempts.
@@ -86,16 +86,17 @@ class ObjectStore(Protocol):
         ...
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """Bytes [start, end) of an object; b"" when start equals end. Raises ObjectNotFound, ObjectTruncated."""
+        """Returns bytes [start, end) of an object; b"" when start equals end. Raises ObjectNotFound,
+        ObjectTruncated."""
         ...
 
     def head(self, key: str) -> ObjectSummary:
-        """The size and time of an object, without its bytes. Raises ObjectNotFound."""
+        """Returns the size and time of an object, without its bytes. Raises ObjectNotFound."""
         ...
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
-        """All objects whose key starts with the prefix and is greater than ``after``, in key order. Multipart uploads
-        under way are not listed."""
+        """Yields all objects whose key starts with the prefix and is greater than ``after``, in key order. Multipart
+        uploads under way are not listed."""
         ...
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -130,12 +131,12 @@ class ObjectStore(Protocol):
         ...
 
     def list_multipart(self) -> Iterator[MultipartUpload]:
-        """All uploads that are neither completed nor aborted."""
+        """Yields all uploads that are neither completed nor aborted."""
         ...
 
     def close(self) -> None: ...
 
 
 def is_folder(store: ObjectStore) -> bool:
-    """Whether the objects are files: a request is a system call then, and costs no round trip."""
+    """Whether the objects are files, so that a request is a system call and costs no round trip."""
     return store.url.startswith("file:")

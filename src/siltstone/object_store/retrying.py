@@ -1,4 +1,4 @@
-"""A store that retries the transient failures of any adapter, limits its requests in flight, and counts them.
+"""``RetryingStore`` retries the transient failures of any adapter, limits its requests in flight, and counts them.
 
 A put whose answer was lost may have taken effect. Before the next attempt the store is asked for the object: if it
 has the same bytes, the put succeeded. A ``put_if_absent`` that finds an object after a lost answer compares the bytes
@@ -8,7 +8,7 @@ an object of the right size that is found after a lost answer is the upload's ow
 
 Before its first attempt a request passes the limiter of the process (``bandwidth``), which counts or holds its bytes.
 
-All other writes of the port are idempotent and are simply repeated. ``backoff`` decides about the waits.
+All other writes of the port are idempotent and are simply repeated. ``backoff`` decides how long to wait.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -72,14 +72,15 @@ class RetryingStore:
         return self._store.url
 
     def without_retries(self) -> "RetryingStore":
-        """The same bucket, each request tried once. They are counted here, and this breaker does not hear of them."""
+        """Returns the same bucket, each of whose requests is tried once. The requests are counted here, and do not
+        change this breaker."""
         settings = replace(self._settings, attempts_max=1)
         once = RetryingStore(self._store, self._clock, self._rng, settings, self._passage)
         once._counter, once._slots, once.watch = self._counter, self._slots, self.watch
         return once
 
     def passing(self, passage: Passage) -> Self:
-        """The same bucket and the same counts; the bytes of its requests pass as ``passage`` says."""
+        """Returns the same bucket with the same counts; the bytes of its requests pass as ``passage`` says."""
         other = copy(self)
         other._passage = passage
         return other
@@ -88,7 +89,7 @@ class RetryingStore:
         return self._counter.statistics()
 
     def seconds(self) -> dict[str, HistogramCounts]:
-        """See RequestCounter.seconds."""
+        """Returns the seconds of the requests, as RequestCounter.seconds does."""
         return self._counter.seconds()
 
     def put(self, key: str, buffers: Buffers) -> None:
@@ -236,7 +237,7 @@ class RetryingStore:
             return self._judged(kind, call) if kind in WRITES else self._timed(kind, call)
 
     def _judged(self, kind: str, call: Callable[[], T]) -> T:
-        """Makes the request, and tells the breaker its outcome."""
+        """Makes the request, and reports its outcome to the breaker."""
         try:
             result = self._timed(kind, call)
         except StoreTransient as failure:
@@ -276,12 +277,12 @@ class RetryingStore:
 
 
 def passing(store: ObjectStore, passage: Passage) -> ObjectStore:
-    """The same store; the bytes of its requests pass as ``passage`` says, and not as they did."""
+    """Returns the same store; the bytes of its requests pass as ``passage`` says, and no longer as before."""
     return store.passing(passage) if isinstance(store, RetryingStore) else PassingStore(store, passage)
 
 
 def _answered(look: Callable[[], bool]) -> bool:
-    """The result of ``look``; False when the look failed as well, so that the write is repeated."""
+    """Returns the result of ``look``; False when the look failed as well, so that the write is repeated."""
     try:
         return look()
     except StoreTransient:

@@ -29,7 +29,7 @@ class StoreStatistics(msgspec.Struct, frozen=True):
         )
 
     def __sub__(self, earlier: "StoreStatistics") -> "StoreStatistics":
-        """The counts since ``earlier``."""
+        """Returns the counts since ``earlier``."""
         return StoreStatistics(
             dict(Counter(self.requests) - Counter(earlier.requests)),
             self.retries - earlier.retries,
@@ -57,8 +57,8 @@ class RequestCounter:
             self._seconds[kind].observe(seconds)
 
     def seconds(self) -> dict[str, HistogramCounts]:
-        """The seconds of requests by method of the port, failed ones included. Listings are not timed: their pages are
-        requested one by one, as their caller reads on."""
+        """Returns the seconds of requests by method of the port, failed ones included. Listings are not timed: their
+        pages are requested one by one, as their caller reads on."""
         with self._lock:
             return {kind: histogram.counts() for kind, histogram in self._seconds.items()}
 

@@ -33,7 +33,8 @@ def has_content(
     key: str,
     buffers: Buffers,
 ) -> bool:
-    """Whether the object at the key has exactly the bytes of the buffers. Raises what the two requests raise."""
+    """Returns whether the object at the key has exactly the bytes of the buffers. Raises what the two requests
+    raise."""
     try:
         if head(key).size_bytes != total_bytes(buffers):
             return False
@@ -49,7 +50,7 @@ def has_content(
 
 
 def _pieces(buffers: Buffers) -> Iterator[memoryview]:
-    """The bytes of the buffers in order, small buffers joined and large ones cut to COMPARED_BYTES_MAX."""
+    """Yields the bytes of the buffers in order, small buffers joined and large ones cut to COMPARED_BYTES_MAX."""
     small: list[memoryview] = []
     size_bytes = 0
     for buffer in buffers:

@@ -58,7 +58,7 @@ def require_arrow() -> Any:
 
 
 def arrow_schema(names: Sequence[str]) -> Any:
-    """The pyarrow.Schema of the columns. Raises ArrowMissing."""
+    """Returns the pyarrow.Schema of the columns. Raises ArrowMissing."""
     arrow = require_arrow()
     return arrow.schema([(name, _type_of(name)) for name in names])
 
@@ -94,8 +94,8 @@ class RecordRows:
         self._from_ms, self._until_ms = times
 
     def rows(self, batches: Batches, start_offset: int, end_offset: int) -> Iterator[Any]:
-        """The records of the batches with offsets in [start, end), as pyarrow.RecordBatch. Control batches, and the
-        batches that key compaction has emptied, give no rows. Raises UnreadableBatch, TimestampNotInRange."""
+        """Yields the records of the batches with offsets in [start, end), as pyarrow.RecordBatch. Control batches, and
+        the batches that key compaction has emptied, give no rows. Raises UnreadableBatch, TimestampNotInRange."""
         opened: Flags = ~batches.are_control
         opened &= (batches.end_offsets > start_offset) & (batches.base_offsets < end_offset)
         opened &= (batches.record_counts > 0) | (batches.sizes > columns.FRAME_AND_HEADER_BYTES)
@@ -111,7 +111,7 @@ class RecordRows:
                 yield self._record_batch(batches, records, wanted[first:end])
 
     def _portions(self, records: Records, wanted: Integers) -> Iterator[tuple[int, int]]:
-        """The ranges of the wanted records that become one Arrow record batch each."""
+        """Yields the ranges of the wanted records that become one Arrow record batch each."""
         sizes = np.zeros(len(wanted), dtype=np.int64)
         for name, length in ((KEY, columns.KEY_BYTES), (VALUE, columns.VALUE_BYTES)):
             if name in self._names:
@@ -177,7 +177,7 @@ class RecordRows:
         return pa.array(times * _MICROSECONDS).view(pa.timestamp("us", tz="UTC"))
 
     def _bytes(self, records: Records, starts: Integers, lengths: Integers) -> Any:
-        """The byte ranges as a binary array, null where the length is -1."""
+        """Returns the byte ranges as a binary array, null where the length is -1."""
         positive = np.maximum(lengths, 0)
         data = self._kernels.gather(records.data, starts, starts + positive)
         offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
@@ -206,7 +206,7 @@ class RecordRows:
 
 
 def _times_ms(batches: Batches, records: Records, wanted: Integers) -> Integers:
-    """The times of the records: with LogAppendTime that of the batch."""
+    """Returns the times of the records: with LogAppendTime that of the batch."""
     batch = records.batch[wanted]
     created = batches.column(columns.BASE_MS)[batch] + records.columns[columns.TIME_DELTA][wanted]
     return np.where(batches.have_log_append_time[batch], batches.column(columns.MAX_MS)[batch], created)
@@ -227,19 +227,19 @@ def _as_text(names: Any) -> Any:
 
 
 def table_of(batches: Iterable[Any], schema: Any) -> Any:
-    """The record batches as one pyarrow.Table of the schema. Raises ArrowMissing."""
+    """Returns the record batches as one pyarrow.Table of the schema. Raises ArrowMissing."""
     return require_arrow().Table.from_batches(batches, schema=schema)
 
 
 def pandas_frame(table: Any) -> Any:
-    """The table as a pandas.DataFrame. Raises ArrowMissing."""
+    """Returns the table as a pandas.DataFrame. Raises ArrowMissing."""
     if find_spec("pandas") is None:
         raise ArrowMissing("to_pandas needs pandas; install it: pip install 'siltstone[pandas]'")
     return table.to_pandas()
 
 
 def polars_frame(table: Any) -> Any:
-    """The table as a polars.DataFrame. Raises ArrowMissing."""
+    """Returns the table as a polars.DataFrame. Raises ArrowMissing."""
     if find_spec("polars") is None:
         raise ArrowMissing("to_polars needs Polars; install it: pip install 'siltstone[polars]'")
     import polars  # noqa: PLC0415  an optional dependency, which takes long to import

@@ -61,7 +61,7 @@ class UnreadableBatch(CorruptData):
 def batches_of_block(
     data: Bytes, stream_id: int, where: BlockPlace | AnswerPlace, kernels: Kernels
 ) -> "Batches":
-    """The batches of a block, whose checksum the caller has verified. Raises UnreadableBatch."""
+    """Returns the batches of a block, whose checksum the caller has verified. Raises UnreadableBatch."""
     try:
         return Batches(data, kernels.scan_batches(data, stream_id), where)
     except BAD_BATCH as cause:
@@ -124,11 +124,11 @@ class Batches:
         return self.rows[:, columns.ATTRIBUTES] & CODEC_MASK
 
     def have_expired(self, now_ms: int) -> Flags:
-        """Which batches have a delete horizon that has passed, so that their tombstones or marker may be removed
+        """Marks the batches whose delete horizon has passed, so that their tombstones or marker may be removed
         (G19)."""
         return self.have_horizon & (self.rows[:, columns.BASE_MS] <= now_ms)
 
     def payload(self, row: int) -> memoryview:
-        """The bytes of a batch, header and records."""
+        """Returns the bytes of a batch, header and records."""
         start = int(self.rows[row, columns.FRAME_AT]) + FRAME_HEADER_BYTES
         return self.data.data[start : int(self.rows[row, columns.FRAME_END])]

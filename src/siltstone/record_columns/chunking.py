@@ -51,7 +51,7 @@ class Records:
         self.offsets: Integers = batches.base_offsets[self.batch] + found[columns.OFFSET_DELTA]
 
     def _disordered(self, batches: Batches) -> Flags:
-        """Which records are of a batch whose offset deltas do not increase, or leave its range."""
+        """Marks the records of batches whose offset deltas do not increase, or leave the range of the batch."""
         deltas, batch = self.columns[columns.OFFSET_DELTA], self.batch
         is_wrong: Flags = (deltas < 0) | (deltas >= (batches.end_offsets - batches.base_offsets)[batch])
         is_wrong[1:] |= (deltas[1:] <= deltas[:-1]) & (batch[1:] == batch[:-1])

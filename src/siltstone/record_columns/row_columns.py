@@ -1,4 +1,4 @@
-"""The columns of a scan by name. They are those of Spark's connector for Kafka, so that a program moves over as it is
+"""The columns of a scan by name. They are those of Spark's connector for Kafka, so that its programs need no change
 [Spark: KafkaRecordToRowConverter].
 
 ============= ========================= =====================================================================
@@ -33,8 +33,8 @@ class ColumnUnknown(InvalidRequest):
 
 
 def chosen_columns(wanted: Sequence[str] | None, *, with_headers: bool = False) -> tuple[str, ...]:
-    """The columns of a scan, in the order in which they are wanted; None: all, the headers only ``with_headers``.
-    Raises ColumnUnknown."""
+    """Returns the columns of a scan, in the order in which they are wanted; None: all, the headers only
+    ``with_headers``. Raises ColumnUnknown."""
     if wanted is None:
         return ALL_COLUMNS if with_headers else ROW_COLUMNS
     if isinstance(wanted, str):

@@ -1,4 +1,4 @@
-"""Blocking calls (disk, bucket, SQLite) that are made outside the event loop's thread.
+"""Makes blocking calls (disk, bucket, SQLite) outside the event loop's thread.
 
 Asynchronous code reaches blocking code through ``BlockingCalls`` only, so a simulation can run a whole node in one
 thread.
@@ -29,8 +29,8 @@ class BlockingCalls(Protocol):
 class ThreadedCalls:
     """Makes each call in a thread of its own pool, at most ``threads_max`` calls at a time.
 
-    It is on the way of every append, therefore it does without ``run_in_executor``, which makes two futures for a call,
-    with a lock and a condition, and copies the result from one to the other: half of the time of handing over.
+    Every append makes a call, so this class does not use ``run_in_executor``, which makes two futures for a call, with
+    a lock and a condition, and copies the result from one to the other. That would double the time to hand a call over.
     """
 
     def __init__(self, name: str, threads_max: int) -> None:
@@ -43,7 +43,7 @@ class ThreadedCalls:
         try:
             return await answer
         finally:
-            del answer  # a failure refers to this frame: else they would keep each other alive
+            del answer  # a failure refers to this frame; without this line they would keep each other alive
 
     def close(self) -> None:
         self._threads.shut_down()
@@ -70,13 +70,13 @@ def _make(
 def _tell(loop: AbstractEventLoop, settle: "Callable[[Future[T], Any], None]", *outcome: Any) -> None:
     try:
         loop.call_soon_threadsafe(settle, *outcome)
-    except RuntimeError:  # the loop was closed while the call was made: nobody waits any more
+    except RuntimeError:  # the loop was closed during the call: no task waits for the result
         if not loop.is_closed():
             raise
 
 
 def _succeed(answer: "Future[T]", result: T) -> None:
-    if not answer.done():  # its task may have been cancelled
+    if not answer.done():  # the task that waits may have been cancelled
         answer.set_result(result)
 
 
@@ -99,7 +99,7 @@ class BlockingThreads:
         self._is_shut_down = False
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Has the work done in a thread; it must not raise. Raises RuntimeError after ``shut_down``."""
+        """Does the work in a thread; the work must not raise. Raises RuntimeError after ``shut_down``."""
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError(f"the threads {self._name} take no more calls: they were shut down")
@@ -110,8 +110,8 @@ class BlockingThreads:
                 self._start_thread()
 
     def _start_thread(self) -> None:
-        """Without memory for one more thread, the threads that there are make the call. Raises RuntimeError when there
-        are none."""
+        """Starts a thread. If there is no memory for one more, the other threads make the call. Raises RuntimeError
+        when there are none."""
         thread = Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
         try:
             thread.start()
@@ -132,10 +132,10 @@ class BlockingThreads:
     def _work(self) -> None:
         while (work := self._queue.get()) is not None:
             work()
-            del work  # else the result lives until the next call
+            del work  # without this line the result would live until the next call
             with self._lock:
                 self._idle_count += 1
-        self._queue.put(None)  # for the next thread
+        self._queue.put(None)  # the next thread has to end, too
 
 
 class InlineCalls:

@@ -1,8 +1,8 @@
-"""Writes that go from memory to the disk without the page cache of the operating system (O_DIRECT).
+"""Writes from memory to the disk without the page cache of the operating system (O_DIRECT).
 
 A byte that is written through the page cache takes a page of memory that was free. On a virtual machine the first use
-of such a page costs ten times the copy into it. At the sync the disk gets all pages at once, and every other sync
-stands behind them. A direct write gives the disk one piece at a time and takes no page.
+of such a page costs ten times the copy into it. At the sync the disk gets all pages at once, and every other sync waits
+for them. A direct write passes the disk one piece at a time and takes no page.
 
 The disk wants addresses, positions and lengths that are multiples of DIRECT_UNIT_BYTES. Bytes are therefore copied into
 a *slab*, memory that begins at a page, is used again and again, and is limited in bytes. ``object_store.folder`` writes
@@ -21,10 +21,10 @@ from siltstone.model.buffers import Buffers
 from siltstone.model.limits import KIB
 
 DIRECT_UNIT_BYTES = 4 * KIB
-"""The sectors of disks are of 512 bytes or 4 KiB, and pages of memory are at least as large."""
+"""The sectors of disks have 512 bytes or 4 KiB, and pages of memory are at least as large."""
 
 NOT_DIRECT = {errno.EINVAL, errno.EOPNOTSUPP}
-"""What a file system answers that has no direct writes, or that wants larger units."""
+"""The errors of a file system that has no direct writes, or that needs larger units."""
 
 
 def set_direct(descriptor: int, is_direct: bool) -> bool:
@@ -42,13 +42,13 @@ def set_direct(descriptor: int, is_direct: bool) -> bool:
 
 
 def new_slab(size_bytes: int) -> memoryview:
-    """Memory that begins at a page. It is given back to the operating system when nothing refers to it. A process that
-    is forked has a copy of its own."""
+    """Allocates memory that begins at a page. The memory is returned to the operating system when nothing refers to it.
+    A process that is forked has a copy of its own."""
     return memoryview(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 class Slabs:
-    """Slabs of one size that are used again. Safe for threads.
+    """A pool of slabs of one size. Safe for threads.
 
     At most ``kept_max`` are kept; a caller that finds none gets a new one, which is not kept if there are enough. So
     the memory is limited by the number of callers at a time, and falls back to ``kept_max`` slabs after them.
@@ -66,7 +66,7 @@ class Slabs:
 
     @contextmanager
     def taken(self) -> Iterator[memoryview]:
-        """A slab with bytes of any kind in it, for the block alone."""
+        """Yields a slab that belongs to the block; its bytes are undefined."""
         with self._lock:
             slab = self._kept.pop() if self._kept else None
         if slab is None:
@@ -81,7 +81,7 @@ class Slabs:
 
 def gathered(buffers: Buffers, slab: memoryview) -> Iterator[memoryview]:
     """Copies the buffers into the slab, one after another. Yields the slab each time it is full, and at last the part
-    that the rest has filled, if there is a rest. What was yielded is overwritten by the next step."""
+    that the rest has filled, if there is a rest. The next step overwrites the slab."""
     slab_bytes, filled = len(slab), 0
     for buffer in buffers:
         size_bytes = len(buffer)

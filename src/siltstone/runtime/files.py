@@ -58,22 +58,22 @@ def sync_directory(directory: Path) -> None:
 
 
 def take_from_others(path: Path) -> None:
-    """Takes the permissions of the group and of all others from a file of this user; the file of another user, or none,
-    is left as it is, and so is a device: ``/dev/null`` named by mistake belongs to the whole machine. Files of older
-    programs could be read by everybody."""
+    """Removes the permissions of the group and of all others from a file of this user, because older versions made
+    files that everybody could read. The file of another user is left as it is, and so is a device: ``/dev/null``, named
+    by mistake, belongs to the whole machine."""
     try:
         status = path.stat()
         is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
         if is_own and status.st_mode & _OF_OTHERS:
             path.chmod(status.st_mode & 0o7777 & ~_OF_OTHERS)
-            log.warning("%s was open to other users of this machine, and is not any more", path)
-    except OSError as trouble:  # its users can go on, and the start is no worse than before
+            log.warning("%s was open to other users of this machine, and no longer is", path)
+    except OSError as trouble:  # the file stays as readable as before, which is no reason to refuse the start
         if not isinstance(trouble, FileNotFoundError):
             log.warning("%s stays open to other users of this machine: %s", path, trouble)
 
 
 def inode_of(path: Path) -> tuple[int, int] | None:
-    """The device and the number of the file that is at the path now; None if there is none."""
+    """Returns the device and the number of the file that is at the path now; None if there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -99,7 +99,7 @@ class Disks(Protocol):
 
 
 class SystemDisks:
-    """The numbers that ``df`` shows: space reserved for root counts neither as used nor in the total."""
+    """Returns the numbers that ``df`` shows: space reserved for root counts neither as used nor in the total."""
 
     def space_of(self, folder: Path) -> tuple[int, int]:
         found = os.statvfs(folder)

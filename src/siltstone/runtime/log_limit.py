@@ -12,7 +12,7 @@ from siltstone.model.limits import MINUTE_MS
 from siltstone.runtime.clock import Clock
 
 LOG_INTERVAL_MS = MINUTE_MS
-"""Often enough for a person who looks at the log."""
+"""The interval is short enough for a person who looks at the log."""
 
 LOG_SUBJECTS_MAX = 1_000
 """The most subjects that are remembered; the one that was logged longest ago is forgotten first. That is about 100 KB.
@@ -31,11 +31,11 @@ class LogLimit:
         self._logged_ms: OrderedDict[Hashable, float] = OrderedDict()
 
     def __len__(self) -> int:
-        """The number of subjects that are remembered."""
+        """Returns the number of subjects that are remembered."""
         return len(self._logged_ms)
 
     def is_due(self, subject: Hashable = None) -> bool:
-        """Whether a line about the subject may be logged now. The caller then logs it: the interval begins."""
+        """Returns whether a line about the subject may be logged now. The caller then logs it: the interval begins."""
         now_ms = self._clock.monotonic_ms()
         logged_ms = self._logged_ms.get(subject)
         if logged_ms is not None and now_ms - logged_ms < self._interval_ms:
@@ -47,5 +47,5 @@ class LogLimit:
         return True
 
     def forget(self, subject: Hashable = None) -> None:
-        """The next line about the subject is due at once, for instance because its outage has ended."""
+        """Makes the next line about the subject due at once, for instance because its outage has ended."""
         self._logged_ms.pop(subject, None)

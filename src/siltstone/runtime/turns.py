@@ -18,7 +18,7 @@ async def let_others_run() -> None:
 
 
 async def in_turns(make: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """The results of ``make`` for the items, in their order."""
+    """Returns the results of ``make`` for the items, in their order."""
     left = iter(items)
     made: list[R] = []
     while lot := list(islice(left, ITEMS_PER_TURN)):

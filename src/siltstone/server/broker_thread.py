@@ -1,7 +1,7 @@
 """Runs a Kafka node on an event loop in a thread of its own, for programs without an event loop.
 
 A broker thread is started once and stopped once. ``start`` and ``stop`` raise the error with which the thread ended,
-and ``ask`` does not block when the event loop has ended. ``stop`` makes the promise of ``siltstone serve``: it returns
+and ``ask`` does not block when the event loop has ended. ``stop`` keeps the promise of ``siltstone serve``: it returns
 or raises within the time limits of network and engine together, whatever hangs.
 """
 
@@ -28,7 +28,7 @@ LOOK_AGAIN_SECONDS = 0.5
 
 
 STARTING_SECONDS_MAX = 1.0
-"""How long ``stop`` waits for a broker that is still starting: it has nothing to commit."""
+"""How long ``stop`` waits for a broker that is still starting, which has nothing to commit."""
 
 
 class BrokerNotRunning(InvalidRequest):
@@ -36,8 +36,8 @@ class BrokerNotRunning(InvalidRequest):
 
 
 class StoppedEarly(Unavailable):
-    """The broker was stopped before everything was committed. ``log_folder``: of the write-ahead log that has the rest;
-    ``log_bytes``: how much that is. ``has_ended``: False when its threads still hang."""
+    """The broker was stopped before everything was committed. ``log_folder``: the folder of the write-ahead log that
+    has the rest; ``log_bytes``: the size of the rest. ``has_ended``: False when its threads still hang."""
 
     def __init__(self, log_folder: Path, log_bytes: int, reason: str, *, has_ended: bool) -> None:
         self.log_folder, self.log_bytes, self.has_ended = log_folder, log_bytes, has_ended
@@ -84,8 +84,8 @@ class BrokerThread:
         return f"{address.advertised_host}:{address.advertised_port}"
 
     def ask_to_stop(self, ends_with: Collection[int] = ()) -> None:
-        """Tells the node to stop, and does not wait for it: ``stop`` does. ``ends_with``: the nodes that end
-        now, this one included."""
+        """Asks the node to stop, and does not wait for its end as ``stop`` does. ``ends_with``: the nodes that end now,
+        this one included."""
         with self._lock:
             self._ends_with = ends_with or self._ends_with
             self._stop_is_wanted = True
@@ -134,7 +134,7 @@ class BrokerThread:
         async def killed(node: KafkaNode) -> None:
             node.abandon()
 
-        with suppress(BrokerNotRunning):  # it has ended by itself
+        with suppress(BrokerNotRunning):  # the loop has ended by itself
             self.ask(killed)
         with suppress(Exception):
             self.stop()
@@ -170,7 +170,9 @@ class BrokerThread:
         assert serving is not None
 
         def stop() -> None:
-            if not stopping.is_set() and not self._started.done():  # what a start waits for may never come
+            if (
+                not stopping.is_set() and not self._started.done()
+            ):  # a start may wait for something that never answers
                 serving.cancel()
             stopping.set()
 

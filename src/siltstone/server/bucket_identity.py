@@ -1,9 +1,9 @@
 """Before a node writes to its buckets, it marks each as belonging to its store (``object_store.bucket_identity``), and
-checks that the bucket has not been written to with newer metadata (``object_store.metadata_mark``). It lists them in
-the metadata (``metadata.buckets``), and does the same for each bucket that is added while it runs.
+checks that no process with newer metadata has written to the bucket (``object_store.metadata_mark``). It lists the
+buckets in the metadata (``metadata.buckets``), and does the same for each bucket that is added while it runs.
 
-A bucket without a marker is a new one, unless the metadata says that a node has claimed it: then the settings name the
-wrong bucket, or the bucket was emptied. Stores from before markers existed are recognised by their objects.
+A bucket without a marker is new, unless the metadata says that a node has claimed it: then the settings name the wrong
+bucket, or the bucket was emptied. Stores from before markers existed are recognised by their objects.
 """
 
 import logging
@@ -41,12 +41,12 @@ OBJECTS_LOOKED_AT = 10
 """How many committed objects are looked up to recognise a bucket from before markers existed."""
 
 ADDED_INTERVAL_MS = 200
-"""A bucket that is added is used within a second; a look costs a look-up in the image."""
+"""A bucket that is added is used within a second. Each check costs a look-up in the image."""
 
 REFUSED_INTERVAL_MS = 5_000
 
 NO_BUCKET = -1
-"""The id of a place that is no bucket of the store yet."""
+"""The id of a place that is not a bucket of the store yet."""
 
 log = logging.getLogger(__name__)
 
@@ -162,14 +162,14 @@ def _claim(store: ObjectStore, store_id: str, bucket_id: int, image: MetadataIma
 
 
 def _url_before(bucket_id: int, image: MetadataImage) -> str | None:
-    """Where the bucket was before; None if the store has never used it."""
+    """Returns the URL at which the bucket was before; None if the store has never used it."""
     if (url := claimed_url(image, bucket_id)) is not None:
         return url
     return "another bucket" if any(_committed(bucket_id, image)) else None
 
 
 def _holds_objects_of(store: ObjectStore, bucket_id: int, image: MetadataImage) -> bool:
-    """Whether the bucket has one of the objects that the metadata names there."""
+    """Returns whether the bucket has one of the objects that the metadata names there."""
     for object_id in islice(_committed(bucket_id, image), OBJECTS_LOOKED_AT):
         try:
             store.head(object_key(object_id))
@@ -189,8 +189,8 @@ def _committed(bucket_id: int, image: MetadataImage) -> list[int]:
 
 
 def release_place(store: ObjectStore) -> int:
-    """Deletes the marker, the marks and what probes left from a removed bucket, so that its place is anybody's.
-    Returns how many other keys are there, up to KEYS_LOOKED_AT. Raises what the bucket raises."""
+    """Deletes the marker, the marks and the objects that probes left from a removed bucket, so that another store may
+    use its place. Returns how many other keys are there, up to KEYS_LOOKED_AT. Raises what the bucket raises."""
     keys = [summary.key for summary in islice(store.list(), KEYS_LOOKED_AT)]
     ours = [key for key in keys if key == MARKER_KEY or key.startswith((MARKS_PREFIX, PROBE_PREFIX))]
     store.delete(ours)
@@ -198,8 +198,8 @@ def release_place(store: ObjectStore) -> int:
 
 
 def refuse_place(store: ObjectStore, store_id: str) -> None:
-    """For a place that is to become one more bucket of this store: raises BucketOfAnotherStore, BucketExchanged if it
-    is a bucket of this store already, and what the bucket raises."""
+    """Checks a place that is to become a bucket of this store. Raises BucketOfAnotherStore, BucketExchanged if it is a
+    bucket of this store already, and what the bucket raises."""
     if refuse_if_marked_by_another(store, store_id, NO_BUCKET):
         refuse_if_marked_as_first(store, NO_BUCKET)
     _refuse_objects(store, "which new ones would overwrite: give this bucket")

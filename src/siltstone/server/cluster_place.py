@@ -1,9 +1,9 @@
-"""The place of a node among the others of its store: its beats, its lease, and its end.
+"""Holds the place of a node among the others of its store: its beats, its lease, and its end.
 
 A node takes its place right after it is registered, before the recovery of its log, which may last longer than a
 session (N21). It beats until its engine is closed, since a node that is fenced cannot commit. After a clean end it
 fences itself, so that the others take its partitions at once and need not wait until they suspect it. When all nodes
-end together, nobody has to take them, and each leads the same partitions after the next start: see ``rest``.
+end together, no node takes them, and each leads the same partitions after the next start: see ``rest``.
 """
 
 import logging
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 class ClusterPlace:
     """The beats and the lease of this node. ``calls`` must have a thread that nothing else uses. ``lease_clock_ms`` is
-    the clock that the lease runs by: see ``OwnLease``."""
+    the clock of the lease: see ``OwnLease``."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ClusterPlace:
         await self._membership.start()
 
     def begin(self, engine: StreamEngine, failover: NodeFailover) -> None:
-        """Called when the engine has started: from now on this node fails dead nodes over, places the partitions of
+        """Is called when the engine has started. From now on this node fails dead nodes over, places the partitions of
         nodes that are gone, and balances where that is switched on."""
         self._engine = engine
         if self._loss is not None:
@@ -95,8 +95,8 @@ class ClusterPlace:
         self._balancer.start()
 
     def measure(self, counts: Callable[[], Mapping[PartitionKey, Counts]]) -> None:
-        """From now on the load of this node's partitions is on the board. ``counts``: what each has had since it was
-        opened."""
+        """From now on puts the load of this node's partitions on the board. ``counts`` returns the bytes and requests
+        of each partition since it was opened."""
         meter, asked_ms = LoadMeter(), float("-inf")
 
         def measured() -> NodeLoad | None:
@@ -121,8 +121,8 @@ class ClusterPlace:
             self._engine.abandon(str(loss))
 
     async def rest(self) -> None:
-        """Called before the end when all nodes end together. This node acts for the others no more: it fences no node,
-        takes no partitions, and is not told to have ended, so that nobody takes its own. The lease goes on."""
+        """Is called before the end when all nodes end together. From then on this node fences no node and takes no
+        partitions, and its end is not recorded, so that no node takes its own. The lease is still renewed."""
         self._rests = True
         if self._membership is not None:
             self._membership.acts_for_others = False

@@ -61,14 +61,14 @@ METADATA_THREADS = 1
 """Metadata commands are decided one batch at a time."""
 
 LEASE_THREADS = 1
-"""Beats wait for nothing else."""
+"""Beats have a thread of their own, so that they wait for nothing else."""
 
 BUCKET_LOG_THREADS = 4
-"""For the log of a dead node, which is listed, sealed and read; the threads begin with the first failover."""
+"""Threads that list, seal and read the log of a dead node. They are started at the first failover."""
 
 UPLOAD_THREADS = 12
-"""Four blocks are uploaded side by side. When a bucket hangs, the puts that were given up keep a thread each until the
-request ends, and the blocks go to another bucket in other threads. Threads begin when they are needed."""
+"""Four blocks are uploaded side by side. When a bucket hangs, puts that have timed out keep a thread each until their
+request ends, and other threads put the blocks into another bucket. Threads are started when they are needed."""
 
 READ_THREADS = 8
 """Requests to a bucket wait for the network most of the time."""
@@ -112,17 +112,17 @@ class Store:
         )
 
     def open_runner(self, spark: Any) -> Runner:
-        """The runner for maintenance tasks; the argument is that of ``spark.choice.runner_on``."""
+        """Opens the runner for maintenance tasks; the argument is that of ``spark.choice.runner_on``."""
         from siltstone.spark.choice import runner_on  # noqa: PLC0415  most programs that open a store need no runner
 
         return runner_on(spark)
 
     def __repr__(self) -> str:
-        """The folder, and how much is in the store as far as this process has read the metadata."""
+        """Shows the folder, and how much is in the store as far as this process has read the metadata."""
         return store_words(self.settings.folder, self.metadata.image)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the same, and the topics."""
+        """Shows the same in notebooks, and the topics."""
         return store_html(self.settings.folder, self.metadata.image)
 
     def close(self) -> None:
@@ -199,13 +199,13 @@ def open_buckets(
     listed: Mapping[int, str] | None = None,
     limiter: Limiter | None = None,
 ) -> Buckets:
-    """Opens the buckets of the settings but those that were ``removed`` from the store; if none is left, those that the
-    metadata have ``listed``. What goes to and from them passes the ``limiter``, by default that of the process.
+    """Opens the buckets of the settings except those that were ``removed`` from the store; if there is none, the
+    buckets that the metadata has ``listed``. Their requests pass the ``limiter``, by default that of the process.
     Creates a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is
     raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
-    if not urls:  # the only bucket is said to be lost
+    if not urls:  # the operator says that the only bucket is lost
         return Buckets.open(settings.buckets, settings.retry, faults)
     if not create:
         for bucket_id, url in urls.items():
@@ -218,7 +218,7 @@ def open_buckets(
 
 
 def missing_folder(url: str) -> Path | None:
-    """The folder that the URL of a bucket names if it is not there; None for every other bucket."""
+    """Returns the folder that the URL of a bucket names if it does not exist; None for every other bucket."""
     folder = Path(unquote(urlsplit(url).path))
     return folder if url.startswith("file:///") and not folder.is_dir() else None
 
@@ -330,7 +330,7 @@ async def _look_for_ever(buckets: Buckets, clock: Clock) -> None:
 
 
 def _said_while_starting(clock: Clock, what_is_missing: str) -> AbstractAsyncContextManager[None]:
-    """Logs what a start that takes long waits for, and what to do."""
+    """In this block, logs what a start that takes long waits for, and what to do."""
     return reported_while_waiting(
         clock, lambda: log.warning("the node is still starting: it waits %s", what_is_missing)
     )
@@ -351,7 +351,7 @@ async def _claim(
     calls: ThreadedCalls,
     metadata_calls: ThreadedCalls,
 ) -> dict[int, BucketGuard]:
-    """The guards of the buckets. Closes the client when they are refused."""
+    """Returns the guards of the buckets. Closes the client when the buckets are refused."""
 
     def claim() -> dict[int, BucketGuard]:
         client.execute(put_store_id(rng))

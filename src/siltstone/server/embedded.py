@@ -1,4 +1,5 @@
-"""``siltstone.Broker``: a real broker inside a Python process, or several that form a cluster, for tests and notebooks.
+"""``siltstone.Broker`` is a real broker inside a Python process, or several brokers that form a cluster, for tests and
+notebooks.
 
 Each has an event loop in a thread of its own (``broker_thread``), so the caller needs none. A broker without a folder
 uses a temporary one, which is deleted when the broker stops; the write-ahead log is then not synced, since the folder
@@ -53,9 +54,9 @@ class Broker:
     ``folder`` is the folder of the store, which is kept when the broker stops; None: a temporary folder. ``port`` 0:
     any free port. ``nodes``: how many nodes form a cluster, with the numbers 0, 1 and so on (``engine.node_id`` is the
     first); each listens one port higher than the one before, unless ``port`` is 0. ``settings`` has values by key, such
-    as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. ``faults``: what the bucket does wrong, such
-    as ``siltstone.BucketFaults(refuses_writes=True)``; they can be changed while the broker runs, begin when a
-    temporary store has been made, and end when the broker stops.
+    as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. ``faults``: failures of the bucket, such as
+    ``siltstone.BucketFaults(refuses_writes=True)``. They can be changed while the broker runs, begin when a temporary
+    store has been made, and end when the broker stops.
 
     An ``async with`` starts and stops the broker without blocking the event loop. Starting raises SettingRefused,
     CannotListen (the port is in use), and what opening a store raises, such as WalInUse (another process has the store
@@ -90,8 +91,8 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of the broker, for any Kafka client; of several nodes, those of all that run, with commas. Raises
-        BrokerNotRunning."""
+        """HOST:PORT of the broker, for any Kafka client; with several nodes, of all nodes that run, with commas between
+        them. Raises BrokerNotRunning."""
         if not (addresses := list(self._addresses.values())):
             raise BrokerNotRunning(
                 "this broker is not running: use it as a context manager, or call start() first"
@@ -172,7 +173,7 @@ class Broker:
             self._is_new = True
 
     def _first_settings(self) -> StoreSettings:
-        """Those of the first node, which listens on the given port and on nothing else."""
+        """Returns the settings of the first node, which listens on the given port and on nothing else."""
         return msgspec.structs.replace(
             self._load({}),
             listeners=f"127.0.0.1:{self._port}",
@@ -187,7 +188,8 @@ class Broker:
         )
 
     def _start(self, numbers: Iterable[int]) -> None:
-        """One after the other: the first one creates the store. A node that is started again has its port."""
+        """Starts the nodes one after the other, since the first one creates the store. A node that is started again
+        gets its earlier port."""
         for number in numbers:
             settings = self._load(self._flags[number])
             running = BrokerThread(settings, parse_addresses([settings.listeners]), self.faults)
@@ -210,7 +212,7 @@ class Broker:
 
     def _stop(self, seconds_max: float | None) -> None:
         with self._changing:
-            self.faults.end()  # else a stop would wait for the bucket
+            self.faults.end()  # otherwise a stop would wait for the bucket
             try:
                 self._stop_nodes([*self._running], seconds_max)
             except StoppedEarly as early:
@@ -221,7 +223,7 @@ class Broker:
                 self._forget()
 
     def _stop_nodes(self, numbers: Iterable[int], seconds_max: float | None) -> None:
-        """All at once. Raises the first failure when all have ended."""
+        """Stops the nodes side by side. Raises the first failure when all have ended."""
         ending = {number for number in numbers if number in self._running}
         stopped = [self._running.pop(number) for number in sorted(ending)]
         self._addresses = {number: self._addresses[number] for number in self._running}
@@ -237,7 +239,7 @@ class Broker:
             raise failures[0]
 
     def _give_up(self) -> None:
-        """After a start that failed: the nodes that did start are stopped, too."""
+        """Stops the nodes that did start, after a start that failed."""
         with suppress(Exception):
             self._stop_nodes([*self._running], None)
         self._forget()
@@ -270,8 +272,8 @@ class Broker:
         return name
 
     def records(self, topic: str) -> list[TopicRecord]:
-        """All records that the topic holds now, sorted by partition and offset, without joining a group. Everything is
-        in memory: this is for tests. Raises TopicUnknown, BrokerNotRunning."""
+        """Returns all records that the topic holds now, sorted by partition and offset, without joining a group.
+        Everything is in memory: this is for tests. Raises TopicUnknown, BrokerNotRunning."""
         with self._cluster() as cluster:
             return read_records(cluster, topic)
 
@@ -279,7 +281,7 @@ class Broker:
         return Cluster(parse_bootstrap(self.bootstrap_servers), SystemClock(), system_randomness())
 
     def statistics(self, node_id: int | None = None) -> KafkaNodeStatistics:
-        """The current statistics of the broker, or of one node of several (by default the lowest that runs);
+        """Returns the current statistics of the broker, or of one node of several (by default the lowest that runs);
         ``engine.state`` is FAILED when it can store no more records. Raises BrokerNotRunning."""
 
         async def counted(node: KafkaNode) -> KafkaNodeStatistics:

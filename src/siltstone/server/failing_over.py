@@ -1,9 +1,9 @@
 """Fails another node over with the parts of this one: its metadata, its buckets, and threads of their own for the log.
 
-A log in a bucket can be read by every node, and a seal fences whoever still writes. A log in files is taken by nodes on
-the same machine, where the lock of its folder tells a process that has ended from one that is stopped. On another
-machine it waits for its node; whether that machine is gone for good only a person knows. A person who attaches its
-disk to this machine names the log as an attached one (``wal.attached``).
+A log in a bucket can be read by every node, and its seal fences a process that still writes. A log in files is taken by
+nodes on the same machine, where the lock of its folder distinguishes a process that has ended from one that is stopped.
+The log of another machine waits for its node, because only a person knows whether that machine is gone for good. A
+person who attaches its disk to this machine names the log as an attached one (``wal.attached``).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,7 +31,7 @@ from siltstone.stream_engine.wal.port import WalInUse, WriteAheadLog
 NO_LOGS: Mapping[int, AttachedLog] = {}
 
 LOCKED_MS_MAX = 5 * SECOND_MS
-"""How long a start waits for a log that is locked and that nobody has claimed: a node that fails this one over locks
+"""How long a start waits for a log that is locked and that no node has claimed: a node that fails this one over locks
 the log before the claim, and unlocks it after the claim's end."""
 
 
@@ -61,8 +61,8 @@ class NodeFailover:
         return log if log is not None and log.is_newest_of(node) else None
 
     def reaches(self, node: NodeMetadata) -> bool:
-        """Whether the node's log is in a bucket of this node's settings, in files of this machine, or attached to it. A
-        location that names no machine may be on any."""
+        """Returns whether the node's log is in a bucket of this node's settings, in files of this machine, or attached
+        to it. A location that names no machine may be on any machine."""
         if self._attached_log_of(node) is not None:
             return True
         place = urlsplit(node.wal_location)
@@ -71,14 +71,14 @@ class NodeFailover:
         return bucket_of_log(node) in self._components.buckets.urls
 
     async def carry_out(self, node: NodeMetadata) -> FailoverDone:
-        """Raises what ``fail_over`` raises, NodeInUse when a process holds the log, which is perhaps only stopped, and
-        WalOutOfReach."""
+        """Fails the node over. Raises what ``fail_over`` raises, NodeInUse when a process holds the log, which is
+        perhaps only stopped, and WalOutOfReach."""
         components, attached = self._components, self._attached_log_of(node)
         location = node.wal_location if attached is None else attached.folder.as_uri()
         store_id = store_id_of(components.metadata.image)
         assert store_id is not None, "a node that is registered has put it there"
         try:
-            wal = await self._calls.run(  # not here: a disk may hang
+            wal = await self._calls.run(  # in another thread: a disk may hang
                 open_wal_of,
                 node, self._settings.wal, components.buckets, store_id, self._calls, components.clock, self._rng,
                 self._host, attached,

@@ -1,5 +1,5 @@
-"""A Kafka node: admin listeners, stream engine, broker and listeners, opened in that order and closed in the opposite
-order."""
+"""Runs a Kafka node: admin listeners, stream engine, broker and listeners, opened in that order and closed in the
+opposite order."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -40,7 +40,8 @@ RECORD_THREADS = 1
 event loop."""
 
 ANSWERING_ON_MS = 500
-"""How long a node that has handed everything over still answers where the leaders are now: until the clients know."""
+"""How long a node that has handed all partitions over still answers which nodes lead them now, so that the clients
+learn it."""
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class KafkaNodeStatistics(msgspec.Struct, frozen=True):
     damage: DamageStatistics
 
     def __repr__(self) -> str:
-        """The numbers that one looks for first; the parts have all of them."""
+        """Shows the most important numbers; the parts have all of them."""
         engine, network = self.engine, self.network
         reason = f" because {engine.reason}" if engine.reason else ""
         return (
@@ -103,11 +104,11 @@ async def running_kafka_node(
     ends_with: Callable[[], Collection[int]] = tuple,
     recover: Collection[Path] = (),
 ) -> AsyncIterator[KafkaNode]:
-    """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers
-    the requests that were begun, commits all data and closes the node's streams. ``ends_with`` is asked first then:
-    which nodes end now, this one included. When no other is live, nobody is to take the partitions. ``recover`` is that
-    of ``open_node``. Raises CannotListen, before it opens the store, if a listener's address is in use, and what
-    ``open_node`` raises."""
+    """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers the
+    requests that were begun, commits all data and closes the node's streams. ``ends_with`` is called first then: it
+    returns the nodes that end now, this one included. When no other node is live, no node takes the partitions.
+    ``recover`` is that of ``open_node``. Raises CannotListen, before it opens the store, if a listener's address is in
+    use, and what ``open_node`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         disk_calls = ThreadedCalls("disks", 1)
@@ -165,7 +166,7 @@ async def hand_over_everything(
     engine: StreamEngine, metadata: MetadataService, broker: KafkaBroker, limit_ms: float, clock: Clock
 ) -> None:
     """Hands the partitions of a node that ends over to the others, while it still answers, so that no client waits for
-    the end. What is left is placed by the others when the streams are closed."""
+    the end. Other nodes place the remaining partitions when the streams are closed."""
     if engine.state is not EngineState.RUNNING or not broker.parts.cluster.has_takers:
         return
     if not metadata.image.leader_counts.get(engine.node_id, 0):
@@ -182,8 +183,9 @@ async def hand_over_everything(
 
 
 async def _tell_address(node: Node, listeners: Listeners) -> None:
-    """Puts the address of the first listener into the metadata, for scans: what is in no object yet is read from the
-    broker. It stays there when the node ends, since streams that were closed well have nothing to ask for."""
+    """Puts the address of the first listener into the metadata, for scans, which read records that are in no object yet
+    from the broker. The address stays there when the node ends, since streams that were closed cleanly have no such
+    records."""
     for first in listeners.listeners[:1]:
         host = f"[{first.advertised_host}]" if ":" in first.advertised_host else first.advertised_host
         address = f"{host}:{first.advertised_port}"

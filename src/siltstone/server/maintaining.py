@@ -20,8 +20,8 @@ from siltstone.server.settings.store import StoreSettings
 SPREAD_KIND = "sso-compaction"
 
 REWRITING = frozenset({"minor-gc", "sso-compaction", "major-gc"})
-"""Kinds that rewrite stream set objects. They take turns: one that replaced an object which another has been rewriting
-for a quarter of an hour would make that work useless."""
+"""Kinds that rewrite stream set objects. They take turns, because a kind that replaced an object which another kind has
+been rewriting for a quarter of an hour would make that work useless."""
 
 FREEING_SECONDS_MAX = 60.0
 """The most that one run of a freeing kind takes: these kinds take turns every minute, and none may delay the others for
@@ -31,8 +31,8 @@ longer."""
 @contextmanager
 def open_service(settings: StoreSettings, start_runner: StartRunner) -> Iterator[MaintenanceService]:
     """Opens a service with three lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
-    *rewriting* those that rewrite stream set objects, of which compaction is spread over its interval, and *copying*
-    the others that copy. Raises what ``open_store`` raises."""
+    *rewriting* the kinds that rewrite stream set objects, of which compaction is spread over its interval, and
+    *copying* the other kinds that copy. Raises what ``open_store`` raises."""
     run_seconds = settings.maintenance.run_ms_max / 1000
     spread = (
         {SPREAD_KIND: spread_ms(settings.maintenance.interval.of(SPREAD_KIND))}

@@ -83,7 +83,7 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
 
 
 def topics_named(text: str, topics: Iterable[str]) -> list[str]:
-    """The topics whose names stand in the text as a word: perhaps more than the query reads, never fewer."""
+    """Returns the topics whose names are words of the text: perhaps more than the query reads, never fewer."""
     return sorted(
         name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
     )
@@ -159,7 +159,7 @@ def _flattened_schema(schema: Any) -> Any:
 
 
 def _flattened(batch: Any, schema: Any) -> Any:
-    """The fields of the values side by side. A key that is no UTF-8 is shown in hexadecimal digits."""
+    """Returns the fields of the values side by side. A key that is no UTF-8 is shown in hexadecimal digits."""
     arrow = require_arrow()
     value = batch.column(0)
     columns = value.flatten() if arrow.types.is_struct(value.type) else [value]

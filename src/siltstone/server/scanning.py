@@ -105,8 +105,8 @@ def _bucket_flags(buckets: Mapping[int, str] | None) -> dict[str, str]:
 
 
 def _at_its_buckets(settings: StoreSettings, image: ImageView) -> StoreSettings:
-    """The settings with the URLs at which a node has claimed the buckets, if the settings name none, or a folder that
-    is not there: a broker may have been given its buckets at the command line."""
+    """Returns the settings with the URLs at which a node has claimed the buckets, if the settings name none, or a
+    folder that is not there: a broker may have been given its buckets at the command line."""
     if settings.buckets and not any(map(missing_folder, settings.buckets.values())):
         return settings
     claimed = {number: claimed_url(image, number) for number in range(_BUCKETS_MAX)}

@@ -1,4 +1,4 @@
-"""What an opened store shows of itself: one line, and a table of its topics for notebooks."""
+"""Describes an opened store: in one line, and with a table of its topics for notebooks."""
 
 from html import escape
 from pathlib import Path
@@ -18,19 +18,19 @@ def store_words(folder: Path, image: MetadataImage) -> str:
 
 
 def store_html(folder: Path, image: MetadataImage) -> str:
-    """The line, and a row for each topic: what is committed to objects, as stored."""
+    """Returns the line and a row for each topic, which counts records and bytes in objects, as stored."""
     rows = topic_rows(image)
     return f"<p>{escape(store_words(folder, image))}</p>" + (html_of(HEADER, rows) if rows else "")
 
 
 def topic_rows(image: MetadataImage) -> list[tuple[str, ...]]:
-    """The cells of each topic that is not internal, by name."""
+    """Returns the cells of each topic that is not internal, sorted by name."""
     topics = sorted((each for each in image.topics.values() if not each.is_internal), key=lambda it: it.name)
     return [_row(image, each) for each in topics]
 
 
 def _row(image: MetadataImage, topic: TopicMetadata) -> tuple[str, ...]:
-    """An object that holds several topics is counted in each of them."""
+    """Makes the cells of a topic. An object that holds several topics is counted in each of them."""
     streams = [image.streams[each.data_stream_id] for each in topic.partitions]
     ranges = [each for stream in streams for each in stream.ranges]
     return (

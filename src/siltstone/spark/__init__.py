@@ -1,11 +1,11 @@
 """Floor 6: Spark. Finds a Java, starts Spark, and runs maintenance tasks on it.
 
 Only this package uses pyspark, and it imports pyspark only when Spark is started. ``spark_runner`` is the Runner that
-maintenance calls; ``frames`` has what a program calls, ``siltstone.spark.session`` and ``.read``, ``tables`` has
-``.read_table``; ``choice`` picks a runner for maintenance that is called from Python; ``starting`` starts Spark, with
-the Java that ``java`` finds, after ``master`` has checked that a standalone master answers; ``task_attempt`` is what
-runs in the executors. ``source`` reads topics as DataFrames, ``sink`` writes them, ``naming`` says what Spark's pages
-and notebooks show of both. Read next: ``spark_runner``.
+maintenance calls; ``frames`` has the functions that a program calls, ``siltstone.spark.session`` and ``.read``,
+``tables`` has ``.read_table``; ``choice`` picks a runner for maintenance that is called from Python; ``starting``
+starts Spark, with the Java that ``java`` finds, after ``master`` has checked that a standalone master answers;
+``task_attempt`` runs in the executors. ``source`` reads topics as DataFrames, ``sink`` writes them, ``naming`` makes
+the names that Spark's pages and notebooks show of both. Read next: ``spark_runner``.
 """
 
 from importlib import import_module
@@ -31,7 +31,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """What programs call is loaded on first use: Spark's workers import this package, too."""
+    """Loads the functions that programs call on first use, because Spark's workers import this package, too."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'siltstone.spark' has no attribute {name!r}")

@@ -16,9 +16,9 @@ class NoSparkContext(InvalidRequest):
 
 
 def runner_on(spark: "SparkSession | str | None") -> Runner:
-    """A runner on a session, which is left running; on a Spark that is started for a master such as ``local[*]``, and
-    stopped when the runner is closed; or, for None, in this process. Raises NoSparkContext, JavaNotFound,
-    SparkNotStarted."""
+    """Returns a runner on a session, which is left running; on a Spark that is started for a master such as
+    ``local[*]``, and stopped when the runner is closed; or, for None, in this process. Raises NoSparkContext,
+    JavaNotFound, SparkNotStarted."""
     if spark is None:
         return InProcessRunner()
     if isinstance(spark, str):

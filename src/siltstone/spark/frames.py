@@ -1,7 +1,8 @@
-"""What a program gets from Spark: ``session`` and ``read``, public as ``siltstone.spark.session`` and ``.read``.
+"""Has the functions for programs that use Spark: ``session`` and ``read``, public as ``siltstone.spark.session`` and
+``.read``.
 
-Both work where no Java is installed: the first that is found is used, at last the JRE in the wheel of
-``siltstone[java]``.
+Both work where no Java is installed: the first Java that is found is used, and if there is none, the JRE in the wheel
+of ``siltstone[java]``.
 """
 
 import os
@@ -28,15 +29,16 @@ if TYPE_CHECKING:
 
 LOCAL = "local[*]"
 _SUBMITTED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-"""Set where Spark was started before the program: by spark-submit, by a notebook server, or by Spark Connect."""
+"""One of these variables is set where Spark was started before the program: by spark-submit, by a notebook server, or
+by Spark Connect."""
 
 
 def session(
     master: str | None = None, settings: Mapping[str, str] | None = None, *, kafka: bool = False
 ) -> "SparkSession":
-    """A SparkSession that reads ``format("siltstone")``: the one that this process has, or a new one on a master such
-    as ``local[*]``, the default, or ``spark://host:7077``. ``settings`` are Spark's. ``kafka``: with Spark's own Kafka
-    connector, too, ``format("kafka")``, whose jars are fetched from Maven Central once and kept.
+    """Returns a SparkSession that reads ``format("siltstone")``: the session of this process, or a new one on a master
+    such as ``local[*]``, the default, or ``spark://host:7077``. ``settings`` are Spark's. With ``kafka`` it also has
+    Spark's own Kafka connector, ``format("kafka")``, whose jars are fetched from Maven Central once and kept.
 
     A program that spark-submit started gets the session of its cluster. Raises SparkMissing, JavaNotFound,
     SparkNotStarted, JarsUnavailable, and SparkAlreadyRunning if a Spark runs already and a master, settings or the
@@ -69,10 +71,10 @@ def read(
     options: Mapping[str, Any] | None = None,
     **words: Any,
 ) -> "DataFrame":
-    """A topic, or several, as a DataFrame: ``spark.read.format("siltstone")`` in Python's words, which are those of
-    ``siltstone.scan``. ``schema`` may be a StructType or its DDL for JSON values. ``options`` are more options of the
-    format, such as ``minPartitions``. Spark's pages show the scan with its topics, objects and bytes, and a notebook
-    shows the columns.
+    """Returns a topic, or several, as a DataFrame: the same as ``spark.read.format("siltstone")``, with the arguments
+    of ``siltstone.scan``. ``schema`` may be a StructType or its DDL for JSON values. ``options`` are more options of
+    the format, such as ``minPartitions``. Spark's pages show the scan with its topics, objects and bytes, and a
+    notebook shows the columns.
 
     The DataFrame shows the topics as they are at the time of the call. The pin that keeps its objects is renewed for as
     long as the program refers to the DataFrame. After that the pin lasts until the end of its lease, for DataFrames
@@ -86,7 +88,7 @@ def read(
     frame = reader.load()
     show_in_notebooks(frame, name)
     if renewal is not None:
-        renewal.keep_for(frame, leaves_pin=True)  # frames made from it do not refer to it
+        renewal.keep_for(frame, leaves_pin=True)  # frames that are derived from it do not refer to it
     return frame
 
 
@@ -97,7 +99,8 @@ def _options(store: Path | str, request: ScanRequest, options: Mapping[str, Any]
 
 
 def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenewal | None, str]:
-    """Puts the pin of the scan, before Spark plans it, so that it can be renewed from now on; and names the scan."""
+    """Puts the pin of the scan before Spark plans the scan, so that the pin is renewed from now on, and names the
+    scan."""
     from pyspark_siltstone import open_place  # noqa: PLC0415  finding a store is the server's
 
     with open_place(store) as source:
@@ -112,7 +115,7 @@ def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenew
 
 
 def _schema(schema: Any, kind: str | None) -> Any:
-    """A schema in Spark's words as one of Arrow's; others as they are."""
+    """Returns a schema of Spark as one of Arrow; other schemas as they are."""
     if schema is None or kind != "json":
         return schema
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415

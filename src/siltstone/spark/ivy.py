@@ -24,7 +24,7 @@ class Jar(msgspec.Struct, frozen=True):
 
 
 def pyspark_jars() -> Path:
-    """The folder of Spark's own jars. Raises JarsUnavailable."""
+    """Returns the folder of Spark's own jars. Raises JarsUnavailable."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         raise JarsUnavailable("Spark is the package pyspark; install it: pip install 'siltstone[spark]'")
@@ -34,7 +34,7 @@ def pyspark_jars() -> Path:
 def recipe(
     name: str, jars: Iterable[Jar], *, with_dependencies: bool = True, excluded: Sequence[str] = ()
 ) -> str:
-    """The ``ivy.xml`` that names them. ``excluded``: regular expressions of names."""
+    """Returns the ``ivy.xml`` that names them. ``excluded``: regular expressions of names."""
     transitive = str(with_dependencies).lower()
     lines = ['<ivy-module version="2.0">', f'<info organisation="siltstone" module="{name}"/>']
     lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
@@ -67,7 +67,8 @@ def retrieve(wanted: str, into: Path, *, cache: Path, java: Path) -> None:
 
 
 def _reason(said: str) -> str:
-    """That the server was not reached stands behind what was, for that reason, not found."""
+    """Returns the reason in Ivy's output. The line that the server was not reached comes after the lines of jars that
+    were therefore not found."""
     lines = [line.strip() for line in said.splitlines()]
     if any("PKIX path building failed" in line for line in lines):
         return (

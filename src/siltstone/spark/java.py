@@ -57,7 +57,7 @@ _Offer = Callable[[], Java | None]
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """The first Java that Spark can use. Raises JavaNotFound."""
+    """Returns the first Java that Spark can use. Raises JavaNotFound."""
     passed_over: list[str] = []
     for offer in _offers(environment):
         try:
@@ -142,7 +142,7 @@ def _not_found_text(passed_over: list[str]) -> str:
 
 
 def shim_script(real_java: Path) -> str:
-    """The text of ``bin/java``, in POSIX sh. It passes on all arguments but DROPPED_ARGUMENT."""
+    """Returns the text of ``bin/java``, in POSIX sh. It passes on all arguments but DROPPED_ARGUMENT."""
     return f"""#!/bin/sh
 for argument do
   shift
@@ -153,7 +153,7 @@ exec {shlex.quote(str(real_java))} "$@"
 
 
 def write_shim(real_java: Path, folder: Path) -> Path:
-    """The Java home under ``folder`` whose ``bin/java`` calls ``real_java``. It is written unless it exists."""
+    """Returns the Java home under ``folder`` whose ``bin/java`` calls ``real_java``. It is written unless it exists."""
     script = shim_script(real_java).encode()
     home = folder / f"java-{hashlib.sha256(script).hexdigest()[:16]}"
     java = home / "bin" / "java"
@@ -164,7 +164,7 @@ def write_shim(real_java: Path, folder: Path) -> Path:
 
 
 def shim_folder(environment: Mapping[str, str]) -> Path:
-    """The first folder that only this user can write: in the user's cache, else in the temporary folder."""
+    """Returns the first folder that only this user can write: in the user's cache, else in the temporary folder."""
     for folder in _candidates(environment):
         if _is_private(folder):
             return folder
@@ -180,8 +180,8 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether this user owns the folder and no other user can write to it. We run a program from it, and every user
-    can write to /tmp."""
+    """Returns whether this user owns the folder and no other user can write to it. We run a program from it, and every
+    user can write to /tmp."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()

@@ -33,8 +33,8 @@ VERSION = "4.2.0"
 
 
 def kafka_connector_jars(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """The jars, fetched unless they are in ``siltstone/kafka-connector-VERSION`` of the cache folder (XDG_CACHE_HOME,
-    else ``~/.cache``). Raises JarsUnavailable and JavaNotFound."""
+    """Returns the jars, fetched unless they are in ``siltstone/kafka-connector-VERSION`` of the cache folder
+    (XDG_CACHE_HOME, else ``~/.cache``). Raises JarsUnavailable and JavaNotFound."""
     cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "siltstone"
     folder = cache / f"kafka-connector-{VERSION}"
     if not _is_complete(folder):

@@ -44,7 +44,7 @@ def refuse_silent_master(master: str) -> None:
 
 
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
-    """The (host, port) pairs of a URL such as ``spark://host1:7077,host2:7077``. Raises MasterMalformed."""
+    """Yields the (host, port) pairs of a URL such as ``spark://host1:7077,host2:7077``. Raises MasterMalformed."""
     for place in master.removeprefix(_SCHEME).split(","):
         host, separator, port = place.rpartition(":")
         if not separator:

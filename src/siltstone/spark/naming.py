@@ -1,4 +1,4 @@
-"""What Spark's pages and notebooks show of our reads and writes.
+"""Names our reads and writes for Spark's pages and for notebooks.
 
 The name of a scan is that of its node in the plans and in the page *SQL / DataFrame* (``BatchScan siltstone: scan
 flights, 12 objects, 340.0 MiB``). Spark shows there under which name the format was looked up, so ``format_named``
@@ -21,14 +21,14 @@ PREFIX = "siltstone: "
 JOB_DESCRIPTION = "spark.job.description"
 
 NAMES_MAX = 1_000
-"""How many names of one session are kept in Spark, some kilobytes each, until the session ends."""
+"""The most names of one session. Spark keeps each of them, some kilobytes, until the session ends."""
 
 _registered: "WeakKeyDictionary[SparkSession, set[str]]" = WeakKeyDictionary()
 
 
 def format_named(spark: "SparkSession", name: str) -> str:
-    """The format to read with so that Spark shows this name; the plain one on Spark Connect, whose server would have to
-    import the class, and for a session that has too many names."""
+    """Returns the format to read with so that Spark shows this name. It is the plain format on Spark Connect, whose
+    server would have to import the class, and for a session that has too many names."""
     if not _is_classic(spark):
         return FORMAT
     names, shown = _registered.setdefault(spark, set()), PREFIX + name
@@ -56,7 +56,9 @@ def named(work: "DataFrame | str") -> Iterator[None]:
     """
     text = work if isinstance(work, str) else getattr(work, "siltstone_name", None)
     if text is None:
-        raise TypeError("give a text, or a DataFrame of siltstone.spark.read: others have no name of ours")
+        raise TypeError(
+            "give a text, or a DataFrame of siltstone.spark.read: other DataFrames have no such name"
+        )
     context = active_context()
     if context is None:
         yield

@@ -46,7 +46,7 @@ CANCEL_SECONDS_MAX = 10.0  # Spark answers a cancel in 0.3 s; a driver JVM that 
 PROGRESS_INTERVAL_SECONDS = 0.2  # each time makes three calls into the JVM, about 2 ms
 
 JOBS_AT_ONCE_MAX = 64
-"""Each job has a thread in the driver: enough for some dozen executors."""
+"""Each job has a thread in the driver. This many are enough for some dozen executors."""
 
 CALL_SITE = "callSite.short"
 """The property of a thread after which Spark names the stages of its jobs."""
@@ -63,8 +63,8 @@ class SparkRunner:
     def run(
         self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
     ) -> list[bytes]:
-        """See Runner. An exception in the caller's thread (Ctrl-C, or one that ``on_progress`` raises) cancels the job
-        and is raised again."""
+        """Implements Runner. An exception in the caller's thread (Ctrl-C, or one that ``on_progress`` raises) cancels
+        the job and is raised again."""
         if not inputs:
             return []
         say = on_progress or _say_nothing
@@ -81,8 +81,8 @@ class SparkRunner:
         on_waiting: Callable[[], None] | None = None,
         label_of: LabelOf | None = None,
     ) -> Generator[TaskEnd, None, None]:
-        """See Runner. Each input is a Spark job of its own, because the result of a job is known only when all its
-        tasks have ended. When the generator ends early, jobs that run are cancelled."""
+        """Implements Runner. Each input is a Spark job of its own, because the result of a job is known only when all
+        its tasks have ended. When the generator ends early, jobs that run are cancelled."""
         self._check_workers(on_waiting or _wait_on)
         numbered = enumerate(inputs)
         running: dict[int, SparkJob] = {}
@@ -112,7 +112,7 @@ class SparkRunner:
         job = self._begun(question_for(needed_modules()), slots, "check of the workers")
         try:
             answers = self._results(job, on_waiting)
-        except RunFailed as failure:  # a question has no input that could be to blame
+        except RunFailed as failure:  # the check has no input that could have caused the failure
             raise WorkersUnfit(unanswered_words(str(failure))) from failure.__cause__
         if (words := why_unfit(answers)) is not None:
             raise WorkersUnfit(words)
@@ -150,7 +150,7 @@ class SparkRunner:
         return result
 
     def _judged(self, failure: RunFailed) -> RunFailed | RunnerUnusable:
-        """The failure, or what it is instead when no task can be run any more."""
+        """Returns the failure, or RunnerUnusable when no task can be run any more."""
         if failure.__cause__ is not None and (words := unfit_words(failure.__cause__)) is not None:
             return WorkersUnfit(words)
         if self.is_lost:
@@ -158,8 +158,9 @@ class SparkRunner:
         return failure
 
     def _jobs_at_once(self) -> int:
-        """Twice as many as the executors can run, so that none of them is idle, and a cluster that grows with its work
-        grows; not more, because a task that waits uses up the time that its input allows it."""
+        """Returns how many jobs run at once: twice as many as the executors can run tasks, so that no executor is idle
+        and a cluster that grows with its work does grow; and no more, because a task that waits uses up the time that
+        its input allows."""
         return max(1, min(JOBS_AT_ONCE_MAX, 2 * self.slots))
 
     @property
@@ -186,7 +187,8 @@ class SparkRunner:
 
 
 def open_runner(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkRunner:
-    """A runner on the Spark that runs in this process, which ``close`` leaves running, else on a Spark started for it.
+    """Opens a runner on the Spark that runs in this process, which ``close`` leaves running, or else on a Spark that is
+    started for the runner.
 
     Raises JavaNotFound and SparkNotStarted.
     """
@@ -202,7 +204,7 @@ def _stop(context: "SparkContext") -> None:
         with suppress(OSError):
             context.stop()
             return
-        context.stop()  # the first call has dropped the JVM and raised; this one releases the rest
+        context.stop()  # the first call has dropped the JVM and raised; this call releases the rest
 
 
 def _say_nothing(_done: int, _in_all: int) -> None:
@@ -229,7 +231,7 @@ def cancel_all(jobs: Iterable["SparkJob"]) -> None:
 
 
 Attempt = Callable[[Iterator[Any]], Iterator[Any]]
-"""What a worker does with the inputs of one Spark task."""
+"""A worker calls it with the inputs of one Spark task."""
 
 
 class SparkJob:
@@ -252,20 +254,20 @@ class SparkJob:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for so long. Returns whether the job has ended."""
+        """Waits for at most this time. Returns whether the job has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def results(self) -> list[Any]:
-        """The results of a job that has ended, in the order of the inputs. Raises RunFailed."""
+        """Returns the results of a job that has ended, in the order of the inputs. Raises RunFailed."""
         if self._failure is not None:
             raise RunFailed(f"the Spark job failed: {cause_in_one_line(self._failure)}") from self._failure
         assert self._results is not None and len(self._results) == len(self._inputs)
         return self._results
 
     def tasks_done(self) -> int:
-        """The number of tasks done, as far as the JVM reports it. An error here is ignored: when the JVM has died the
-        job fails, and ``results`` raises the cause."""
+        """Returns the number of tasks done, as far as the JVM reports it. An error of the JVM is ignored: when the JVM
+        has died the job fails, and ``results`` raises the cause."""
         from py4j.protocol import Py4JError  # noqa: PLC0415
 
         with suppress(Py4JError, OSError):

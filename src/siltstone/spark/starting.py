@@ -65,7 +65,7 @@ class SparkMissing(InvalidRequest):
 def start_session(
     master: str = "local[*]", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """A session on a context from ``start_context``."""
+    """Returns a session on a context from ``start_context``."""
     context = start_context(master, app_name, settings)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -75,8 +75,8 @@ def start_session(
 def start_context(
     master: str = "local[*]", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
 ) -> "SparkContext":
-    """A new context; ``settings`` are Spark's and override ours. Raises SparkMissing, JavaNotFound, MasterMalformed,
-    SparkNotStarted and SparkAlreadyRunning."""
+    """Returns a new context; ``settings`` are Spark's and override ours. Raises SparkMissing, JavaNotFound,
+    MasterMalformed, SparkNotStarted and SparkAlreadyRunning."""
     if find_spec("pyspark") is None:
         raise SparkMissing("Spark is the package pyspark; install it: pip install 'siltstone[spark]'")
     if active_context() is not None:
@@ -87,7 +87,7 @@ def start_context(
 
 
 def active_context() -> "SparkContext | None":
-    """The context that runs in this process, also if the user started it."""
+    """Returns the context that runs in this process, also if the user started it."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext  # noqa: PLC0415
@@ -96,7 +96,8 @@ def active_context() -> "SparkContext | None":
 
 
 def jvm_has_died() -> bool:
-    """Whether the JVM that this process started has died: out of memory, or killed. Then a new one can be started."""
+    """Returns whether the JVM that this process started has died: out of memory, or killed. Then a new one can be
+    started."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext  # noqa: PLC0415
@@ -141,7 +142,8 @@ def _jvm_log() -> Path:
 
 
 def _last_words(log: Path) -> str:
-    """The last line of the log that is neither a line of a Java stack trace nor bash's report that the JVM died."""
+    """Returns the last line of the log that is neither a line of a Java stack trace nor bash's report that the JVM
+    died."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     said = [line for line in lines if line and not line.startswith("at ") and "spark-class: line" not in line]
     return said[-1] if said else "none"
@@ -171,7 +173,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def settings_for(master: str, app_name: str, overrides: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a Spark that is started; ``overrides`` are the caller's."""
+    """Returns all settings of a Spark that is started; ``overrides`` are the caller's."""
     settings = {**ANY_MASTER, **(LOCAL_MASTER if is_local(master) else {})}
     if source := source_folder():
         settings["spark.executorEnv.PYTHONPATH"] = source
@@ -179,7 +181,7 @@ def settings_for(master: str, app_name: str, overrides: Mapping[str, str]) -> di
 
 
 def is_local(master: str) -> bool:
-    """Whether tasks run in the driver's own JVM."""
+    """Returns whether tasks run in the driver's own JVM."""
     return re.match(r"local(\[|$)", master) is not None
 
 
@@ -193,8 +195,8 @@ def with_retries(master: str) -> str:
 
 
 def source_folder() -> str | None:
-    """The folder of this package if it is not installed: executors on this machine import it from there. On other
-    machines it has to be installed, and that the folder is missing there does no harm."""
+    """Returns the folder of this package if it is not installed: executors on this machine import it from there. On
+    other machines it has to be installed, and that the folder is missing there does no harm."""
     folder = Path(__file__).parents[2]
     installed = {Path(sysconfig.get_path(scheme)) for scheme in ("purelib", "platlib")}
     return None if folder in installed else str(folder)
@@ -202,8 +204,8 @@ def source_folder() -> str | None:
 
 @contextmanager
 def interruption_deferred() -> Iterator[None]:
-    """A SIGINT that arrives in the block takes effect at its end. Only the main thread gets SIGINT, so in other threads
-    this does nothing."""
+    """Defers a SIGINT that arrives in the block to the end of the block. Only the main thread gets SIGINT, so in other
+    threads this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

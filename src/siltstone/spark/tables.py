@@ -1,4 +1,4 @@
-"""``siltstone.spark.read_table``: the table of a topic as a DataFrame.
+"""``siltstone.spark.read_table`` reads the table of a topic as a DataFrame.
 
 No connector of Iceberg or Delta works with Spark 4.3. So the table is opened in this process, and Spark reads the list
 of its data files as Parquet. The table has no files with deletions, because exports write none.
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def read_table(
     topic: str, *, store: Any, spark: "SparkSession | None" = None, dead_letters: bool = False
 ) -> "DataFrame":
-    """The table of a topic as it is now, or the table of its dead letters. ``store`` is the folder of the store, or a
-    store that ``siltstone.open_store`` has opened with other settings of tables.
+    """Reads the table of a topic as it is now, or the table of its dead letters. ``store`` is the folder of the store,
+    or a store that ``siltstone.open_store`` has opened with other settings of tables.
 
     A later export does not change the DataFrame. Files that were replaced since can be read for a day. Executors need
     access to ``tables.location``; for ``s3://`` Spark needs hadoop-aws. Raises what ``session`` raises, TableNotThere,
@@ -51,7 +51,8 @@ def _read(
 
 
 def _spark_schema(schema: Any) -> Any:
-    """The columns of the table in Spark's types: of the whole table, because older files lack the newer columns."""
+    """Returns the columns of the table in Spark's types. Spark needs the schema of the table, because older files lack
+    the newer columns."""
     from pyarrow import schema as arrow_schema  # noqa: PLC0415  takes a while, and is an extra
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
@@ -59,5 +60,5 @@ def _spark_schema(schema: Any) -> Any:
 
 
 def _of_hadoop(url: str) -> str:
-    """A URL as Hadoop's file systems name it."""
+    """Returns a URL as Hadoop's file systems write it."""
     return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url

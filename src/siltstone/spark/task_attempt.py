@@ -28,7 +28,7 @@ class TaskFailed(Exception):
 
 
 def attempt_of(task: Task) -> Callable[[Iterator[bytes]], Iterator[bytes]]:
-    """The task in the form that ``RDD.mapPartitions`` takes."""
+    """Returns the task in the form that ``RDD.mapPartitions`` takes."""
 
     def attempt(inputs: Iterator[bytes]) -> Iterator[bytes]:
         for given in inputs:
@@ -57,7 +57,8 @@ def _result(task: Task, given: bytes) -> bytes:
 
 
 def cause_in_one_line(failure: BaseException) -> str:
-    """The exception that the task raised; if it was not the task that failed, Spark's reason, such as a dead worker."""
+    """Returns the exception that the task raised; if it was not the task that failed, Spark's reason, such as a dead
+    worker."""
     text = str(failure)
     if marked := _MARKED.findall(text):
         return str(marked[-1]).strip()
@@ -69,15 +70,15 @@ def cause_in_one_line(failure: BaseException) -> str:
 
 
 def _raised_by_a_worker(text: str) -> str | None:
-    """The exception of a Python worker that did not come from the task, such as another version of Python than the
-    driver's, or a missing package. Spark has its traceback in its own text, before the frames of Java."""
+    """Returns the exception of a Python worker that did not come from the task, such as another version of Python than
+    the driver's, or a missing package. Spark has its traceback in its own text, before the frames of Java."""
     _, begins, traceback = text.partition(_JAVA_FRAME)[0].rpartition(_TRACEBACK)
     said = [line for line in traceback.splitlines() if line and not line.startswith(("  ", _SQL_STATE))]
     return _MODULES.sub("", " ".join(line.strip() for line in said)) if begins and said else None
 
 
 def _with_what_follows(line: str, rest: str) -> str:
-    """A line that ends in a colon says nothing without the lines below it."""
+    """Adds the lines below a line that ends in a colon, which says nothing without them."""
     if not line.endswith(":"):
         return line
     following = rest.partition(_JAVA_FRAME)[0].split()

@@ -39,7 +39,7 @@ each with the reason."""
 
 
 def workers_asked(slots: int) -> int:
-    """How many workers are asked on a Spark with so many task slots."""
+    """Returns how many workers are asked on a Spark with so many task slots."""
     return max(1, min(WORKERS_ASKED_MAX, slots))
 
 
@@ -48,8 +48,8 @@ def needed_modules() -> tuple[str, ...]:
 
 
 def question_for(modules: Sequence[str]) -> Callable[[Iterator[int]], Iterator[Answer]]:
-    """The question in the form that ``SparkContext.runJob`` takes. It uses nothing but Python itself, and is a function
-    inside a function, because Spark's pickler sends only those by value."""
+    """Returns the question in the form that ``SparkContext.runJob`` takes. It uses nothing but Python itself, and is a
+    function inside a function, because Spark's pickler sends only those by value."""
     names = tuple(modules)
 
     def answer(_slot: Iterator[int]) -> Iterator[Answer]:
@@ -72,7 +72,7 @@ def question_for(modules: Sequence[str]) -> Callable[[Iterator[int]], Iterator[A
 
 
 def why_unfit(answers: Sequence[Answer]) -> str | None:
-    """Why the workers cannot run tasks, and what to do; None when they can."""
+    """Says why the workers cannot run tasks, and what to do; None when they can."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for host, python, version, missing in answers:
         if missing:
@@ -101,7 +101,7 @@ PYTHON_ADVICE = "PYSPARK_PYTHON to a Python on the workers that has it, before t
 
 
 def unanswered_words(cause: str) -> str:
-    """What to do when the workers cannot even answer the question, for a reason that is not known."""
+    """Says what to do when the workers cannot even answer the question, for a reason that is not known."""
     return (
         f"Spark's workers cannot run tasks: {cause}: check PYSPARK_PYTHON and the memory of the executors; their log "
         "has the rest"
@@ -109,7 +109,7 @@ def unanswered_words(cause: str) -> str:
 
 
 def unfit_words(failure: BaseException) -> str | None:
-    """Why the workers cannot run tasks, and what to do, if that is the cause of a job that failed; else None."""
+    """Says why the workers cannot run tasks, and what to do, if that is the cause of a job that failed; else None."""
     cause = cause_in_one_line(failure)
     if other := _OTHER_PYTHON.match(cause):
         theirs, ours = (_dotted(each) for each in other.groups())

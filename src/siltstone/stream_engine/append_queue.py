@@ -113,8 +113,8 @@ class AppendQueue:
     # -- in ----------------------------------------------------------------------------------------------
 
     def must_wait(self, payload_bytes: int) -> bool:
-        """Whether an append of this size would have to wait for room. Raises EngineOverloaded when it would, and the
-        bytes that wait would exceed their limit."""
+        """Returns whether an append of this size would have to wait for room. Raises EngineOverloaded when it would,
+        and the bytes that wait would exceed their limit."""
         if not self._waiting and self._has_room_for(payload_bytes):
             return False
         if self._waiting_bytes + charge_of(payload_bytes) > self._waiting_bytes_max:
@@ -160,8 +160,8 @@ class AppendQueue:
     # -- out ---------------------------------------------------------------------------------------------
 
     def made_durable(self, position: int) -> None:
-        """The log is durable up to ``position``: caches, confirms and answers the appends below it, in log order
-        (AutoMQ #3064)."""
+        """Is called when the log is durable up to ``position``: caches, confirms and answers the appends below it, in
+        log order (AutoMQ #3064)."""
         pending, now_ms = self._pending, self._clock.monotonic_ms()
         while pending and pending[0].end_position <= position:
             append = pending.popleft()

@@ -368,7 +368,7 @@ class StreamEngine:
             self._stop_following()
             if self._state is not EngineState.FAILED:
                 self._state = EngineState.CLOSED
-                self._let_go("the stream engine was closed")
+                self._fail_waiting("the stream engine was closed")
 
     async def _close_streams_if_possible(self) -> None:
         try:
@@ -486,14 +486,14 @@ class StreamEngine:
         self._failure = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
         self._failed.set()
         self._sealing.stop()
-        self._let_go(f"the stream engine failed: {failure}")
+        self._fail_waiting(f"the stream engine failed: {failure}")
 
     def _metadata_failed(self, failure: BaseException) -> None:
         """Fails the engine even if it has nothing to commit now: nothing could be committed any more."""
         self._is_metadata_damaged = isinstance(failure, CorruptData)
         self._fail(ServiceClosed(f"the metadata service failed: {failure!r}"))
 
-    def _let_go(self, reason: str) -> None:
+    def _fail_waiting(self, reason: str) -> None:
         """Fails every unanswered append, and every wait for an offset of an open stream."""
         self._appends.fail(reason)
         for stream in list(self._streams.values()):  # a watcher that is called may forget streams

@@ -1,11 +1,12 @@
-"""The errors that the stream engine raises."""
+"""Defines the errors that the stream engine raises."""
 
 from siltstone.model.errors import CorruptData, Fenced, InvalidRequest, Stale, Unavailable
 from siltstone.model.objects import object_key
 
 
 class EngineNotRunning(Fenced):
-    """The engine accepts no more appends: it is closing, or it has failed. Opening it again recovers."""
+    """The engine accepts no more appends: it is closing, or it has failed. Opening the engine again recovers the
+    log."""
 
 
 class EngineOverloaded(Unavailable):
@@ -33,7 +34,7 @@ class StreamAlreadyOpen(InvalidRequest):
 
 
 class OffsetBeyondEnds(InvalidRequest):
-    """The offset lies before the start of the stream or after its confirmed end."""
+    """The offset is before the start of the stream or after its confirmed end."""
 
 
 class DamagedRange(CorruptData):

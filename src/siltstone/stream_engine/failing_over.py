@@ -4,7 +4,7 @@ The node was fenced before (``cluster.suspicion`` says when). One node at a time
 only that node may register on the dead one's behalf, under a higher epoch; so two recoverers cannot fence each other
 for ever, and whatever the dead process or an earlier recoverer still does is refused. The log is then fenced (a seal,
 or the lock of the folder), read and uploaded as at a start of the node itself; repeating a replay changes nothing.
-When it fails, or the bucket takes nothing for a while, the claim is given back for another node to try.
+When it fails, or the bucket takes nothing for a while, the claim is withdrawn for another node to try.
 """
 
 import logging
@@ -53,9 +53,9 @@ async def fail_over(
     components: EngineComponents, settings: EngineSettings, dead_node_id: int, log_location: str
 ) -> FailoverDone:
     """Fails a fenced node over. ``settings`` are those of the node that does it; ``components.wal`` is the dead node's
-    log, at ``log_location``, which the caller closes. Repeating it after a failure goes on where it ended. Raises the
-    refusals of ClaimFailover and RegisterNode (FailoverUnderWay, ClaimLost, NodeLogBehind, …), DamagedWal,
-    FailoverStuck, EngineNotRunning."""
+    log, at ``log_location``, which the caller closes. A repetition after a failure continues where the first call
+    ended. Raises the refusals of ClaimFailover and RegisterNode (FailoverUnderWay, ClaimLost, NodeLogBehind, …),
+    DamagedWal, FailoverStuck, EngineNotRunning."""
     image = components.metadata.image
     claimer = image.nodes[settings.node_id]
     await components.metadata.execute(ClaimFailover(claimer.node_id, claimer.node_epoch, dead_node_id))
@@ -67,7 +67,7 @@ async def fail_over(
         registration = await _register(components, claimer, dead_node_id, log_location)
         await _replay(components, settings, registration)
         placed = await _place(components, claimer, dead_node_id)
-    except Exception:  # whatever it is, another node may try
+    except Exception:  # after any failure another node may try
         with suppress(SiltstoneError):  # the claimer was fenced meanwhile: the claim is void already
             await _give_back(components, claimer, dead_node_id)
         raise
@@ -120,7 +120,7 @@ async def _replay(
 def _stuck(registration: NodeRegistration, what: str) -> FailoverStuck:
     return FailoverStuck(
         f"the write-ahead log of node {registration.node_id} could not be {what} for {STUCK_MS // 1000} s: check that "
-        "the bucket can be reached; the claim is given back"
+        "the bucket can be reached; the claim is withdrawn"
     )
 
 

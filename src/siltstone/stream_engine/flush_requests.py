@@ -1,8 +1,8 @@
-"""Answers the flushes that programs ask of this node through the metadata (``metadata.flushes``): everything that was
-appended is sealed, uploaded and committed, and then the answer is written.
+"""Answers the flushes that programs ask of this node through the metadata (``metadata.flushes``): all appended batches
+are sealed, uploaded and committed, and then the answer is written.
 
-One flush runs at a time. Questions that come meanwhile are answered by the next one, so a program that asks all the
-time makes small objects, and no queue.
+One flush runs at a time. Questions that arrive meanwhile are answered by the next flush, so a program that asks all the
+time causes small objects, but no queue.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ RETRY_MS = 1_000
 
 
 class FlushRequests:
-    """The questions to the node of ``engine``."""
+    """Answers the questions to the node of ``engine``."""
 
     def __init__(self, engine: StreamEngine, metadata: MetadataService, clock: Clock) -> None:
         self._engine = engine
@@ -32,7 +32,8 @@ class FlushRequests:
         self._is_asked = asyncio.Event()
 
     async def answer(self) -> None:
-        """Answers until it is cancelled, or this life of the node is over. A flush that fails has failed the engine."""
+        """Answers until it is cancelled, or this life of the node is over. If a flush fails, the engine has failed,
+        too."""
         stop_following = self._metadata.add_listener(self._follow)
         try:
             self._follow(self._metadata.image)
@@ -56,8 +57,8 @@ class FlushRequests:
             self._is_asked.set()
 
     async def _write(self, number: int) -> None:
-        """Writes the answer. A node that is suspended writes it when it has resumed, and a metadata log that is away
-        comes back. Raises ServiceClosed, and the refusals of AnswerFlush that do not pass."""
+        """Writes the answer. It is written again while the node is suspended or the metadata log cannot be reached.
+        Raises ServiceClosed, and the refusals of AnswerFlush that do not pass."""
         answer = AnswerFlush(self._engine.node_id, self._engine.node_epoch, number)
         while True:
             try:

@@ -1,4 +1,5 @@
-"""Opens an engine: registers the node, uploads what its WAL still holds, closes the streams that were open, starts.
+"""Opens an engine: registers the node, uploads the records that are only in its WAL, closes the streams that were open,
+and starts.
 
 While the bucket refuses or does not answer, the engine starts without the upload: the records are in its tail cache,
 and the log continues (``recovery.CarriedLog``, docs/decisions/0011-start-without-bucket.md).
@@ -55,11 +56,11 @@ from siltstone.stream_engine.wal.ownership import (
 )
 
 UPLOAD_PATIENCE_MS = 5 * SECOND_MS
-"""How long a start waits for the upload of one recovered block. To start without it costs little, even if the bucket is
-only slow."""
+"""How long a start waits for the upload of one recovered block. A start without the upload costs little, even if the
+bucket is only slow."""
 
 FAILOVER_LOOK_MS = 500
-"""How often a node that starts looks whether the failover of its earlier life has ended."""
+"""How often a node that starts checks whether the failover of its earlier life has ended."""
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ async def _does_nothing(_: NodeMetadata) -> None:
 
 
 class NodeEnrolment(msgspec.Struct, frozen=True):
-    """What a process tells of itself when it registers its node, and what it does around that.
+    """The facts with which a process registers its node, and the steps before and after the registration.
 
     ``before`` is awaited with the node as it was registered last, unless that process has ended or had this log: it
     refuses while another process runs under this node id. ``after`` is awaited with the new registration, before the
@@ -82,7 +83,7 @@ class NodeEnrolment(msgspec.Struct, frozen=True):
 
 
 ALONE = NodeEnrolment()
-"""Of a node that neither clients nor other nodes look for."""
+"""The enrolment of a node that neither clients nor other nodes look for."""
 
 
 async def open_engine(
@@ -125,7 +126,7 @@ async def _register_in_turn(
     wal_location: str,
     enrolment: NodeEnrolment,
 ) -> NodeRegistration:
-    """Registers the node; while another one replays its log, it waits, and looks at the log anew afterwards."""
+    """Registers the node. While another node replays its log, it waits, and examines the log again afterwards."""
     is_said = False
     while True:
         try:
@@ -196,9 +197,9 @@ async def replay_log(
     *,
     carries: bool = True,
 ) -> CarriedLog:
-    """Uploads what the log of the registered node holds, which was fenced, and closes the streams that the node had
-    open. → What could not be uploaded in ``patience_ms`` for each block, for the running engine; without ``carries``
-    only the first such block, and nothing after it. Raises DamagedWal, EngineNotRunning."""
+    """Uploads the records in the log of the registered node, which was fenced, and closes the streams that the node had
+    open. → The blocks that could not be uploaded in ``patience_ms`` each, for the running engine; without ``carries``
+    only the first such block. Raises DamagedWal, EngineNotRunning."""
     ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
     wanted = RecoveryFilter(ends, components.metadata.image.next_stream_id)
     blocks = recovered_blocks(
@@ -246,7 +247,7 @@ async def replay_log(
 
 
 def _copied(block: CacheBlock) -> CacheBlock:
-    """The block without the log files in memory, of which its batches are views."""
+    """Returns a copy of the block, because its batches are views of the log files in memory."""
     copy = CacheBlock()
     for batches in block.streams.values():
         for cached in batches:

@@ -92,9 +92,9 @@ class UploadSettings(msgspec.Struct, frozen=True):
 
 
 class ReadSettings(msgspec.Struct, frozen=True):
-    """Reading committed objects: caches, requests, read-ahead. ``under_way_bytes_max`` limits the memory of concurrent
-    GETs. ``catch_up_gives_way``: reads that catch up are slowed down while appends take longer because of them, to
-    ``catch_up_bytes_per_second_min`` at the lowest."""
+    """The settings of reading committed objects: caches, requests, read-ahead. ``under_way_bytes_max`` limits the
+    memory of concurrent GETs. ``catch_up_gives_way``: reads that catch up are slowed down while appends take longer
+    because of them, to ``catch_up_bytes_per_second_min`` at the lowest."""
 
     block_cache_bytes_max: int = limits.BLOCK_CACHE_BYTES_MAX
     index_cache_bytes_max: int = limits.INDEX_CACHE_BYTES_MAX

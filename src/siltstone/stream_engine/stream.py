@@ -45,8 +45,8 @@ class Stream:
         keeps by offset."""
 
     def continue_at(self, end_offset: int) -> None:
-        """The log of an earlier start holds records up to ``end_offset``, which are in the tail cache. Called before
-        anybody else has the handle."""
+        """The log of an earlier start holds records up to ``end_offset``, which are in the tail cache. Is called before
+        any other caller has the handle."""
         self.next_offset = self.confirmed_offset = max(self.next_offset, end_offset)
 
     def next_batch(
@@ -156,7 +156,8 @@ class Stream:
         self._tell_watchers()
 
     def fail(self, failure: Exception) -> None:
-        """The engine has failed, so nothing will be confirmed any more: waiting readers get ``failure``."""
+        """Is called when the engine has failed, so that nothing will be confirmed any more: waiting readers get
+        ``failure``."""
         self._failure = failure
         for _, _, waiter in self._waiters:
             if not waiter.done():

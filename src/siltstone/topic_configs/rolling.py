@@ -26,7 +26,7 @@ class RollLimits(msgspec.Struct, frozen=True, gc=False):
 
 
 def roll_limits(config: TopicConfig, chance: float) -> RollLimits:
-    """The limits of one segment. The maximum age is reduced by a random part of ``segment.jitter.ms`` (Kafka's
+    """Returns the limits of one segment. The maximum age is reduced by a random part of ``segment.jitter.ms`` (Kafka's
     LogConfig), so that segments created together are not closed together. ``chance`` is uniform in [0, 1)."""
     age_ms_max = config.segment_age_ms_max
     jitter_ms = min(config.segment_jitter_ms, age_ms_max - 1)
@@ -45,7 +45,7 @@ def is_full(segment: ActiveSegment, limits: RollLimits, now_ms: int) -> bool:
 
 
 def is_full_for(segment: ActiveSegment, limits: RollLimits, batch_bytes: int, now_ms: int) -> bool:
-    """Whether the segment is closed before the next batch, which has ``batch_bytes``."""
+    """Returns whether the segment is closed before the next batch, which has ``batch_bytes``."""
     if segment.is_empty:
         return False
     if segment.size_bytes >= limits.bytes_max or segment.size_bytes + batch_bytes > limits.bytes_max:
@@ -57,14 +57,14 @@ def is_full_for(segment: ActiveSegment, limits: RollLimits, batch_bytes: int, no
 
 
 def is_too_old(segment: ActiveSegment, limits: RollLimits, now_ms: int) -> bool:
-    """Whether the segment is closed by age although nothing is appended. A segment that is full by size or batches is
-    closed at its next batch (O1)."""
+    """Returns whether the segment is closed by age although nothing is appended. A segment that is full by size or
+    batches is closed at its next batch (O1)."""
     return not segment.is_empty and now_ms - segment.opened_ms >= limits.age_ms_max
 
 
 def holds_up_retention(segment: ActiveSegment, config: TopicConfig, now_ms: int) -> bool:
-    """Whether the whole segment is older than retention.ms. It has to be closed before retention can delete it (R17;
-    Pulsar #9060)."""
+    """Returns whether the whole segment is older than retention.ms. It has to be closed before retention can delete it
+    (R17; Pulsar #9060)."""
     if segment.is_empty or not config.is_deleted_by_age or config.retention_ms < 0:
         return False
     newest_ms = segment.largest_timestamp_ms

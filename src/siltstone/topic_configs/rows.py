@@ -1,8 +1,8 @@
-"""The table of topic configurations: all of Kafka 4.3, and Siltstone's own, whose names begin with ``siltstone.``.
+"""Lists the topic configurations: all of Kafka 4.3, and Siltstone's own, whose names begin with ``siltstone.``.
 
-Names, types, defaults, limits and broker-level names are Kafka's. ``effect`` tells whether a configuration changes what
-this broker does. One that is only kept is checked, stored and reported, so that tools which set it and then check its
-value keep working. docs/topic-configurations.md is made from this table. Next: ``table``.
+Names, types, defaults, limits and broker-level names are Kafka's. ``effect`` says whether a configuration changes what
+this broker does. A configuration that is only kept is checked, stored and reported, so that tools which set it and then
+check its value keep working. docs/topic-configurations.md is made from this table. Next: ``table``.
 """
 
 from enum import Enum
@@ -60,7 +60,7 @@ class ConfigRow(msgspec.Struct, frozen=True):
     documentation: str
 
     def parse(self, text: str) -> Value:
-        """The value that a text stands for, checked by the rule. Raises InvalidTopicConfig."""
+        """Parses a text and checks the value by the rule. Raises InvalidTopicConfig."""
         value = parse(self.name, self.kind, text)
         self.rule(self.name, value)
         return value
@@ -170,7 +170,7 @@ _ROWS = (
          "A segment younger than this is closed only by segment.bytes."),
     _row("siltstone.table.buckets", INT, 16, between(1, BUCKETS_MAX), Effect.ACTS, (),
          "Into how many buckets of keys a table with siltstone.table.mode=upsert is divided. A round rewrites the "
-         "buckets that have new records. It cannot be changed once the table is there."),
+         "buckets that have new records. It cannot be changed once the table exists."),
     _row("siltstone.table.bytes.min", LONG, 64 * MIB, at_least(1), Effect.ACTS, (),
          "The topic is exported to its table when this many bytes wait, or after siltstone.table.interval.ms."),
     _row("siltstone.table.columns", LIST, "", table_columns, Effect.ACTS, (),

@@ -88,7 +88,7 @@ _BY_ANY_NAME: dict[str, ConfigRow] = {row.synonyms[0]: row for row in TABLE.valu
 
 
 def row_of(name: str) -> ConfigRow:
-    """The row of a configuration. Raises InvalidTopicConfig."""
+    """Returns the row of a configuration. Raises InvalidTopicConfig."""
     row = TABLE.get(name)
     if row is None:
         raise InvalidTopicConfig(f"Unknown topic config name: {name[:200]}")
@@ -96,14 +96,14 @@ def row_of(name: str) -> ConfigRow:
 
 
 def written_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """The same configurations with canonical texts. Raises InvalidTopicConfig."""
+    """Returns the same configurations with canonical texts. Raises InvalidTopicConfig."""
     rows = [row_of(name) for name in configs]
     return {row.name: written(row.parse(configs[row.name])) for row in rows}
 
 
 def written_defaults(configs: Mapping[str, str]) -> dict[str, str]:
-    """The broker's defaults with canonical texts, by topic-level names such as retention.ms. The names given may be
-    topic-level or broker-level (log.retention.ms). Raises InvalidTopicConfig."""
+    """Returns the broker's defaults with canonical texts, by topic-level names such as retention.ms. The names given
+    may be topic-level or broker-level (log.retention.ms). Raises InvalidTopicConfig."""
     return written_configs({_topic_name_of(name): text for name, text in configs.items()})
 
 
@@ -113,7 +113,8 @@ def _topic_name_of(name: str) -> str:
 
 
 def parse_topic_configs(configs: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> TopicConfig:
-    """The TopicConfig of a request. ``defaults`` is a result of ``written_defaults``. Raises InvalidTopicConfig."""
+    """Returns the TopicConfig of a request. ``defaults`` is a result of ``written_defaults``. Raises
+    InvalidTopicConfig."""
     values = _Values({**(defaults or {}), **written_configs(configs)})
     shortest, longest = values.of("min.compaction.lag.ms", int), values.of("max.compaction.lag.ms", int)
     if shortest > longest:
@@ -144,12 +145,13 @@ def _refuse_conflicts(config: TopicConfig) -> None:
 
 
 def stored_topic_config(configs: Mapping[str, str], defaults: Mapping[str, str]) -> TopicConfig:
-    """The TopicConfig of stored configurations. Never refuses: unusable ones are ignored and logged."""
+    """Returns the TopicConfig of stored configurations. It refuses nothing: unusable configurations are ignored and
+    logged."""
     return _topic_config(_Values({**defaults, **usable_configs(configs)}))
 
 
 def usable_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """The stored configurations that are known and have allowed values. The others are logged."""
+    """Returns the stored configurations that are known and have allowed values. The others are logged."""
     usable: dict[str, str] = {}
     for name, text in configs.items():
         try:
@@ -224,7 +226,8 @@ def _table_config(values: _Values) -> TableConfig:
 
 
 def _division(values: _Values) -> tuple[PartitionTransform, ...]:
-    """A table that keeps the newest record of each key is divided by the key alone."""
+    """Returns the division of the table. A table that keeps the newest record of each key is divided by the key
+    alone."""
     if values.of("siltstone.table.mode", str) == UPSERT:
         return (PartitionTransform(f"bucket[{values.of('siltstone.table.buckets', int)}]", KEY),)
     return partitions_of(values.of("siltstone.table.partition.by", tuple))

@@ -1,9 +1,10 @@
-"""The configurations ``siltstone.table.*`` of a topic that is kept as a table: values, and the rules for them. Pure.
+"""Defines the configurations ``siltstone.table.*`` of a topic that is kept as a table: values, and the rules for them.
+Pure.
 
 A table has one of two layouts. *Records*: the columns of a Kafka record, with key and value as bytes or text. *Fields*:
-each field of the values becomes a column, and what Kafka knows of the record is in one more column, the struct
-``kafka``. ``siltstone.table.columns`` names the fields of JSON values; Avro and Protobuf values have those of their
-schemas, which are known only when a round begins.
+each field of the values becomes a column, and one more column, the struct ``kafka``, has the partition, the offset, the
+timestamp, the key and the headers of the record. ``siltstone.table.columns`` names the fields of JSON values; Avro and
+Protobuf values have the fields of their schemas, which are known only when a round begins.
 
 A table is divided by partition values (``siltstone.table.partition.by``): a data file holds records of one value of
 each transform. Names of columns are resolved among the fields of JSON first, then among the columns of the record. With
@@ -49,7 +50,7 @@ TRANSFORMS = (IDENTITY, *TIME_TRANSFORMS, BUCKET, TRUNCATE)
 WITH_WIDTH = (BUCKET, TRUNCATE)
 WIDTH_MAX = 1_000_000
 BUCKETS_MAX = 10_000
-"""Each bucket of an upsert table that a round touches is a task of its own, and has a file of its own."""
+"""A round has a task, and writes a file, for each bucket of an upsert table that has new records."""
 
 COLUMNS_MAX = 1_000
 
@@ -62,7 +63,7 @@ _OF_IDENTITY = frozenset({"string", "int", "long", "boolean"})
 _OF_BUCKET = frozenset({"string", "binary", "int", "long", "date", "timestamp"})
 _OF_TRUNCATE = frozenset({"string", "int", "long"})
 _RECORD_TYPES = {"timestamp": "timestamp", "partition": "int"}
-"""The columns of a record by which a table may be divided; and its key, where no field of a schema may have that
+"""The columns of a record by which a table may be divided; its key, too, where no field of a schema can have that
 name."""
 KEY = "key"
 _ALLOWED = {IDENTITY: _OF_IDENTITY, BUCKET: _OF_BUCKET, TRUNCATE: _OF_TRUNCATE}
@@ -76,8 +77,8 @@ class TableColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
-    """What makes a partition value of a column: ``identity``, a unit of time, ``bucket[16]`` or ``truncate[4]`` [as
-    Iceberg names them]."""
+    """A transform of a column that gives the partition value: ``identity``, a unit of time, ``bucket[16]`` or
+    ``truncate[4]`` [as Iceberg names them]."""
 
     transform: str
     column: str
@@ -89,7 +90,8 @@ class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def width(self) -> int:
-        """The number of a transform: how many buckets, or how much is left of a text or of a number; 0 for none."""
+        """The number of a transform: how many buckets, or the width to which texts or numbers are truncated; 0 for
+        none."""
         return int(self.transform.partition("[")[2].rstrip("]") or 0)
 
     @property
@@ -99,7 +101,7 @@ class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def text(self) -> str:
-        """As it is configured: ``bucket(key,16)``."""
+        """The transform as it is configured, such as ``bucket(key,16)``."""
         number = f",{self.width}" if self.width else ""
         return f"{self.kind}({self.column}{number})"
 
@@ -135,7 +137,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_schemas(self) -> bool:
-        """Whether the fields are those of the values' schemas."""
+        """Whether the fields are the fields of the values' schemas."""
         return self.value in WITH_SCHEMAS
 
     @property
@@ -147,7 +149,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.name or f"kafka.{re.sub(r'[.-]', '_', topic)}"
 
     def kind_of(self, column: str) -> str | None:
-        """The type of a column by which the table may be divided; None if there is none of that name."""
+        """Returns the type of a column by which the table may be divided; None if there is no such column."""
         types = {**_RECORD_TYPES, KEY: "string" if self.key == "string" else "binary"}
         if self.is_upsert:
             return types.get(column)
@@ -161,7 +163,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         return any(each.name == column for each in self.columns)
 
     def source_of(self, column: str) -> str:
-        """The column by which the table is divided, as a path in its schema."""
+        """Returns the column by which the table is divided, as a path in its schema."""
         return f"{KAFKA}.{column}" if self.has_fields and not self.is_field(column) else column
 
     @property
@@ -173,7 +175,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def conflict(self) -> str:
-        """Why the configurations contradict each other; empty when they do not."""
+        """Says why the configurations contradict each other; empty when they do not."""
         if self.columns and self.value != "json":
             return f"siltstone.table.columns names fields of JSON values, but siltstone.table.value is {self.value}"
         if self.message and self.value != "protobuf":
@@ -187,8 +189,8 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
         return next(filter(None, map(self._misdivided, self.partition_by)), "")
 
     def _misdivided(self, by: PartitionTransform) -> str:
-        """Why the table cannot be divided so; empty when it can. Fields of a schema are judged by the round, which
-        knows them."""
+        """Says why the table cannot be divided so; empty when it can. Fields of a schema are checked by the round,
+        which knows them."""
         where = "siltstone.table.partition.by:"
         kind = self.kind_of(by.column)
         if kind is None:
@@ -214,34 +216,34 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def table_name(name: str, value: Value) -> None:
-    """A rule: empty, or ``namespace.table``."""
+    """Checks the rule that the name is empty, or ``namespace.table``."""
     if value and not _TABLE_NAME.fullmatch(str(value)):
         raise refused(name, value, "write namespace.table, of letters, digits and _")
 
 
 def table_schema_source(name: str, value: Value) -> None:
-    """A rule: where the schemas of the values come from."""
+    """Checks the rule for the source of the values' schemas."""
     if not _SCHEMA.fullmatch(str(value)):
         raise refused(name, value, f"write {REGISTRY}, {LATEST} or {FILE}NAME")
 
 
 def table_columns(name: str, value: Value) -> None:
-    """A rule for lists: each item is a name and a type."""
+    """Checks the rule that each item of a list is a name and a type."""
     _parsed_columns(name, value)
 
 
 def table_partitions(name: str, value: Value) -> None:
-    """A rule for lists: each item is a transform of a column."""
+    """Checks the rule that each item of a list is a transform of a column."""
     _parsed_partitions(name, value)
 
 
 def columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:
-    """The columns of a value that has passed ``table_columns``."""
+    """Returns the columns of a value that has passed ``table_columns``."""
     return _parsed_columns("siltstone.table.columns", items)
 
 
 def partitions_of(items: tuple[str, ...]) -> tuple[PartitionTransform, ...]:
-    """The transforms of a value that has passed ``table_partitions``."""
+    """Returns the transforms of a value that has passed ``table_partitions``."""
     return _parsed_partitions("siltstone.table.partition.by", items)
 
 

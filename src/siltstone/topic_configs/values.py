@@ -1,4 +1,4 @@
-"""Values of configurations: types, rules, and refusals in Kafka's words.
+"""Parses and checks the values of configurations: types, rules, and refusals in Kafka's words.
 
 Clients send a value as text. ``parse`` makes a Python value of it, and ``written`` the canonical text, which is stored
 and reported: ``" compact , delete"`` becomes ``compact,delete``, ``TRUE`` becomes ``true``.
@@ -41,7 +41,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def parse(name: str, kind: ConfigType, text: str) -> Value:
-    """The value that a text stands for. Raises InvalidTopicConfig."""
+    """Parses a text into its value. Raises InvalidTopicConfig."""
     text = text.strip()
     match kind:
         case ConfigType.BOOLEAN:
@@ -59,7 +59,7 @@ def parse(name: str, kind: ConfigType, text: str) -> Value:
 
 
 def written(value: Value) -> str:
-    """The canonical text of a value."""
+    """Returns the canonical text of a value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -70,7 +70,7 @@ def refused(name: str, value: Value, why: str) -> InvalidTopicConfig:
 
 
 def _shown(value: Value) -> str:
-    """The value's text, cut to 200 characters: a client may have sent a megabyte by mistake."""
+    """Returns the value's text, cut to 200 characters, since a client may have sent a megabyte by mistake."""
     text = written(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
 
@@ -82,7 +82,8 @@ def _boolean(name: str, text: str) -> bool:
 
 
 def _integer(name: str, kind: ConfigType, text: str, maximum: int) -> int:
-    """Twenty characters hold every sign and 64-bit number; longer texts are refused before they are converted."""
+    """Parses an integer. Twenty characters hold every sign and 64-bit number; longer texts are refused before they are
+    converted."""
     if _INTEGER.fullmatch(text) and len(text) <= 20 and -maximum - 1 <= int(text) <= maximum:
         return int(text)
     raise refused(name, text, f"Not a number of type {kind.name}")
@@ -95,7 +96,7 @@ def _double(name: str, text: str) -> float:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """The items of a list in their order, without repetitions. A comma in brackets is a part of its item."""
+    """Returns the items of a list in their order, without repetitions. A comma in brackets is a part of its item."""
     return tuple(dict.fromkeys(item.strip() for item in _COMMA.split(text))) if text else ()
 
 
@@ -135,7 +136,7 @@ def between_or(minimum: int, maximum: int, other: int) -> Rule:
 
 
 def nothing_empty(name: str, value: Value) -> None:
-    """A rule for lists: no item is empty."""
+    """Checks the rule that no item of a list is empty."""
     assert isinstance(value, tuple)
     if not all(value):
         raise InvalidTopicConfig(f"Configuration '{name}' values must not be empty.")

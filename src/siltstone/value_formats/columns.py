@@ -26,8 +26,8 @@ JSON_TEXT = {b"siltstone": b"json"}
 
 
 def column_of(rows: Sequence[Any], arrow_type: Any, getter_of: GetterOf, path: Path = ()) -> Any:
-    """The rows, None for null, as a pyarrow.Array of the type. Raises pyarrow.ArrowInvalid, pyarrow.ArrowTypeError and
-    OverflowError for a value that does not fit."""
+    """Returns the rows, None for null, as a pyarrow.Array of the type. Raises pyarrow.ArrowInvalid,
+    pyarrow.ArrowTypeError and OverflowError for a value that does not fit."""
     arrow = require_arrow()
     types = arrow.types
     if types.is_struct(arrow_type):
@@ -76,11 +76,11 @@ def _mask(rows: Sequence[Any]) -> Any:
 
 
 def text_field(name: str) -> Any:
-    """A pyarrow.Field that holds JSON in text."""
+    """Returns a pyarrow.Field that holds JSON in text."""
     arrow = require_arrow()
     return arrow.field(name, arrow.string(), metadata=JSON_TEXT)
 
 
 def is_json_text(field: Any) -> bool:
-    """Whether the pyarrow.Field is one of ``text_field``."""
+    """Returns whether the pyarrow.Field is one of ``text_field``."""
     return bool(field.metadata) and JSON_TEXT.items() <= field.metadata.items()

@@ -1,7 +1,7 @@
 """The port of decoders.
 
-A decoder never drops a row and never moves one: row n of its column is value n. It holds no state between calls but
-what it knows about schemas, so a task may be repeated anywhere.
+A decoder never drops a row and never moves one: row n of its column is value n. It keeps nothing but schemas between
+calls, so a task may be repeated in any process.
 """
 
 from typing import Any, Protocol
@@ -38,6 +38,6 @@ class ValueDecoder(Protocol):
 
 
 def reason_of(failure: BaseException) -> str:
-    """The cause of a bad value in one line."""
+    """Returns the cause of a bad value in one line."""
     text = " ".join(str(failure).split()) or type(failure).__name__
     return text[:REASON_CHARACTERS_MAX]

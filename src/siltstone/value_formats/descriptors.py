@@ -1,7 +1,7 @@
-"""Protobuf's schemas: file descriptors in base64 → the messages that they describe.
+"""Reads Protobuf's schemas: file descriptors in base64 → the messages that they describe.
 
-A registry gives descriptors one by one, ``protoc`` a set of them. The files of ``google.protobuf`` are known to every
-program, so neither has to have them.
+A registry has descriptors one by one, ``protoc`` writes a set of them. The files of ``google.protobuf`` are a part of
+every program, so they may be missing in both.
 """
 
 import base64
@@ -32,13 +32,13 @@ except ModuleNotFoundError as missing:
 
 
 def schema_of_descriptor_set(data: bytes) -> Schema:
-    """The schema in a FileDescriptorSet: its last file, with the others as what it imports. Raises FormatExtraMissing,
+    """Returns the schema in a FileDescriptorSet: its last file, which imports the others. Raises FormatExtraMissing,
     SchemaMalformed."""
     _require_protobuf()
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file
     except DecodeError as cause:
-        raise SchemaMalformed(f"it is no FileDescriptorSet: {reason_of(cause)}") from cause
+        raise SchemaMalformed(f"it is not a FileDescriptorSet: {reason_of(cause)}") from cause
     texts = [base64.b64encode(each.SerializeToString()).decode() for each in files]
     if not texts:
         raise SchemaMalformed("the FileDescriptorSet is empty: write it with protoc --include_imports")
@@ -46,8 +46,8 @@ def schema_of_descriptor_set(data: bytes) -> Schema:
 
 
 def message_of(schema: Schema, name: str = "") -> Any:
-    """The descriptor of a message, of the first one if none is named. Raises FormatExtraMissing, SchemaMalformed,
-    FormatRefused."""
+    """Returns the descriptor of a message, or of the first message if none is named. Raises FormatExtraMissing,
+    SchemaMalformed, FormatRefused."""
     _require_protobuf()
     pool = descriptor_pool.DescriptorPool()
     try:
@@ -63,14 +63,14 @@ def message_of(schema: Schema, name: str = "") -> Any:
         if name:
             return pool.FindMessageTypeByName(name)
     except (TypeError, KeyError) as cause:
-        raise SchemaMalformed(f"the descriptor cannot be understood: {reason_of(cause)}") from cause
+        raise SchemaMalformed(f"the descriptor cannot be parsed: {reason_of(cause)}") from cause
     if not messages:
         raise FormatRefused(f"{found.name} has no message: name one of what it imports")
     return messages[0]
 
 
 def _known_files() -> dict[str, bytes]:
-    """The files of google.protobuf that every program has, so that no registry gives them."""
+    """Returns the files of google.protobuf that every program has, so that a registry need not have them."""
     known = (any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
     return {each.DESCRIPTOR.name: each.DESCRIPTOR.serialized_pb for each in known}
 
@@ -81,15 +81,15 @@ def _require_protobuf() -> None:
 
 
 def file_of(text: str) -> Any:
-    """The FileDescriptorProto in a schema's text. Raises SchemaMalformed."""
+    """Returns the FileDescriptorProto in a schema's text. Raises SchemaMalformed."""
     try:
         return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, DecodeError) as cause:
-        raise SchemaMalformed(f"it is no descriptor in base64: {reason_of(cause)}") from cause
+        raise SchemaMalformed(f"it is not a descriptor in base64: {reason_of(cause)}") from cause
 
 
 def message_at(file: Any, path: tuple[int, ...]) -> str | None:
-    """The full name of the message at a path of indexes, in a FileDescriptorProto."""
+    """Returns the full name of the message at a path of indexes, in a FileDescriptorProto."""
     names = [file.package] if file.package else []
     messages = file.message_type
     for index in path:

@@ -1,5 +1,5 @@
-"""Why no value of a column can be decoded. A single value that cannot be decoded raises none of these: the decoder
-reports it by row (``decoding.BadValue``)."""
+"""The errors for which no value of a column can be decoded. A single bad value raises none of them: the decoder reports
+it by row (``decoding.BadValue``)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Which decoder a value format has. A library is imported only for the format that needs it."""
+"""``opening`` makes the decoder of a value format. A library is imported only for the format that needs it."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from siltstone.value_formats.value_format import FormatKind, ValueFormat
 
 
 def open_decoder(value_format: ValueFormat, registry: Registry | None = None) -> ValueDecoder:
-    """The decoder of a format. ``registry`` is asked for the schemas that values name; without one, the registry at the
-    URL of the format. Raises FormatExtraMissing, ArrowMissing, SchemaMalformed, FormatRefused."""
+    """Returns the decoder of a format. ``registry`` is asked for the schemas that values name; without one, the
+    registry at the URL of the format. Raises FormatExtraMissing, ArrowMissing, SchemaMalformed, FormatRefused."""
     if registry is None and value_format.registry:
         registry = shared_registry(value_format.registry)
     return _OPENED_BY[value_format.kind](value_format, registry)

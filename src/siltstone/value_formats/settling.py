@@ -1,7 +1,7 @@
-"""A user's words → a ``ValueFormat``, where a scan or a table is planned. Tasks are given the result.
+"""When a scan or a table is planned, a user's options become a ``ValueFormat``, which every task receives.
 
 The reader schema is, in this order: the one that the caller gives; the newest of the subject in the registry; for JSON,
-what a sample of the values shows.
+the one inferred from a sample of the values.
 """
 
 from collections.abc import Callable, Iterable
@@ -77,7 +77,8 @@ def _type_of(
 
 
 def given_schema(kind: FormatKind, schema: Any) -> tuple[Schema | None, Any]:
-    """The schema that a caller gives, or the Arrow type; both None if it gives neither. Raises FormatRefused."""
+    """Returns the schema that a caller gives, or the Arrow type; both None if it gives neither. Raises
+    FormatRefused."""
     arrow = require_arrow()
     if schema is None or isinstance(schema, Schema):
         return schema, None

@@ -1,4 +1,4 @@
-"""How a column of values is decoded: ``ValueFormat``, which a plan settles once and each task is given.
+"""``ValueFormat`` says how a column of values is decoded. A plan settles it once, and each task has it in its input.
 
 It names the reader schema and the Arrow type that follows from it, so every task makes columns of one type, whatever
 schema each value was written with.
@@ -37,7 +37,8 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 class BadValues(Enum):
-    """What a scan does with a value that cannot be decoded: it fails, or the value is null and is counted."""
+    """Says what a scan does with a value that cannot be decoded: the scan fails, or the value becomes null and is
+    counted."""
 
     FAIL = "fail"
     NULL = "null"
@@ -62,8 +63,8 @@ class ValueFormat(msgspec.Struct, frozen=True):
 
 
 class ValueEncoding(msgspec.Struct, frozen=True, array_like=True):
-    """How values are written: with this Avro schema, and with this id before each, if it is one of a registry; or as
-    JSON, of which the schema has no text (``AS_JSON``)."""
+    """Says how values are written: with this Avro schema, and with its id before each value if the schema is in a
+    registry; or as JSON (``AS_JSON``), for which the schema has no text."""
 
     schema: Schema
     schema_id: int = NOT_FRAMED
@@ -73,13 +74,13 @@ AS_JSON = ValueEncoding(Schema(FormatKind.JSON, ""))
 
 
 def encode_type(arrow_type: Any) -> bytes:
-    """A pyarrow.DataType as bytes, which any version of Arrow reads."""
+    """Returns a pyarrow.DataType as bytes, which any version of Arrow reads."""
     arrow = require_arrow()
     return bytes(arrow.schema([arrow.field("value", arrow_type)]).serialize().to_pybytes())
 
 
 def decode_type(type_ipc: bytes) -> Any:
-    """The pyarrow.DataType that ``encode_type`` wrote. Raises FormatRefused."""
+    """Returns the pyarrow.DataType that ``encode_type`` wrote. Raises FormatRefused."""
     arrow = require_arrow()
     try:
         return arrow.ipc.read_schema(arrow.py_buffer(type_ipc)).field(0).type

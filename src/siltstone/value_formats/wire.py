@@ -33,7 +33,7 @@ class PathMalformed(Exception):
 
 
 def schema_ids(values: Any) -> npt.NDArray[np.int64]:
-    """The schema id of each value of a pyarrow.BinaryArray; NOT_FRAMED where there is none."""
+    """Returns the schema id of each value of a pyarrow.BinaryArray; NOT_FRAMED where there is none."""
     ids = np.full(len(values), NOT_FRAMED, dtype=np.int64)
     if not len(values):
         return ids
@@ -57,13 +57,13 @@ def schema_ids(values: Any) -> npt.NDArray[np.int64]:
 
 
 def nulls_of(values: Any) -> npt.NDArray[np.bool_]:
-    """Which values of a pyarrow.Array are null."""
+    """Marks the values of a pyarrow.Array that are null."""
     found: npt.NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
     return found
 
 
 def message_path(value: bytes, position: int = PREFIX_BYTES) -> tuple[tuple[int, ...], int]:
-    """The path to the message of a Protobuf value, and the position of its payload. Raises PathMalformed."""
+    """Returns the path to the message of a Protobuf value, and the position of its payload. Raises PathMalformed."""
     count, position = _zigzag(value, position)
     if count == 0:
         return (0,), position

@@ -1,5 +1,6 @@
-"""The turns of the limiter against a slow plain model, which looks at every millisecond and keeps nothing but lists;
-and the promises: the limit is kept, grades go first, nothing waits for ever, what waits is bounded."""
+"""The turns of the limiter are compared with a slow plain model, which steps through every millisecond and keeps only
+lists. The promises are tried, too: the limit is kept, higher grades have priority, no request waits for ever, and the
+bytes that wait are bounded."""
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +23,7 @@ SLICE = 1_000
 IDLE_MS = IDLE_SLICES_MAX * SLICE * 1000 / RATE
 
 Ask = tuple[int, Grade, int]
-"""When, in which grade, how many bytes."""
+"""A request: at which time, in which grade, how many bytes."""
 
 asks = st.lists(
     st.tuples(st.integers(0, 3_000), st.sampled_from([*Grade]), st.integers(1, 6_000)), max_size=25
@@ -33,8 +34,8 @@ slices = st.lists(
 
 
 class Model:
-    """Written for plainness: one slice at a time, one millisecond at a time, and every question answered by going
-    through the list of what waits."""
+    """A model that is as plain as possible: one slice at a time, one millisecond at a time, and every question is
+    answered by going through the list of requests that wait."""
 
     def __init__(self) -> None:
         self.waiting: list[dict] = []
@@ -110,8 +111,8 @@ def test_the_turns_are_those_of_the_plain_model(wanted: list[Ask]) -> None:
 @given(asks)
 @settings(deadline=None, max_examples=60)
 def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[Ask]) -> None:
-    """A thread sleeps for ``next_ms``. A slice that is due between two milliseconds of the model may be that of another
-    grade, so times differ by a slice at most."""
+    """A thread sleeps for ``next_ms``. A slice that is due between two milliseconds of the model may go to another
+    grade, so times differ by at most a slice."""
     until_ms = 12_000
     turns = Turns(RATE, 0)
     numbers: dict[Ticket, int] = {}
@@ -141,7 +142,7 @@ def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[As
 @given(slices)
 @settings(deadline=None, max_examples=100)
 def test_the_limit_is_kept(wanted: list[tuple[int, Grade, int]]) -> None:
-    """In any time, no more than the limit, the burst of a second and one slice."""
+    """In any time, at most the limit, the burst of a second and one slice pass."""
     turns, given_bytes = Turns(RATE, 0), 0
     tickets = []
     for now in range(4_000):
@@ -156,7 +157,7 @@ def test_the_limit_is_kept(wanted: list[tuple[int, Grade, int]]) -> None:
 
 @pytest.mark.parametrize("grade", HELD_GRADES)
 def test_each_grade_gets_its_sixteenth_beside_all_others(grade: Grade) -> None:
-    """All grades ask for more than there is, for ever."""
+    """All grades ask all the time for more than the limit."""
     turns = Turns(RATE, 0)
     tickets = {each: turns.ask(each, 10 * MIB, 0) for each in HELD_GRADES}
     for now in range(0, 64_000, 5):

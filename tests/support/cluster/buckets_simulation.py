@@ -1,7 +1,7 @@
-"""A simulated cluster with three buckets: they are added, made writable, drained and removed, the strategy changes, and
-each of them is out of reach for a while, or refuses what is written, for all nodes and for maintenance.
+"""Simulates a cluster with three buckets: they are added, made writable, drained and removed, the strategy changes, and
+each bucket is out of reach for a while, or refuses writes, for all nodes and for maintenance.
 
-In the end what is being drained is drained to the end, and can be removed.
+In the end buckets that are being drained are emptied, and can be removed.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,8 @@ WRITES = ("put", "start_multipart", "upload_part", "complete_multipart")
 
 
 class WorldBucket(FaultyStore):
-    """A bucket as everybody sees it. ``trouble``: "out" (no call succeeds), "denied" (no write does), or none."""
+    """A bucket as all nodes and maintenance see it. ``trouble``: "out" (no call succeeds), "denied" (no write does), or
+    none."""
 
     trouble = ""
 
@@ -87,7 +88,7 @@ class BucketsSimulation(ClusterSimulation):
         self._removed(self._any_bucket())
 
     def _removed(self, bucket_id: int) -> bool:
-        """As ``siltstone buckets remove`` does it."""
+        """Removes a bucket, as ``siltstone buckets remove`` does."""
         before = self.counts.get("bucket removed", 0)
         self._command("bucket removed", RemoveBucket(bucket_id))
         if self.counts.get("bucket removed", 0) == before:

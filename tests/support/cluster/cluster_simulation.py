@@ -1,10 +1,11 @@
-"""A whole cluster in one thread, from one seed: nodes that are stopped, killed, started again, cut off; a metadata log,
-a lease board and a bucket that fail; partitions that are moved, nodes that are drained; clients, and maintenance.
+"""Simulates a whole cluster in one thread, from one seed: nodes are stopped, killed, started again and cut off; a
+metadata log, a lease board and a bucket fail; partitions are moved, and nodes are drained, beside clients and
+maintenance.
 
     world clock (clients, the bucket) > nodes (``simulated_node``, a clock each) > clients (``simulated_clients``)
 
-When the storm is over everything is healed, and all partitions must take writes and be readable within HEALING_MS_MAX.
-What clients were told is then compared with what is there (``cluster_history``), and the store is checked.
+Afterwards everything is healed, and all partitions must take writes and be readable within HEALING_MS_MAX. The answers
+that clients got are then compared with the records in the topics (``cluster_history``), and the store is checked.
 """
 
 import asyncio
@@ -69,7 +70,7 @@ KINDS = KindSettings(
     compaction=COMPACTION,
     maintenance=MaintenanceSettings(gc=GcSettings(target_size_bytes=16 * 1024)),
 )
-"""Of every kind but table export, which writes elsewhere."""
+"""Makes the kinds of maintenance, without table export, which writes elsewhere."""
 
 
 class ClusterSimulation:
@@ -163,8 +164,8 @@ class ClusterSimulation:
         return Random(self.rng.getrandbits(64))
 
     async def _begin_what_maintenance_removes_from(self) -> None:
-        """Beside the topic whose every record is read in the end: one with retention, whose records are in the same
-        objects, and one whose newest record of each key has to stay."""
+        """Begins two topics beside the one whose every record is read in the end: a topic with retention, whose records
+        are in the same objects, and one whose newest record of each key has to stay."""
         dated = await self._created("dated", 1, DATED)
         self.keyed = await self._created("keyed", 1, KEYED)
         for topic in (dated, self.keyed):
@@ -186,7 +187,7 @@ class ClusterSimulation:
         return await self._patiently(create)
 
     async def _disaster(self) -> None:
-        """Nothing here; what other simulations add, before everything works again."""
+        """Does nothing here. Other simulations override it with a disaster, before everything works again."""
 
     async def _heal(self) -> None:
         """Everything works again, and stays so."""
@@ -236,7 +237,7 @@ class ClusterSimulation:
         assert set(self.keyed_producer.last_by_key.values()) <= set(found)
 
     async def _end(self) -> None:
-        """All nodes end well. Then maintenance finds nothing wrong, and in time nothing superfluous."""
+        """Ends all nodes cleanly. Then maintenance finds nothing wrong, and in time nothing superfluous."""
         for node in self.nodes:
             await self._end_node(node)
         context = self._maintenance()
@@ -248,7 +249,8 @@ class ClusterSimulation:
         assert not wrong, wrong
 
     async def _end_node(self, node: SimulatedNode) -> None:
-        """A node that finds out only now that it was failed over ends by that, and is started again first."""
+        """Ends a node. A node that learns only now that it was failed over ends because of that, and is started again
+        first."""
         while True:
             await self._until(lambda: node.hears, f"node {node.node_id} serves")
             life = node.life
@@ -372,7 +374,7 @@ class ClusterSimulation:
         }  # fmt: skip
 
     def _any_free(self) -> SimulatedNode | None:
-        """A node that runs and is in no trouble. At least one is left in peace."""
+        """Returns a node that runs without a fault. At least one node is spared."""
         free = [
             node
             for node in self.nodes
@@ -393,14 +395,14 @@ class ClusterSimulation:
             )
 
     def _kill_soon(self) -> None:
-        """In the middle of what it does."""
+        """Kills a node soon, in the middle of its work."""
         node = self._any_free()
         if node is not None and node.life is not None:
             self.count("to be killed", node.node_id)
             node.life.calls_left = self.rng.choice([1, 5, 20, 100])
 
     def _stop(self) -> None:
-        """As at SIGTERM."""
+        """Stops a node as SIGTERM does."""
         node = self._any_free()
         if node is not None and node.life is not None and node.hears:
             self.count("told to end", node.node_id)
@@ -419,7 +421,7 @@ class ClusterSimulation:
         self._until_ms[node.node_id] = self.clock.monotonic_ms() + self.rng.choice([1_000, 8_000, 20_000])
 
     def _command(self, name: str, *commands: object) -> None:
-        """From a client outside the nodes, as the terminal's commands are."""
+        """Executes a command as a client outside the nodes, like the commands at a terminal."""
         client = MetadataClient(self.log, self.clock, self._another_rng())
         for command in commands:
             try:
@@ -449,7 +451,7 @@ class ClusterSimulation:
             self.count(f"compaction ended: {type(overtaken).__name__}")
 
     def _maintain(self) -> None:
-        """Some kinds in their order, as the service runs them."""
+        """Runs some kinds of maintenance in their order, as the service does."""
         context = self._maintenance()
         kinds = [kind for kind in all_kinds(KINDS) if kind.name != "table-export" and self.rng.random() < 0.5]
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""A node that uploads into buckets which fail, hang and come back, in virtual time."""
+"""Makes a node that uploads into buckets which fail, hang and recover, in virtual time."""
 
 import asyncio
 from collections.abc import Callable

@@ -391,7 +391,7 @@ class Scene:
             raise Unwanted(f"siltstone check: {checked.text}")
 
     def stop(self) -> None:
-        """Told to end once, it does so in the time it promises."""
+        """StepProgress to end once, it does so in the time it promises."""
         status = self.broker.stop(ENDS_SECONDS_MAX)
         if status != 0:
             raise Unwanted(

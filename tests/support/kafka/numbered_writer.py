@@ -26,7 +26,7 @@ Write = Callable[[str, str, Iterator[bytes], bytes], None]
 
 
 def values(name: str, per_second: int) -> Iterator[bytes]:
-    """A rest, then AT_A_TIME quickly, all of them; until stdin ends."""
+    """Yields a value after a pause, then AT_A_TIME values quickly, until stdin ends."""
     ending = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ending.set()), daemon=True).start()
     for first in itertools.count(0, AT_A_TIME):
@@ -98,11 +98,11 @@ def by_java(servers: str, topic: str, numbered: Iterator[bytes], key: bytes) -> 
 
 CLIENTS: dict[str, Write] = {"aiokafka": by_aiokafka, "java": by_java, "kafka-python": by_kafka_python}
 FRANZ_GO = "franz-go"
-"""A program of its own, which does the same."""
+"""A program in Go, which does the same."""
 
 
 def clients_of_a_night() -> list[str]:
-    """All, and franz-go where there is a Go that can build it."""
+    """Returns all clients, and franz-go where there is a Go that can build it."""
     with suppress(GoUnavailable):
         franz_go_writer()
         return [*CLIENTS, FRANZ_GO]

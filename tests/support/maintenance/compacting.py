@@ -11,7 +11,7 @@ from siltstone.maintenance.blocks.columns import LeftOut
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.jobs import running_job
 from siltstone.maintenance.pipeline.kind import Attempt
-from siltstone.maintenance.pipeline.watch import Told, Watch
+from siltstone.maintenance.pipeline.watch import StepProgress, Watch
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.carrying_out import CompactionRound, RoundOutcome
 from siltstone.maintenance.stream_set_compaction.kind import JOB_KIND, plan_round
@@ -53,9 +53,9 @@ def compact(
     runner: Runner,
     settings: CompactionSettings | None = None,
     *,
-    on_told: Callable[[Told], None] | None = None,
+    on_step_progress: Callable[[StepProgress], None] | None = None,
 ) -> RoundReport:
-    watch = Watch(JOB_KIND, context.clock, on_told=on_told)
+    watch = Watch(JOB_KIND, context.clock, on_step_progress=on_step_progress)
     plan = plan_round(context, context.metadata.refresh(), settings or CompactionSettings(), watch)
     return carry_out(context, runner, plan, watch)
 

@@ -1,4 +1,4 @@
-"""A store in memory with three buckets under replication with two copies."""
+"""Makes a store in memory with three buckets, under replication with two copies."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ class CopiedWorld(CompactionWorld):
         return self.found(object_id).bucket_ids
 
     def copy(self, object_id: int, bucket_id: int) -> bytes:
-        """The bytes of an object in a bucket."""
+        """Returns the bytes of an object in a bucket."""
         store, key = self.stores[bucket_id].store, object_key(object_id)
         return store.get_range(key, 0, store.head(key).size_bytes)
 
@@ -58,7 +58,7 @@ class CopiedWorld(CompactionWorld):
         replace_object(self.stores[bucket_id].store, object_key(object_id), [raw])
 
     def repaired(self, *, runner: Runner | None = None, is_forced: bool = False) -> RunReport:
-        """One run of the kind."""
+        """Runs the kind once."""
         kind = CopyRepair(SETTINGS)
         used = runner or InProcessRunner()
         scope = Scope(is_forced=is_forced)
@@ -67,7 +67,7 @@ class CopiedWorld(CompactionWorld):
 
 @contextmanager
 def copied_world() -> Iterator[CopiedWorld]:
-    """Tasks open the world's buckets by their URLs."""
+    """Makes the world. Tasks open its buckets by their URLs."""
     world = CopiedWorld()
     opened = {store.url: store for store in world.stores.values()}
     source_bytes._opened.update(opened)

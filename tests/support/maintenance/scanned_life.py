@@ -1,10 +1,10 @@
-"""A store that lives while scans of it are planned and read: one thread, one seed.
+"""Simulates a store that changes while scans of it are planned and read, in one thread, from one seed.
 
 Batches are appended, segments close, all kinds of maintenance run, retention and DeleteRecords trim, topics are deleted
 and made anew, time passes, and sweeps delete without a grace period. Between any two of these a scan is planned, and
-running scans read on by a record batch. What a scan has to give is settled at its plan: the records that lie in the
-objects of that image, read by the reader of object files that the tests have (which shares no code with scans), and
-compared with all that was ever appended.
+running scans read on by a record batch. The rows that a scan has to give are settled at its plan: the records in the
+objects of that image. The tests read them with their own reader of object files, which shares no code with scans, and
+compare them with all records that were ever appended.
 
 A scan may end with ScanOutdated once its lease is over, and never before.
 """
@@ -117,7 +117,7 @@ class ScannedLife(KeyedWorld):
         return self.rng.choice(self._streams(self.rng.choice(list(TOPICS))))
 
     def _append(self) -> None:
-        """One stream object, or a stream set object of several partitions."""
+        """Appends one stream object, or a stream set object of several partitions."""
         alone = self.rng.random() < 0.3
         streams = {self._some_stream() for _ in range(1 if alone else 4)}
         made = []
@@ -205,7 +205,8 @@ class ScannedLife(KeyedWorld):
         return Bounds(Bound(BoundKind.OFFSET, self.rng.randrange(40)))
 
     def _compare_with_appended(self, name: str, stream_id: int, rows: list[Found]) -> None:
-        """All that was appended and not trimmed; of a compacted topic at least the newest record of each key."""
+        """Compares the rows with all records that were appended and not trimmed; of a compacted topic at least the
+        newest record of each key has to be there."""
         stream, appended = self.stream(stream_id), self.appended[stream_id]
         held = {offset: (key, value) for offset, key, value in rows}
         wanted = {at: pair for at, pair in appended.items() if at >= stream.start_offset}

@@ -1,4 +1,4 @@
-"""The driver of one batch of a sink in a process of its own, which a test kills: ``python sink_driver.py JSON``.
+"""Runs the driver of one batch of a sink in a process of its own, which a test kills: ``python sink_driver.py JSON``.
 
 The JSON has ``store``, ``topic``, ``sink``, ``batch``, ``first`` and ``count`` (its rows), ``mode`` (null for the one
 that fits), ``dies_at`` (a step of the commit at which the process kills itself with SIGKILL) and ``waits_at``: at that

@@ -1,4 +1,4 @@
-"""What Spark does with a sink, without Spark: a plan, tasks that stage rows, a driver that commits and may die."""
+"""Does with a sink what Spark does, without Spark: a plan, tasks that stage rows, a driver that commits and may die."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def create(address: str, name: str, partitions: int = 1, **config: str) -> str:
 
 
 def consumed(address: str, topic: str, partitions: int = 1) -> list[Any]:
-    """All messages of the topic, partition after partition."""
+    """Returns all messages of the topic, partition after partition."""
     consumer = Consumer(
         {"bootstrap.servers": address, "group.id": "sinking", "enable.auto.commit": False, **QUIET}
     )

@@ -1,4 +1,4 @@
-"""Stores whose objects lie in several buckets, by any strategy: hypothesis draws them (B21)."""
+"""Makes stores whose objects are in several buckets, by any strategy: hypothesis draws them (B21)."""
 
 from collections.abc import Mapping
 from random import Random

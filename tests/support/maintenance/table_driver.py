@@ -1,4 +1,5 @@
-"""A process that exports topics to tables until it is killed: ``python -m support.maintenance.table_driver FOLDER``."""
+"""Exports topics to tables in a process of its own until it is killed: ``python -m support.maintenance.table_driver
+FOLDER``."""
 
 import sys
 from contextlib import suppress
@@ -18,9 +19,9 @@ from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
 
 LEASE_MS = 500
-"""Who is killed holds nobody up for longer."""
+"""A driver that is killed does not delay the next one for longer."""
 ROUND_BYTES = 2_000
-"""Several rounds for what is produced at a time."""
+"""A small limit, so that the records that are produced at a time take several rounds."""
 
 
 class HastyExport(TableExport):
@@ -28,7 +29,7 @@ class HastyExport(TableExport):
 
 
 def export(context: MaintenanceContext, tables: TableSettings) -> RunReport:
-    """One round of each topic."""
+    """Exports one round of each topic."""
     kind = HastyExport(tables, round_bytes=ROUND_BYTES)
     watch = Watch(kind.name, context.clock)
     return run(context, kind, InProcessRunner, Scope(is_forced=True), Budget(), watch)

@@ -1,4 +1,4 @@
-"""Commits to tables that are killed, repeated, or overtaken by another driver."""
+"""Makes commits to tables fail: their driver is killed, they are repeated, or overtaken by another driver."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,7 +67,8 @@ def export_is_killed(world: TableWorld) -> None:
 
 
 def another_driver(world: TableWorld) -> Callable[[Append, Any, Any, Any], None]:
-    """The lease of the first driver has passed; another one does the whole round; then the first one commits."""
+    """Lets another driver do the whole round, after the lease of the first driver has ended; then the first one
+    commits."""
 
     def instead(real: Append, table: Any, files: Any, ledger: Any) -> None:
         world.clock.advance_ms(HOUR_MS)

@@ -1,4 +1,5 @@
-"""A whole store in memory whose topics are exported to tables in a folder, and what independent readers find there."""
+"""Makes a whole store in memory whose topics are exported to tables in a folder, and reads the tables with independent
+readers."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ class TableWorld(KeyedWorld):
         return self.topic(of, partitions, **(configs | named))
 
     def new_topic_id(self) -> str:
-        """One that no topic had, deleted ones included."""
+        """Returns an id that no topic had, not even a deleted one."""
         return f"{self.image.version:032x}"
 
     def set_table(self, of: str = "t", **table: str) -> None:
@@ -76,7 +77,7 @@ class TableWorld(KeyedWorld):
         return run(context, kind, lambda: start, Scope(is_forced=is_forced), Budget(), watch)
 
     def export_now(self, **given: Any) -> UnitReport:
-        """Of the one topic there is."""
+        """Exports the only topic."""
         (unit,) = self.export(**given).units
         assert unit.outcome is Outcome.DONE, unit.text
         return unit
@@ -106,23 +107,24 @@ class TableWorld(KeyedWorld):
             yield table
 
     def paths(self, name: str = "kafka.t") -> list[str]:
-        """The data files that the table lists."""
+        """Returns the data files that the table lists."""
         home = unquote(urlsplit(self.settings.location).path)
         with self.table_of(name) as table:
             return [f"{home}/{folder_of(name)}{each.path}" for each in table.files()]
 
     def frame(self, name: str = "kafka.t") -> pl.DataFrame:
-        """Its rows as Polars reads them from the files."""
+        """Returns the rows of a table as Polars reads them from the files."""
         paths = self.paths(name)
         if not paths:
             return pl.DataFrame()
         with self.table_of(name) as table:
             derived = set(table.file_schema.names) - set(table.schema.names)
         rows = pl.concat([pl.read_parquet(each) for each in paths], how="diagonal_relaxed")
-        return rows.drop(derived, strict=False)  # other programs write files without them
+        return rows.drop(derived, strict=False)  # other programs write files without field ids
 
     def rows(self, name: str = "kafka.t") -> list[tuple[Any, ...]]:
-        """Partition, offset, key and value of each row, in that order; a value of the layout of fields is a tuple."""
+        """Returns partition, offset, key and value of each row, in that order; a value of the layout of fields is a
+        tuple."""
         frame = self.frame(name)
         if frame.is_empty():
             return []
@@ -143,7 +145,7 @@ class TableWorld(KeyedWorld):
         return [row[:2] for row in self.rows(name)]
 
     def expected(self, streams: Sequence[int]) -> list[tuple[Any, ...]]:
-        """The same of raw rows, as a consumer would see them."""
+        """Returns the same for raw rows, as a consumer would see them."""
         return sorted(
             (number, offset, _bytes(key), _bytes(value))
             for number, stream_id in enumerate(streams)
@@ -157,8 +159,8 @@ def _bytes(text: str | None) -> bytes | None:
 
 @contextmanager
 def table_world(folder: Path, table_format: str) -> Iterator[TableWorld]:
-    """Tasks open the world's bucket by its URL, as they would elsewhere; the indexes of another world's objects, which
-    have the same names, are forgotten."""
+    """Makes the world. Tasks open its bucket by its URL, as they do elsewhere. Cached indexes of another world's
+    objects, which have the same names, are dropped."""
     world = TableWorld(folder, table_format)
     reading.INDEXES = reading.Indexes()
     stores._opened[world.store.url] = world.store

@@ -1,4 +1,4 @@
-"""An image with topics whose objects are made up: what planners look at, and nothing else."""
+"""Makes an image with topics whose objects do not exist, for planners, which read nothing else."""
 
 from siltstone.metadata.entities import (
     ObjectMetadata,
@@ -18,7 +18,7 @@ class TopicImage:
         self.objects: dict[int, ObjectMetadata] = {}
 
     def add(self, name: str, *, partitions: int, objects: int, offsets: int, size_bytes: int) -> None:
-        """A topic whose partitions have so many stream objects each, and each object so many offsets."""
+        """Adds a topic whose partitions have so many stream objects each, and each object so many offsets."""
         made = [self._partition(objects, offsets, size_bytes) for _ in range(partitions)]
         topic_id = f"{len(self.topics):032x}"
         self.topics[topic_id] = TopicMetadata(topic_id, name, tuple(made), {}, 1, 0, False)

@@ -1,5 +1,5 @@
 """Runs the cells of a notebook in this process, one after another, as a Jupyter kernel does: the value of a last
-expression is shown. Which is enough to see that a notebook runs; that Jupyter can show it is another test's."""
+expression is shown. That is enough to see that a notebook runs; another test shows it in Jupyter."""
 
 import ast
 import json
@@ -19,9 +19,9 @@ def code_cells(file: Path, without_tag: str = "") -> list[str]:
 
 
 def run_cells(file: Path, scope: dict[str, Any], without_tag: str = "") -> list[str | None]:
-    """What each cell shows: HTML where the value has some, else its repr; None for a cell that shows nothing. ``scope``
-    gets the names that the cells define. Cells with the tag are left out. An exception has the number of its cell as a
-    note."""
+    """Returns what each cell shows: HTML if the value has some, else its repr; None for a cell that shows nothing.
+    ``scope`` gets the names that the cells define. Cells with the tag are left out. An exception has the number of its
+    cell as a note."""
     scope["__name__"] = "__main__"
     shown: list[str | None] = []
     for number, source in enumerate(code_cells(file, without_tag)):

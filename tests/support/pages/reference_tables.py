@@ -1,4 +1,4 @@
-"""The tables of docs/reference.md, made from the code: settings with default and reason, commands with options.
+"""Makes the tables of docs/reference.md from the code: settings with default and reason, commands with options.
 
 ``python tests/support/pages/reference_tables.py`` writes them into the file, between its markers; ``tests/tidy``
 compares. The reason for a default is the text below its constant in ``model/limits.py`` or ``serving_limits.py``;
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "docs" / "reference.md"
 
 REASONS = {
-    "engine.node_id": "Which node this is; its write-ahead log and its epoch belong to the id.",
+    "engine.node_id": "The number of this node; its write-ahead log and its epoch belong to the number.",
     "engine.wal.sync": "`every-group`: before the answer, so an acknowledged record survives a power failure. "
     "`every-interval`: at least every `sync_interval_ms`; a power failure loses up to that much. "
     "`never`: when the operating system likes; a power failure may lose half a minute or more. "
@@ -42,13 +42,15 @@ REASONS = {
     "engine.wal.lost_epoch": "A start is refused when the write-ahead log is not the one that this node used last, and "
     "the error names a node epoch. To give up the records that only the log of that epoch held, write the epoch here "
     "once. 0: nothing is given up.",
-    "broker.rack": "Where this node stands, such as a zone. Clients are told, and leaders are spread over the racks "
-    "[Kafka: broker.rack].",
-    "broker.auto_create_topics_enable": "Whether a client that names a topic that is not there makes it "
+    "broker.rack": "The place of this node, such as a zone. Clients get it with the broker's address, and leaders "
+    "are spread over the racks [Kafka: broker.rack].",
+    "broker.auto_create_topics_enable": "Whether a topic is created when a client names it and it does not exist "
     "[Kafka: auto.create.topics.enable].",
-    "broker.num_partitions": "Partitions of a topic whose maker does not say how many [Kafka: num.partitions].",
-    "broker.default_replication_factor": "What clients are told; what keeps the data is the bucket, whatever they ask.",
-    "engine.wal.sync_interval_ms": "Only for `every-interval`: what a power failure may cost.",
+    "broker.num_partitions": "Partitions of a topic that is created without a number of partitions "
+    "[Kafka: num.partitions].",
+    "broker.default_replication_factor": "The replication factor that clients see. It has no effect: the bucket keeps "
+    "the data.",
+    "engine.wal.sync_interval_ms": "Only for `every-interval`: a power failure may lose this much.",
 }
 PLACE_REASONS = {
     "metadata": (
@@ -107,13 +109,13 @@ SECTIONS = {
     "network": "Network",
     "admin": "Metrics and health",
 }
-"""Title by the first part of a key; a part without a title of its own is one."""
+"""First part of a key → title of the section. A part that is missing here is its own title."""
 
 HEADER = ["| setting | default | reason |", "|---|---|---|"]
 
 
 def settings_table() -> str:
-    """One table for the places, and one for each first part of the keys."""
+    """Makes a table for the places, and one for each first part of the keys."""
     reasons = limit_reasons()
     rows = ["### Places and addresses", "", *HEADER]
     for place in PLACES:
@@ -136,7 +138,7 @@ def _reason(setting: Setting, reasons: dict[str, str]) -> str:
 
 
 def limit_reasons() -> dict[str, str]:
-    """By setting key, as far as the default is a constant of the limits."""
+    """Returns the reason for each setting whose default is a constant of the limits."""
     model = ROOT / "src/siltstone/model"
     texts = _texts_below_constants(model / "limits.py") | _texts_below_constants(model / "serving_limits.py")
     constants = {
@@ -150,7 +152,7 @@ def limit_reasons() -> dict[str, str]:
 
 
 def _for_readers(text: str, keys: Mapping[str, str]) -> str:
-    """Who reads the reference knows settings and not constants."""
+    """Replaces names of constants by names of settings, which the readers of the reference know."""
     text = re.sub(r"\b[A-Z]+(?:_[A-Z]+)+\b", lambda found: f"`{keys.get(found[0], found[0])}`", text)
     return text.replace("``", "`")
 
@@ -163,7 +165,7 @@ def _structs(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str
 
 
 def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
-    """Field name → name of the constant it defaults to."""
+    """Returns field name → name of the constant that is its default."""
     path = ROOT / "src" / (tree.__module__.replace(".", "/") + ".py")
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef) and node.name == tree.__name__:
@@ -177,7 +179,7 @@ def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def _texts_below_constants(path: Path) -> dict[str, str]:
-    """A text stands for all the constants above it since the last text."""
+    """Returns the texts below constants. A text applies to all constants above it since the last text."""
     texts: dict[str, str] = {}
     waiting: list[str] = []
     for node in ast.parse(path.read_text()).body:
@@ -197,7 +199,7 @@ CLUSTER_COMMANDS = (
 
 
 def commands_list() -> str:
-    """The options by which a store or a broker is named are told once."""
+    """Lists the commands. The options that name a store or a broker are listed only once."""
     shared = "\n\n".join(
         f"{title}:\n\n{_options_table(_options_of(decorator))}"
         for title, decorator in ((STORE_COMMANDS, store_options), (CLUSTER_COMMANDS, cluster_options))
@@ -214,7 +216,8 @@ def _options_of(decorator: Callable[[Callable[[], None]], Callable[[], None]]) -
 
 
 def walk_commands(group: click.Group, before: str = "siltstone") -> Iterator[tuple[str, click.Command]]:
-    """Groups that do something by themselves are commands too. A hidden command is another name, for a while."""
+    """Yields the commands. Groups that do something by themselves are commands, too. A hidden command is a former
+    name."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -256,7 +259,7 @@ def _usage(option: click.Option) -> str:
 
 
 def written(text: str) -> str:
-    """The document with its generated parts as they should be."""
+    """Returns the document with its generated parts made anew."""
     for name, content in (("settings", settings_table()), ("commands", commands_list())):
         begin, end = (
             f"<!-- {name}: made by tests/support/pages/reference_tables.py -->",

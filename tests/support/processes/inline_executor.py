@@ -1,6 +1,6 @@
-"""A pool without threads: what is submitted has happened when ``submit`` returns.
+"""``InlineExecutor`` is a pool without threads: a call is done when ``submit`` returns.
 
-In place of a pool of threads where chance is drawn, so that it is drawn in one order.
+It replaces a pool of threads where random numbers are drawn, so that their order is fixed.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 class InlineExecutor(Executor):
     def __init__(self, threads_max: int, thread_name_prefix: str = "") -> None:
-        """Takes what a pool of threads takes, and makes none."""
+        """Takes the arguments of a pool of threads, and makes no thread."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         future: Future[T] = Future()

@@ -1,11 +1,11 @@
-"""A task that reads under a pace, for executors."""
+"""``read_at_pace`` is a task for executors that reads under a pace."""
 
 from siltstone.maintenance.tasks.pacing import running_pace
 from siltstone.maintenance.tasks.source_bytes import store_at
 
 
 def read_at_pace(given: bytes) -> bytes:
-    """``given``: the URL of a bucket and a number of bytes, which it reads of the object ``a``. Returns the task's
+    """Reads bytes of the object ``a``. ``given``: the URL of the bucket and the number of bytes. Returns the task's
     share of the rate."""
     url, size_bytes = given.decode().split()
     assert len(store_at(url).get_range("a", 0, int(size_bytes))) == int(size_bytes)

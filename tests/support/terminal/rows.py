@@ -1,9 +1,9 @@
-"""What every command does in every state: nothing to do, work, failure, Ctrl-C.
+"""Lists what every command does in every state: nothing to do, work, failure, Ctrl-C.
 
 A command has one ``Case`` for each state, or a sentence that says why it has none. ``{...}`` in words are places of the
 scene: ``{store}`` a store with work to do, of which each run gets a copy of its own, ``{done}`` the same after
-maintenance, ``{tabled}`` one with the topic ``kept``, which is exported to a table, and ``fresh``, which was not yet,
-``{empty}`` a store without streams, ``{broken}`` a store that has lost an object, ``{nowhere}`` a folder
+maintenance, ``{tabled}`` a store with the topic ``kept``, which was exported to a table, and ``fresh``, which was not
+exported yet, ``{empty}`` a store without streams, ``{broken}`` a store that has lost an object, ``{nowhere}`` a folder
 that does not exist; ``{at}`` a broker with the topic ``full``, ``{idle}`` one without topics, ``{closed}`` an address
 at which nothing listens; ``{topic}`` and ``{group}`` a topic and a group that only this run uses.
 """
@@ -44,7 +44,7 @@ SAID_INTERRUPTED = "siltstone: interrupted"
 
 
 def begun(line: str) -> Case:
-    """Ctrl-C when the command begins."""
+    """Makes a case with Ctrl-C when the command begins."""
     return Case(line, INTERRUPTED, SAID_INTERRUPTED, ctrl_c="")
 
 

@@ -16,7 +16,7 @@ SECONDS_MAX = 60
 
 
 class Ended:
-    """What the process would have ended with."""
+    """Is raised with the exit status that the process would have had."""
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
@@ -105,7 +105,7 @@ def test_signals_that_follow_the_first_one_at_once_are_the_same_one() -> None:
 
 
 def test_a_signal_sets_the_deadline_although_its_handler_does_not_run(ended: Ended) -> None:
-    """As in a thread that is inside a call; here the handler does nothing."""
+    """The handler does nothing here, as when the main thread is inside a call."""
     deadline = ProcessDeadline(lambda: 1, end_process=ended)
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:

@@ -168,7 +168,7 @@ def test_an_object_that_is_gone_is_said_to_be_missing(store: StoreSettings) -> N
 
 
 def test_the_index_is_not_folded_at_80_columns() -> None:
-    """With numbers as large as a demo's."""
+    """The numbers are as large as in the demo."""
     entry = BlockEntry(
         stream_id=35, start_offset=10_461, end_offset=113_783, record_count=103_322, position=11_041_963,
         size_bytes=1_335_334, crc32c=0, smallest_timestamp_ms=1_357_000_000_000, largest_timestamp_ms=1_388_000_000_000,
@@ -193,7 +193,7 @@ def spanned(*times_ms: tuple[int, int]) -> str | None:
 
 
 def test_the_times_of_an_object_are_those_that_are_known() -> None:
-    """-1: none of the records has a timestamp."""
+    """A timestamp of -1 means that none of the records has one."""
     assert spanned() is None and spanned((-1, -1)) is None
     assert spanned((-1, -1), (0, 1_000)) == "1970-01-01 00:00:00 … 1970-01-01 00:00:01"
     assert spanned((2_000, 9_000), (1_000, 3_000)) == "1970-01-01 00:00:01 … 1970-01-01 00:00:09"

@@ -175,7 +175,7 @@ def test_a_node_whose_beats_come_back_before_the_turn_of_the_next_is_not_fenced(
 
 
 def test_n08_a_node_that_beats_again_holds_no_lease_until_it_has_read_the_log() -> None:
-    """Its board and its log may come back one after the other; by its old image it would still lead."""
+    """The board and the log may be reachable again one after the other; by its old image the node would still lead."""
 
     async def scenario(cluster: ClusterWorld) -> None:
         node = cluster.nodes[1]
@@ -195,7 +195,7 @@ def test_n08_a_node_that_beats_again_holds_no_lease_until_it_has_read_the_log() 
 
 
 def test_fo08_a_node_that_was_failed_over_stops_when_it_beats_again() -> None:
-    """It reads so in the log, and need not wait until an append or a commit of its own is refused."""
+    """The node reads in the log that it was failed over, and need not wait until an append or a commit is refused."""
 
     async def scenario(cluster: ClusterWorld) -> None:
         living, dead = cluster.nodes[0], cluster.nodes[1]

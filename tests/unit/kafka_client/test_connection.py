@@ -1,4 +1,4 @@
-"""What a person is told when there is not a Kafka broker at the address, and the first words with one that there is."""
+"""The errors when there is no Kafka broker at the address, and the first requests when there is one."""
 
 import re
 import socket
@@ -103,7 +103,7 @@ def test_a_broker_is_asked_in_the_highest_version_of_both() -> None:
 
 
 def test_a_broker_that_is_older_than_the_question_is_asked_again() -> None:
-    """KIP-511: it answers in version 0, with what it does speak."""
+    """An older broker answers in version 0 with the versions that it speaks (KIP-511)."""
     asked: list[int] = []
 
     def answer(header, request: Message) -> Message | bytes:

@@ -33,10 +33,10 @@ def sealed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "no identity"),
-        (b"{}\n", "no identity"),
-        (encode_log_identity(LOG)[:-1], "no identity"),
-        (encode_log_identity(LOG) * 2, "no identity"),
+        (b"", "not an identity"),
+        (b"{}\n", "not an identity"),
+        (encode_log_identity(LOG)[:-1], "not an identity"),
+        (encode_log_identity(LOG) * 2, "not an identity"),
         (encode_log_identity(LOG).replace(b'"node_epoch":7', b'"node_epoch":8'), "checksum"),
         (encode_store_identity(STORE), "identity of a bucket"),
         (sealed(b'{"kind":"log","format":4,"store_id":"a","node_id":0,"node_epoch":1}'), "format 4"),
@@ -54,7 +54,7 @@ def test_rule_8_what_is_no_identity_of_a_log_is_named(data: bytes, reason: str) 
 def test_rule_8_what_is_no_identity_of_a_bucket_is_named() -> None:
     with pytest.raises(DamagedIdentity, match="identity of a write-ahead log"):
         decode_store_identity(encode_log_identity(LOG))
-    with pytest.raises(DamagedIdentity, match="no identity"):
+    with pytest.raises(DamagedIdentity, match="not an identity"):
         decode_store_identity(b"")
 
 

@@ -1,4 +1,4 @@
-"""B11 as the readers of all copies have it: the first right answer counts, and what was passed over is told."""
+"""B11 for readers of copies: the first right answer counts, and copies that were passed over are reported."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Calls in threads: as many at a time as there may be, in order, and none that keeps Python from ending."""
+"""Calls in threads run in order, as many at a time as are allowed, and none keeps Python from ending."""
 
 import asyncio
 import gc
@@ -151,7 +151,7 @@ def test_a_call_that_ends_after_its_loop_was_closed_harms_nobody() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_nothing_keeps_the_arguments_and_the_result_of_a_call(fails: bool) -> None:
-    """They may be a gigabyte: they are gone at once, not when the garbage is collected."""
+    """They may have a gigabyte, so their memory is freed at once, and not at the next garbage collection."""
 
     class Large:
         pass
@@ -170,7 +170,7 @@ def test_nothing_keeps_the_arguments_and_the_result_of_a_call(fails: bool) -> No
         except ValueError:
             assert fails
         del large
-        await calls.run(abs, -1)  # the thread has let go of the call before
+        await calls.run(abs, -1)  # the thread no longer refers to the call before
         assert seen() is None
         calls.close()
 

@@ -1,4 +1,4 @@
-"""Slabs stay within their limit, and what is gathered are the bytes of the buffers, whatever their sizes are."""
+"""Slabs stay within their limit, and the gathered bytes are those of the buffers, whatever their sizes are."""
 
 import ctypes
 import errno

@@ -1,4 +1,4 @@
-"""A node among others: it beats from its registration on, holds its lease, and tells of a clean end."""
+"""A node among others: it beats from its registration on, holds its lease, and records a clean end."""
 
 import asyncio
 from pathlib import Path
@@ -129,7 +129,8 @@ def test_n21_a_node_beats_while_it_recovers_its_log(tmp_path: Path, monkeypatch:
 
 
 def test_n07_its_own_lease_runs_on_the_clock_that_counts_a_suspension_of_the_machine(tmp_path: Path) -> None:
-    """Otherwise a machine that slept would take its lease, and the partitions that others lead by then, for its own."""
+    """Otherwise a node whose machine slept would believe that its lease is valid and that it still leads partitions
+    which other nodes lead by then."""
 
     async def life() -> None:
         async with open_node(settings_of(tmp_path), listeners=LISTENERS) as node:

@@ -1,4 +1,4 @@
-"""The limits of a node: what it acknowledged is uploaded and recovered however low they are."""
+"""The limits of a node: acknowledged records are uploaded and recovered, however low the limits are."""
 
 import asyncio
 from pathlib import Path

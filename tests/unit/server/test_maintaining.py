@@ -1,4 +1,4 @@
-"""The lanes as settings make them: what frees space has a thread and a store of its own."""
+"""The lanes that settings make: kinds that free space have a thread and a store of their own."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an opened store shows of itself, at a prompt and in a notebook."""
+"""The description of an opened store, at a prompt and in a notebook."""
 
 from pathlib import Path
 from typing import Any

@@ -316,7 +316,7 @@ def test_fo23_a_recoverer_that_cannot_upload_gives_the_claim_back(tmp_path):
             raise StoreDenied("objects are refused")
 
         world.store.put = refuse
-        with pytest.raises(FailoverStuck, match="claim is given back"):
+        with pytest.raises(FailoverStuck, match="claim is withdrawn"):
             await failed_over(world, other)
         assert other.metadata.image.nodes[DEAD].claimed_by == NO_NODE
         del world.store.put

@@ -1,4 +1,4 @@
-"""The table of topic configurations, beside what Apache Kafka 4.3.0 says of its own."""
+"""The table of topic configurations is compared with that of Apache Kafka 4.3.0."""
 
 import pytest
 
@@ -87,7 +87,7 @@ def test_every_default_is_allowed_and_written_as_it_stands(row) -> None:
     assert isinstance(row.effect, Effect)
 
 
-# What Kafka 4.3.0 answers to the same values (LogConfig.validate), word for word.
+# The answers of Kafka 4.3.0 to the same values (LogConfig.validate), word for word.
 ACCEPTED = [
     ("retention.ms", " 12 ", "12"),
     ("retention.ms", "+5", "5"),
@@ -206,7 +206,7 @@ min.cleanable.dirty.ratio 1
     [*((line, -1) for line in SMALLEST.splitlines()), *((line, 1) for line in LARGEST.splitlines())],
 )
 def test_a_number_goes_as_far_as_in_kafka(line: str, step: int) -> None:
-    """Kafka's ConfigDef of LogConfig; ours for our own."""
+    """The ranges are those of Kafka's ConfigDef of LogConfig, and ours for our own configurations."""
     name, bound = line.split()
     assert TABLE[name].parse(bound) == float(bound)
     with pytest.raises(InvalidTopicConfig):

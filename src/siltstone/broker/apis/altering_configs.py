@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: the first replaces the whole configuration of a topic, the second changes
+"""Handles AlterConfigs, which replaces the whole configuration of a topic, and IncrementalAlterConfigs, which changes
 single values.
 
 A topic's new configuration is validated as a whole before anything is written, so that a request that is partly wrong
@@ -49,7 +49,7 @@ AnyResource = TypeVar("AnyResource", whole.AlterConfigsResource, incremental.Alt
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with one value. The numbers are the protocol's."""
+    """The change that IncrementalAlterConfigs makes to one value. The numbers are the protocol's."""
 
     SET = 0
     DELETE = 1
@@ -67,7 +67,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Changer = Callable[[BrokerParts, Topic, AnyResource], Change]
-"""Makes the change that a resource of a request asks for of a topic. Raises the refusal if there is no such change."""
+"""Makes the change of a topic that a resource of a request asks for. Raises the refusal if there is no such change."""
 
 
 async def handle_alter_configs(
@@ -95,7 +95,7 @@ async def _outcomes(
     *,
     validate_only: bool,
 ) -> list[dict[str, Any]]:
-    """The fields of each resource's row in the response, which are the same in both APIs."""
+    """Returns the fields of each resource's row in the response, which are the same in both APIs."""
     counted = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     repeated = {named for named, times in counted.items() if times > 1}
 
@@ -157,7 +157,7 @@ async def _alter(parts: BrokerParts, change: Change, *, validate_only: bool) -> 
 def alterable_topic(
     parts: BrokerParts, resource: NamedResource, repeated: set[NamedResource], keys: Sequence[str]
 ) -> Topic:
-    """The topic that ``resource`` names. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
+    """Returns the topic that ``resource`` names. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
     resource_type, name = resource
     if resource in repeated:
         raise InvalidRequest("Each resource must appear at most once.")
@@ -215,7 +215,7 @@ def _new_value(parts: BrokerParts, topic: Topic, config: incremental.AlterableCo
 
 
 def _list_after(operation: Operation, current: str, value: str) -> str:
-    """The new value of a list. ``current`` is in canonical form; an item that is named twice counts once."""
+    """Returns the new value of a list. ``current`` is in canonical form; an item that is named twice counts once."""
     present = [item for item in current.split(",") if item]
     named = [item.strip() for item in value.split(",")]
     if operation is Operation.APPEND:

@@ -1,4 +1,4 @@
-"""The settings of this broker as DescribeConfigs reports them, under Kafka's names where Kafka has one.
+"""Makes the entries of this broker's settings for DescribeConfigs, under Kafka's names where Kafka has one.
 
 They come from the settings file, so all of them are read-only in the protocol.
 """
@@ -43,7 +43,7 @@ class BrokerEntry(msgspec.Struct, frozen=True):
 
 
 def broker_entries(parts: BrokerParts, listener: Listener) -> list[BrokerEntry]:
-    """All entries, ordered by name."""
+    """Returns all entries, ordered by name."""
     entries = [
         *_of_this_broker(parts, listener),
         *_of_settings("broker", parts.settings),
@@ -56,7 +56,11 @@ def broker_entries(parts: BrokerParts, listener: Listener) -> list[BrokerEntry]:
 def _of_this_broker(parts: BrokerParts, listener: Listener) -> Iterator[BrokerEntry]:
     address = f"{listener.name}://{listener.advertised_host}:{listener.advertised_port}"
     for name, value, documentation in (
-        ("advertised.listeners", address, "The address that this listener gives to clients."),
+        (
+            "advertised.listeners",
+            address,
+            "The address of this listener that clients are told to connect to.",
+        ),
         ("broker.id", parts.node_id, "The number of this node."),
         ("node.id", parts.node_id, "The number of this node."),
         ("delete.topic.enable", True, "Whether topics can be deleted."),

@@ -42,7 +42,7 @@ class TopicEntry(msgspec.Struct, frozen=True):
 
 
 def topic_entries(configs: Mapping[str, str], defaults: Mapping[str, str]) -> list[TopicEntry]:
-    """All topic configurations, ordered by name. ``defaults`` are the broker's (``Topics.defaults``)."""
+    """Returns all topic configurations, ordered by name. ``defaults`` are the broker's (``Topics.defaults``)."""
     stored = usable_configs(configs)
     return [TopicEntry(row, _synonyms(row, stored, defaults)) for row in TABLE.values()]
 

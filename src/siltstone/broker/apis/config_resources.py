@@ -20,7 +20,7 @@ class ResourceType(IntEnum):
 
 
 def topic_of(parts: BrokerParts, name: str) -> Topic:
-    """The topic of that name. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
+    """Returns the topic of that name. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
     if not name:
         raise InvalidRequest("Default topic resources are not allowed.")
     if why := why_illegal(name):

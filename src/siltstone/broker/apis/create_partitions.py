@@ -57,7 +57,7 @@ async def _result(
 
 
 def _growing(parts: BrokerParts, asked: CreatePartitionsTopic) -> Topic:
-    """The topic that is to get partitions. Raises UnknownTopic, InternalTopic, InvalidPartitionCount."""
+    """Returns the topic that is to get partitions. Raises UnknownTopic, InternalTopic, InvalidPartitionCount."""
     topic = parts.topics.by_name(asked.name)
     if topic is None:
         raise UnknownTopic(asked.name)
@@ -75,8 +75,8 @@ def _growing(parts: BrokerParts, asked: CreatePartitionsTopic) -> Topic:
 
 
 def _leaders(parts: BrokerParts, asked: CreatePartitionsTopic, added: int) -> tuple[int, ...]:
-    """The leaders that are assigned to the added partitions. None for null, which leaves it to the metadata. Raises
-    InvalidReplicaAssignment."""
+    """Returns the leaders that are assigned to the added partitions. None for null, which leaves it to the metadata.
+    Raises InvalidReplicaAssignment."""
     assignments = asked.assignments
     if assignments is None:
         return ()

@@ -42,7 +42,8 @@ async def handle_create_topics(
 
 
 def _refusal_of_all(parts: BrokerParts, request: CreateTopicsRequest) -> SiltstoneError | None:
-    """The refusal of a request that asks for too many partitions in all. Kafka bounds what a request creates, too."""
+    """Returns the refusal of a request that asks for too many partitions in all. Kafka bounds what a request creates,
+    too."""
     partitions = sum(_partitions_asked(parts, topic) for topic in request.topics)
     if partitions <= PARTITIONS_PER_COMMAND_MAX:
         return None
@@ -73,7 +74,7 @@ async def _result(
 
 
 def _wanted(parts: BrokerParts, topic: CreatableTopic) -> NewTopic:
-    """The topic to be created. Raises InvalidTopicConfig, InvalidRequest, InvalidReplicaAssignment."""
+    """Returns the topic to be created. Raises InvalidTopicConfig, InvalidRequest, InvalidReplicaAssignment."""
     if nulls := [config.name for config in topic.configs if config.value is None]:
         raise InvalidTopicConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
@@ -95,7 +96,7 @@ def _wanted(parts: BrokerParts, topic: CreatableTopic) -> NewTopic:
 
 
 def _assigned(parts: BrokerParts, topic: CreatableTopic) -> tuple[int, ...]:
-    """The leader of each partition, its only replica. Raises InvalidRequest, InvalidReplicaAssignment."""
+    """Returns the leader of each partition, its only replica. Raises InvalidRequest, InvalidReplicaAssignment."""
     for asked, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "numPartitions"),
@@ -128,7 +129,7 @@ def _created(parts: BrokerParts, metadata: TopicMetadata, topic_id: bytes) -> Cr
 
 
 def _refused(name: str, failure: SiltstoneError) -> CreatableTopicResult:
-    """The row of a refused topic. As in Kafka, its list of configurations is empty, not null."""
+    """Returns the row of a refused topic. As in Kafka, its list of configurations is empty, not null."""
     return CreatableTopicResult(
         name=name, error_code=error_code(failure), error_message=error_message(failure)
     )

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, or, from version 6 on, by name or id."""
+"""Handles DeleteTopics: by name, or, from version 6 on, by name or id."""
 
 import logging
 from collections import Counter
@@ -42,7 +42,8 @@ async def handle_delete_topics(
 
 
 def _named_twice(parts: BrokerParts, named: Counter[_Named]) -> set[_Named]:
-    """The topics that are named twice: in the same way, or once by name and once by id. They are not deleted."""
+    """Returns the topics that are named twice: in the same way, or once by name and once by id. They are not
+    deleted."""
     times_found = Counter(topic.id for one in named if (topic := _topic_of(parts, one)) is not None)
     return {
         one
@@ -70,7 +71,7 @@ async def _result(parts: BrokerParts, named: _Named, is_named_twice: bool) -> De
 
 
 def _deletable(parts: BrokerParts, named: _Named, is_named_twice: bool) -> Topic:
-    """The topic, if it may be deleted. Raises InvalidRequest, UnknownTopic, UnknownTopicId, InternalTopic."""
+    """Returns the topic, if it may be deleted. Raises InvalidRequest, UnknownTopic, UnknownTopicId, InternalTopic."""
     if named.name is None and named.topic_id == NO_UUID:
         raise InvalidRequest("Neither topic name nor id were specified.")
     if named.name is not None and named.topic_id != NO_UUID:
@@ -88,15 +89,15 @@ def _deletable(parts: BrokerParts, named: _Named, is_named_twice: bool) -> Topic
 async def _delete(parts: BrokerParts, topic: Topic, named: _Named) -> None:
     try:
         await parts.partitions.delete_topic(topic)
-    except TopicNotExist as gone:  # another request was faster
+    except TopicNotExist as gone:  # another request has deleted it first
         raise _unknown(named) from gone
     log.info("topic %s was deleted", topic.name)
     await _forget_offsets(parts, topic.name)
 
 
 async def _forget_offsets(parts: BrokerParts, name: str) -> None:
-    """Deletes what groups have committed for the topic, so that it does not count for a new topic of the same name.
-    Without an offsets topic there is nothing to delete, and asking the groups would create one."""
+    """Deletes the offsets that groups have committed for the topic, so that they do not apply to a new topic of the
+    same name. Without an offsets topic there is nothing to delete, and asking the groups would create one."""
     if parts.topics.by_name(OFFSETS_TOPIC) is None:
         return
     try:

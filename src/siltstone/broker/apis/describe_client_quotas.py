@@ -1,4 +1,5 @@
-"""DescribeClientQuotas: none, because this broker has no quotas of clients. Filters are checked as in Kafka."""
+"""Handles DescribeClientQuotas. The answer has no quota, because this broker has none. Filters are checked as in
+Kafka."""
 
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext

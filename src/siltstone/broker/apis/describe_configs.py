@@ -67,7 +67,7 @@ def _configs(
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
 ) -> list[DescribeConfigsResourceResult]:
-    """The rows of one resource. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
+    """Returns the rows of one resource. Raises InvalidRequest, InvalidTopicName, UnknownTopic."""
     if resource.resource_type == ResourceType.TOPIC:
         stored = topic_of(parts, resource.resource_name).metadata.configs
         return [_of_topic(entry, request) for entry in topic_entries(stored, parts.topics.defaults)]

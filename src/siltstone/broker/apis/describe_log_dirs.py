@@ -76,7 +76,7 @@ def _size_bytes(parts: BrokerParts, topic: Topic, index: int, stream: StreamMeta
 
 
 def _folder_of_log(parts: BrokerParts) -> str:
-    """The path; the location itself where it is none."""
+    """Returns the path; the location itself where it is none."""
     location = parts.metadata.image.nodes[parts.node_id].wal_location
     place = urlsplit(location)
     return str(Path(unquote(place.path))) if place.scheme == "file" else location

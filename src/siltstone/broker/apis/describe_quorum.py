@@ -1,5 +1,5 @@
-"""DescribeQuorum: the metadata log, as a quorum of which the live nodes are the voters, and the one with the lowest id
-is the leader.
+"""Handles DescribeQuorum. The answer describes the metadata log as a quorum: the live nodes are its voters, and the one
+with the lowest id is the leader.
 
 Offsets are versions of the metadata log: the log end is the version that this node has applied. The leader epoch is the
 node epoch, which rises with each start.
@@ -29,7 +29,7 @@ METADATA_PARTITION = 0
 async def handle_describe_quorum(
     parts: BrokerParts, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """Any other partition is unknown."""
+    """Answers for the partition of the metadata log; any other partition is unknown."""
     endpoint = context.connection.listener
     topics = []
     for topic in request.topics:
@@ -50,7 +50,8 @@ async def handle_describe_quorum(
 
 
 def _partition(parts: BrokerParts, topic_name: str, asked: AskedPartition) -> QuorumPartition:
-    """The row of a partition that has no quorum has no text, because a request may name a hundred thousand."""
+    """Makes the row of a partition. The row of a partition without a quorum has no text, because a request may name a
+    hundred thousand."""
     index = asked.partition_index
     if (topic_name, index) != (METADATA_TOPIC, METADATA_PARTITION):
         return QuorumPartition(

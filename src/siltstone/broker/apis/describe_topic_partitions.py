@@ -50,8 +50,8 @@ def _room(request: DescribeTopicPartitionsRequest) -> int:
 
 
 def _names(parts: BrokerParts, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """The names to be described, from the cursor's topic on: those in the request, or all topics when it names none.
-    Raises InvalidRequest."""
+    """Returns the names to be described, from the cursor's topic on: those in the request, or all topics when it names
+    none. Raises InvalidRequest."""
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
     if cursor is not None and asked and cursor.topic_name not in asked:

@@ -47,7 +47,8 @@ async def handle_elect_leaders(
 
 
 def _result(parts: BrokerParts, topic: Topic | None, refusal: ErrorCode, index: int) -> PartitionResult:
-    """Without a text: a request may name a hundred thousand partitions, and clients have texts for all codes."""
+    """Makes the row of a partition, without a text: a request may name a hundred thousand partitions, and clients have
+    texts for all codes."""
     if topic is None or not 0 <= index < topic.partition_count:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:

@@ -54,7 +54,7 @@ class FetchApi:
         self._waits = OpenWaits()
 
     async def handle(self, context: RequestContext, body: memoryview) -> list[Buffer]:
-        """The encoded body of the response, in pieces. Raises MalformedMessage."""
+        """Returns the encoded body of the response, in pieces. Raises MalformedMessage."""
         request = decode(FetchRequest, context.api_version, body)
         try:
             session, asked = self._asked(context.api_version, request)
@@ -112,8 +112,8 @@ class FetchApi:
         self._waits.end()
 
     def _asked(self, version: int, request: FetchRequest) -> tuple[FetchSession | None, list[AskedPartition]]:
-        """The session of the request, if it has one, and the partitions to be fetched. Where the request names a
-        partition twice, the last naming counts. Raises SessionRefused."""
+        """Returns the session of the request, if it has one, and the partitions to be fetched. Where the request names
+        a partition twice, the last naming counts. Raises SessionRefused."""
         named = {partition.key: partition for partition in _asked_partitions(request)}
         asked = list(named.values())
         now_ms = self._parts.clock.monotonic_ms()
@@ -143,7 +143,7 @@ class FetchApi:
     def _topics(
         self, found: Sequence[FoundPartition], is_read_committed: bool, leaders: Mapping[int, LeaderHint]
     ) -> list[FetchedTopic]:
-        """The rows in the order of ``found``. Neighbours of the same topic share a topic row."""
+        """Returns the rows in the order of ``found``. Neighbours of the same topic share a topic row."""
         topics: list[FetchedTopic] = []
         for number, row in enumerate(found):
             wanted = row.wanted
@@ -172,8 +172,8 @@ class FetchApi:
         )
 
     def _leaders(self, context: RequestContext, found: Sequence[FoundPartition]) -> dict[int, LeaderHint]:
-        """The leaders of the rows, by number, whose client has the wrong one, so that it need not request metadata
-        (KIP-951)."""
+        """Returns the leaders of the rows, by number, whose client has the wrong one, so that it need not request
+        metadata (KIP-951)."""
         leaders: dict[int, LeaderHint] = {}
         for number, row in enumerate(found):
             if row.error not in LEADERSHIP_ERRORS or row.wanted.topic is None:

@@ -1,4 +1,4 @@
-"""InitProducerId: gives an id to an idempotent producer.
+"""Handles InitProducerId: assigns an id to an idempotent producer.
 
 A producer that sends the id and epoch it has gets a new id, as in Kafka without transactions. The old id needs no
 fencing, because no other producer has it. Transactions are refused with the one code on which every client gives up at
@@ -13,7 +13,7 @@ from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdReq
 from siltstone.model.errors import SiltstoneError
 
 NONE = -1
-"""The value of a producer id, or an epoch, that is not there."""
+"""Means that a producer id or an epoch is missing."""
 
 
 async def handle_init_producer_id(

@@ -98,7 +98,8 @@ async def _partition(
 
 
 async def _opened(parts: BrokerParts, topic: Topic, asked: ListOffsetsPartition) -> Partition | ErrorCode:
-    """The partition, or the error if it cannot be opened here or the client's leader epoch is not the current one."""
+    """Returns the partition, or the error if it cannot be opened here or the client's leader epoch is not the current
+    one."""
     try:
         partition = await parts.partitions.open(topic, asked.partition_index)
     except SiltstoneError as failure:

@@ -51,8 +51,8 @@ async def handle_metadata(
 async def _topics(
     parts: BrokerParts, listener: Listener, api_version: int, request: MetadataRequest
 ) -> list[bytes]:
-    """The topics of the response, each encoded. A null list asks for all topics, as does an empty one in version 0
-    (item 12)."""
+    """Returns the topics of the response, each encoded. A null list asks for all topics, as does an empty one in
+    version 0 (item 12)."""
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (api_version == 0 and not request.topics):
         everything = parts.topics.all()
@@ -74,8 +74,8 @@ async def _topics(
 async def _found(
     parts: BrokerParts, api_version: int, name: str | None, topic_id: bytes, creates: bool
 ) -> Topic:
-    """The topic, which is created if the request allows it. Raises UnknownTopicId, UnknownTopic, InvalidTopicName,
-    InvalidRequest, Unavailable."""
+    """Returns the topic, which is created if the request allows it. Raises UnknownTopicId, UnknownTopic,
+    InvalidTopicName, InvalidRequest, Unavailable."""
     if topic_id != NO_UUID or name is None:
         return _found_by_id(parts, api_version, topic_id)
     topic = parts.topics.by_name(name)

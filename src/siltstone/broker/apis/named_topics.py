@@ -1,8 +1,8 @@
-"""The topics that a request names. Another broker may have created one a moment ago: who created it and the programs
-that start then ask different brokers. So a broker reads the metadata log before it says that there is no such topic. A
-group whose leader is told so by mistake has no partitions until its clients look again, minutes later.
+"""The topics that a request names. Another broker may have created one a moment ago, and a program that starts then may
+ask this one. So a broker reads the metadata log before it says that there is no such topic. A group whose leader gets
+that answer wrongly has no partitions until its clients refresh their metadata, minutes later.
 
-Produce and Fetch are not here: their clients ask Metadata first, and ask again when they are told so.
+Produce and Fetch do not use it: their clients ask Metadata first, and again after an answer of a missing topic.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -154,7 +154,7 @@ class ProduceUnderWay:
         self.answer.set_result(frame_of(self.context, body))
 
     def _end_silently(self) -> None:
-        """With acks=0 the client gets no answer; a failure closes its connection (item 9)."""
+        """Ends a request with acks=0, for which the client gets no answer; a failure closes its connection (item 9)."""
         failed = next((target for target in self.targets() if target.error is not ErrorCode.NONE), None)
         if failed is None:
             self.answer.set_result(None)
@@ -303,7 +303,7 @@ class ProduceApi:
                 target.fail(failure)
 
     def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
-        """The answer of a request whose appends have all begun."""
+        """Returns the answer of a request whose appends have all begun."""
         under_way.appended_ms = self._clock.monotonic_ms()
         under_way.one_less()
         if not under_way.answer.done():
@@ -414,7 +414,7 @@ class ProduceApi:
 
 
 def _is_closed(target: Target) -> bool:
-    """Whether the partition exists and has to be opened."""
+    """Returns whether the partition exists and has to be opened."""
     topic = target.topic
     return target.partition is None and topic is not None and 0 <= target.asked.index < topic.partition_count
 
@@ -428,7 +428,7 @@ def _has_to_wait(target: Target, now_ms: int) -> bool:
 
 
 def _takes_long(target: Target, now_ms: int) -> bool:
-    """Whether checking the batch would hold up all other requests. A batch that is refused in any case is not
+    """Returns whether checking the batch would hold up all other requests. A batch that is refused in any case is not
     checked."""
     topic = target.topic
     if topic is None or target.partition is None or topic.is_internal:
@@ -441,7 +441,7 @@ def _records_of(target: Target) -> memoryview:
 
 
 def _refusal(request: ProduceRequest) -> ErrorCode | None:
-    """Why the whole request is refused; None if it is not."""
+    """Says why the whole request is refused; None if it is not."""
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
     if request.transactional_id is not None:

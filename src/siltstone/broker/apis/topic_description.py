@@ -42,8 +42,8 @@ LISTENER_NOT_FOUND_VERSION = 6
 def written_topic(
     parts: BrokerParts, topic: Topic, listener: Listener, version: int, operations: int
 ) -> bytes:
-    """The topic, encoded for a Metadata response. It is encoded again only when the topic, the nodes or one of its
-    leader epochs have changed."""
+    """Returns the topic, encoded for a Metadata response. It is encoded again only when the topic, the nodes or one of
+    its leader epochs have changed."""
     cluster, epochs = parts.cluster, parts.partitions.leader_epochs(topic)
     if operations != NOT_ASKED:
         return encode_topic(_described(cluster, topic, listener, epochs, version, operations), version)

@@ -79,8 +79,8 @@ class BacklogWatch:
             await self._clock.sleep_ms(interval_ms)
 
     def end_waits(self) -> None:
-        """The node is closing: answers held produce requests. To be called before ``Groups.end_waits``, after which
-        groups can no longer be asked for their offsets."""
+        """Is called when the node is closing: answers held produce requests. To be called before ``Groups.end_waits``,
+        after which groups can no longer be asked for their offsets."""
         self._mirror.note_last_positions()
         self._verdicts.end_waits()
 

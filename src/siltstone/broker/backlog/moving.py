@@ -1,5 +1,5 @@
-"""Moves the offsets of registered groups past records that they are not to read: forward only, and durable as a
-commit is."""
+"""Moves the offsets of registered groups past records that they shall skip: forward only, and as durably as a
+commit."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class GroupMover:
         self.records_skipped: dict[str, int] = {}
 
     def waited_for(self, topic: Topic) -> list[str]:
-        """The groups that are registered with the topic, without those that were let go."""
+        """Returns the groups that are registered with the topic and for which retention waits."""
         return [group for group in topic.config.retention_groups if self._mirror.is_waited_for(group, topic)]
 
     async def move(
@@ -35,9 +35,9 @@ class GroupMover:
         *,
         spares_members: bool,
     ) -> int:
-        """Moves the group to ``targets`` in the partitions where it is before them; with ``spares_members``, only if it
-        has no members. ``starts`` are the partitions' start offsets. Returns how many offsets the group was moved past:
-        0 if its coordinator cannot be asked now, and then the next check moves it."""
+        """Moves the group to ``targets`` in the partitions where it is before them; with ``spares_members``, only if
+        the group has no members. ``starts`` are the partitions' start offsets. Returns how many offsets the group was
+        moved past: 0 if its coordinator cannot answer now; the next check then moves it."""
         before: dict[int, int] = {}
 
         def made(known: KnownGroup | None) -> MoveOffsets:

@@ -1,4 +1,4 @@
-"""Which groups are registered with which topics (``siltstone.retention.groups``), and their durable offsets there."""
+"""The groups that are registered with topics (``siltstone.retention.groups``), and their durable offsets there."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -23,7 +23,7 @@ class Registrations:
         self._with_groups: tuple[Topic, ...] = ()
 
     def by_group(self) -> Mapping[str, tuple[Topic, ...]]:
-        """The topics of each registered group. The same object while no topic changes."""
+        """Returns the topics of each registered group. The same object while no topic changes."""
         self._follow()
         return self._by_group
 
@@ -31,12 +31,12 @@ class Registrations:
         return self.by_group().get(group, ())
 
     def names_of(self, group: str) -> Collection[str]:
-        """The names of the topics that keep their data for the group."""
+        """Returns the names of the topics that keep their data for the group."""
         topics = self.by_group().get(group)
         return () if topics is None else {topic.name for topic in topics}
 
     def topics(self) -> tuple[Topic, ...]:
-        """The topics with registered groups."""
+        """Returns the topics with registered groups."""
         self._follow()
         return self._with_groups
 
@@ -54,7 +54,7 @@ class Registrations:
 
 
 def _with_groups(topics: tuple[Topic, ...]) -> Iterator[Topic]:
-    """The topics with registered groups. Internal topics keep their data for no group."""
+    """Yields the topics with registered groups. Internal topics keep their data for no group."""
     return (topic for topic in topics if topic.config.retention_groups and not topic.is_internal)
 
 
@@ -71,14 +71,16 @@ class GroupPosition(msgspec.Struct, frozen=True):
 
 
 async def position_of(groups: Groups, group: str, topics: tuple[Topic, ...]) -> GroupPosition | ErrorCode:
-    """The group's offsets, after all commits that they include are durable; or why the coordinator cannot say."""
+    """Returns the group's offsets, after all commits that they include are durable; or why the coordinator cannot
+    say."""
     return await groups.look(group, _taking(topics))
 
 
 def position_at_once(
     groups: Groups, group: str, topics: tuple[Topic, ...]
 ) -> "asyncio.Future[GroupPosition | ErrorCode] | ErrorCode":
-    """As ``position_of``, with the offsets as they are at the call; the future is done when they are durable."""
+    """Does the same as ``position_of``, with the offsets as they are at the call; the future is done when they are
+    durable."""
     return groups.look_at_once(group, _taking(topics))
 
 
@@ -97,8 +99,8 @@ def _taking(topics: tuple[Topic, ...]) -> Callable[[KnownGroup | None], GroupPos
 
 
 def _offset(known: KnownGroup | None, topic: Topic, partition: int) -> int:
-    """The committed offset. One that was committed before the topic was created belongs to a deleted topic of the
-    same name and does not count."""
+    """Returns the committed offset. One that was committed before the topic was created belongs to a deleted topic of
+    the same name and does not count."""
     committed = None if known is None else known.offsets.get((topic.name, partition))
     if committed is None or committed.committed_ms < topic.metadata.created_ms:
         return NO_OFFSET

@@ -6,7 +6,7 @@ read. Therefore
 - an offset is mirrored only after its commit is durable;
 - a commit that moves a group back waits until the mirror, and every write to it whose outcome is unknown, is not ahead
   of the commit (``holding_back``);
-- deletions of offsets wait in the same way, and so does the first commit of a group that was let go.
+- deletions of offsets wait in the same way, and so does the first commit of a group that was deleted before.
 
 After a crash of the broker the mirror lags behind, and retention keeps more than it needs to until the broker is back.
 While the metadata cannot be written, only the commits that have to wait are refused; other commits never wait for it.
@@ -66,7 +66,8 @@ class ProgressMirror:
         self.writes = 0
 
     def is_waited_for(self, group: str, topic: Topic) -> bool:
-        """Whether retention waits for this registered group: not after it was let go, until it exists again."""
+        """Returns whether retention waits for this registered group. After the group was deleted it does not, until the
+        group exists again."""
         progress = self._standing(group)
         return progress is None or progress.is_waited_for(topic.id)
 
@@ -88,8 +89,8 @@ class ProgressMirror:
             await let_others_run()
 
     def note_last_positions(self) -> None:
-        """Notes the offsets of all groups, for the last ``bring_up_to_date``: coordinators that are closing cannot be
-        asked."""
+        """Notes the offsets of all groups, for the last ``bring_up_to_date``: coordinators that are closing do not
+        answer."""
         for group, topics in self._registrations.by_group().items():
             position = position_at_once(self._groups(), group, topics)
             if not isinstance(position, ErrorCode):
@@ -150,8 +151,8 @@ class ProgressMirror:
         )
 
     def _lowered(self, group: str, offsets: Mapping[TopicPartition, int]) -> GroupProgress:
-        """The mirrored progress, moved back to ``offsets``. A group that was let go is waited for again: from the
-        beginning, except where it commits."""
+        """Returns the mirrored progress, moved back to ``offsets``. For a group that was deleted, retention waits
+        again: from the beginning, except where the group commits."""
         lowered = dict((self._standing(group) or GroupProgress()).offsets)
         for topic_id, partition, offset in self._by_topic_id(offsets):
             known = lowered.get(topic_id, ())
@@ -168,8 +169,8 @@ class ProgressMirror:
     # -- deleted groups ------------------------------------------------------------------------------------
 
     async def let_go(self, group: str) -> None:
-        """The group was deleted: retention stops waiting for it, until it exists again. A write that fails is
-        retried by ``bring_up_to_date``."""
+        """Is called when the group was deleted: retention stops waiting for it, until it exists again. A write that
+        fails is retried by ``bring_up_to_date``."""
         if not self._registrations.topics_of(group):
             return
         self._to_let_go.add(group)
@@ -177,7 +178,8 @@ class ProgressMirror:
             await self._follow(group)
 
     def has_counted(self, group: str) -> bool:
-        """Whether retention waits for the group because of what it has committed: it has mirrored offsets."""
+        """Returns whether retention waits for the group because of offsets that it has committed, which are then
+        mirrored."""
         progress = self._standing(group)
         return progress is not None and bool(progress.offsets)
 
@@ -210,8 +212,8 @@ class ProgressMirror:
 def _progress(
     position: GroupPosition, standing: GroupProgress | None, topics: tuple[Topic, ...]
 ) -> GroupProgress | None:
-    """The progress to be mirrored. A group that does not exist keeps its last progress: only DeleteGroups lets a group
-    go."""
+    """Returns the progress to be mirrored. A group that does not exist keeps its last progress: only after DeleteGroups
+    does retention stop waiting for it."""
     if position.is_known:
         return GroupProgress(position.offsets)
     if standing is None:
@@ -234,7 +236,7 @@ def _let_go(topics: tuple[Topic, ...]) -> GroupProgress:
 
 
 def _furthest(progress: GroupProgress, other: GroupProgress | None) -> GroupProgress:
-    """For each partition the larger offset, because either value may be the one in the metadata."""
+    """Returns for each partition the larger offset, because either value may be the one in the metadata."""
     if other is None:
         return progress
     offsets = {

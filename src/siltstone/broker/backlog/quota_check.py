@@ -104,7 +104,7 @@ class QuotaCheck:
         await let_others_run()
 
     def _measure(self, topic: Topic, index: int) -> tuple[int, BacklogMeasure] | None:
-        """The start offset of the partition, and the measure of its backlogs. None if its topic was deleted."""
+        """Measures the backlogs of the partition; returns its start offset, too. None if its topic was deleted."""
         stream = self._metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
         if stream is None:
             return None

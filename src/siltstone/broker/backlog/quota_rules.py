@@ -1,4 +1,4 @@
-"""What to do about a partition whose slowest group has a backlog over the quota, and how large a backlog is. Pure.
+"""The rules for a partition whose slowest group has a backlog over the quota, and the size of a backlog. Pure.
 
 ====================== =====================================================================
 policy                 when the backlog is larger than the quota
@@ -12,7 +12,7 @@ eviction               forward to 90 %; the others are not moved
 
 Source: Pulsar's backlog quotas (``BacklogQuota.RetentionPolicy``); R12, R13.
 
-``BacklogMeasure`` says how many bytes of a partition are behind an offset, from what is in memory: it reads no object.
+``BacklogMeasure`` estimates how many bytes of a partition come after an offset, from memory alone: it reads no object.
 Batches in the tail cache are counted exactly. Before them, the bytes of closed segments and of ranges in objects are
 counted, evenly spread over their offsets. A segment's size is that of its batches as they were appended, so where key
 compaction has removed records the objects are counted instead.
@@ -59,7 +59,7 @@ class BacklogMeasure:
         return self._from_pieces(offset) if exact is None else exact
 
     def first_offset_within(self, size_bytes: int, start_offset: int) -> int:
-        """The first offset, not before ``start_offset``, that has no more than ``size_bytes`` behind it."""
+        """Returns the first offset, not before ``start_offset``, that has no more than ``size_bytes`` behind it."""
         offsets = range(start_offset, self._end_offset + 1)
         return start_offset + bisect_left(offsets, -size_bytes, key=lambda offset: -self.bytes_from(offset))
 
@@ -79,8 +79,8 @@ class BacklogMeasure:
 
 
 def _committed_pieces(stream: StreamMetadata) -> Iterator[Piece]:
-    """The committed part of the stream in order, without overlap: objects as far as key compaction has come, then
-    closed segments, then objects again."""
+    """Yields the committed part of the stream in order, without overlap: objects as far as key compaction has come,
+    then closed segments, then objects again."""
     at = stream.start_offset
     clean_end = min(max(stream.cleaned_offset, at), stream.active_offset)
     ranges = [(held.start_offset, held.end_offset, held.size_bytes) for held in stream.ranges]
@@ -133,7 +133,7 @@ def verdict_on(backlog: Backlog, policy: str) -> Verdict | None:
 def evictions(
     measure: BacklogMeasure, offsets: Mapping[str, int], backlog: Backlog, policy: str
 ) -> dict[str, int]:
-    """The groups that are to be moved forward, and to which offset."""
+    """Returns the groups that are to be moved forward, and to which offset."""
     if policy != _EVICT or not backlog.is_beyond:
         return {}
     target_bytes = backlog.quota_bytes * EVICT_TO_PERCENT // 100

@@ -79,7 +79,7 @@ class TimeToLive:
                 )
 
     async def _behind(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """For each group without members, its offsets in the partitions where it has a backlog."""
+        """Returns, for each group without members, its offsets in the partitions where it has a backlog."""
         behind: dict[str, dict[int, int]] = {}
         spans = [self._span(topic, index) for index in range(topic.partition_count)]
         for group in self._mover.waited_for(topic):
@@ -93,7 +93,7 @@ class TimeToLive:
         return {group: offsets for group, offsets in behind.items() if offsets}
 
     def _span(self, topic: Topic, index: int) -> tuple[int, int]:
-        """The start offset and the end offset of the partition."""
+        """Returns the start offset and the end offset of the partition."""
         partition = self._partitions.opened(topic.id, index)
         if partition is not None:
             return partition.log_start_offset, partition.high_watermark
@@ -101,8 +101,9 @@ class TimeToLive:
         return (0, 0) if stream is None else (stream.start_offset, stream.end_offset)
 
     async def _first_not_older(self, topic: Topic, index: int, partition: Partition, oldest_ms: int) -> int:
-        """The first offset whose record is not older. If all records are older: the high watermark before the lookup,
-        as records that are appended during it are younger. Raises DamagedRange unless the topic skips damage."""
+        """Returns the first offset whose record is not older. If all records are older: the high watermark before the
+        lookup, as records that are appended during it are younger. Raises DamagedRange unless the topic skips
+        damage."""
         end_offset = partition.high_watermark
         report = partial(self._partitions.damage.skipping, f"{topic.name}-{index}")
         on_damage = report if topic.config.skips_damage else None

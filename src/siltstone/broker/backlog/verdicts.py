@@ -54,7 +54,7 @@ class QuotaVerdicts:
         return bool(self._sentences)
 
     def end_waits(self) -> None:
-        """The node is closing: requests that wait are answered, and later ones do not wait."""
+        """Is called when the node is closing: requests that wait are answered, and later ones do not wait."""
         self._is_ending = True
         self.pronounce(self._sentences)
 

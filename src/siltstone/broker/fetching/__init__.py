@@ -1,6 +1,6 @@
-"""What Fetch does between request and response.
+"""Does the work of Fetch between request and response.
 
-``wanted`` is one partition of a request and what was found in it; ``gathering`` looks once at all partitions of a
-request; ``long_poll`` looks again until there is enough or the time is up; ``sessions`` remembers, for each client,
-which partitions it fetches and what it was sent (KIP-227).
+``wanted`` is one partition of a request and what was found in it; ``gathering`` reads all partitions of a request once;
+``long_poll`` repeats that until there are enough bytes or the time is up; ``sessions`` remembers, for each client,
+which partitions it fetches and which answers it got (KIP-227).
 """

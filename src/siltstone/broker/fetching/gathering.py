@@ -35,7 +35,7 @@ class Gathering:
         self._has_data = False
 
     async def gather(self, wanted: Sequence[WantedPartition]) -> list[FoundPartition]:
-        """A row for each partition, in their order."""
+        """Returns a row for each partition, in their order."""
         opened = await self._opened(wanted)
         found: list[FoundPartition] = []
         while (position := len(found)) < len(wanted):
@@ -50,8 +50,8 @@ class Gathering:
     # -- opening -----------------------------------------------------------------------------------------
 
     async def _opened(self, wanted: Sequence[WantedPartition]) -> list[Opened]:
-        """Each partition, or the error if it cannot be opened. Partitions that are not open yet are opened at the same
-        time."""
+        """Returns each partition, or the error if it cannot be opened. Partitions that are not open yet are opened at
+        the same time."""
         found = [self._opened_before(one) for one in wanted]
         closed = [position for position, partition in enumerate(found) if partition is None]
         if closed:
@@ -85,7 +85,7 @@ class Gathering:
     # -- reading -----------------------------------------------------------------------------------------
 
     def _found_at_once(self, wanted: WantedPartition, partition: Opened) -> FoundPartition | None:
-        """The row of a partition that needs no read from objects; None if it needs one."""
+        """Returns the row of a partition that needs no read from objects; None if it needs one."""
         row = _checked(wanted, partition, self._is_there)
         if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):
             return row
@@ -103,8 +103,8 @@ class Gathering:
         return [self._taken(*each) for each in zip(rows, opened, reads, strict=False)]
 
     def _within_memory(self, rows: list[FoundPartition]) -> list[FoundPartition]:
-        """The first of ``rows``: as many as may be read at once, so that their limits together are within what is
-        left."""
+        """Returns the first of ``rows``: as many as may be read at once, so that their limits together are within what
+        is left."""
         bytes_left = self._bytes_left
         for count, row in enumerate(rows):
             if self._is_to_be_read(row):
@@ -169,7 +169,8 @@ class Gathering:
 def _checked(
     wanted: WantedPartition, partition: Opened, is_there: Callable[[WantedPartition], bool]
 ) -> FoundPartition:
-    """A partition that was closed during the read was deleted, or handed over to another node."""
+    """Checks a row after the read. A partition that was closed meanwhile was deleted, or handed over to another
+    node."""
     if isinstance(partition, ErrorCode):
         return FoundPartition(wanted, partition)
     if partition.is_closed:

@@ -135,8 +135,8 @@ def _opened(partitions: Partitions, wanted: WantedPartition) -> Partition | None
 def _are_as_found(
     opened: Sequence[Partition | None], found: Sequence[FoundPartition]
 ) -> TypeGuard[Sequence[Partition]]:
-    """Whether the partitions are as the rows say. False when one was appended to, trimmed or deleted while others were
-    being read: a watch that begins now would miss that."""
+    """Returns whether the partitions are as the rows say. False when one was appended to, trimmed or deleted while
+    others were being read: a watch that begins now would miss that."""
     return all(
         partition is not None
         and not partition.is_closed

@@ -78,8 +78,8 @@ class FetchSession:
             self._sent.pop(key, None)
 
     def is_news(self, key: PartitionKey, state: SentState, *, has_data: bool) -> bool:
-        """Whether the partition belongs in the response. One with data moves to the end of the session's order, so
-        that the next response begins with others."""
+        """Returns whether the partition belongs in the response. One with data moves to the end of the session's order,
+        so that the next response begins with others."""
         if key not in self.partitions:
             return True  # a later request has changed the session while this one waited
         changed = self._sent.get(key) != state
@@ -112,7 +112,7 @@ class FetchSessions:
         return self._partition_count
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: float) -> FetchSession:
-        """The session whose next request this is. Raises SessionRefused."""
+        """Returns the session whose next request this is. Raises SessionRefused."""
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionRefused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -147,7 +147,7 @@ class FetchSessions:
     def begin(
         self, new_id: int, asked: Sequence[AskedPartition], uses_topic_ids: bool, now_ms: float
     ) -> FetchSession | None:
-        """A new session. None when there is no room: the client then fetches without a session."""
+        """Returns a new session. None when there is no room: the client then fetches without a session."""
         if not asked or new_id in self._sessions or not _can_be_kept(asked):
             return None
         if not self._has_room_for(len(asked), now_ms):

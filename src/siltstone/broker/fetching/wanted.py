@@ -45,7 +45,7 @@ class FoundPartition(msgspec.Struct, frozen=True):
 
 
 def check_partition(wanted: WantedPartition, partition: Partition) -> FoundPartition:
-    """A row with the partition's offsets and without batches, or with an error.
+    """Returns a row with the partition's offsets and without batches, or with an error.
 
     A client may send the leader epoch of the last record that it has read (KIP-595; replicas do). If that epoch ended
     before the offset that is asked for, the row says where (``diverging``).
@@ -76,8 +76,8 @@ def leader_epoch_error(leader_epoch: int, current_leader_epoch: int) -> ErrorCod
 
 
 def opening_error(failure: SiltstoneError, leader_epoch: int, current_leader_epoch: int) -> ErrorCode:
-    """The error of a partition that could not be opened. Of a partition that another node leads, the client's epoch is
-    judged first [Kafka: Partition.checkCurrentLeaderEpoch]."""
+    """Returns the error of a partition that could not be opened. Of a partition that another node leads, the client's
+    epoch is judged first [Kafka: Partition.checkCurrentLeaderEpoch]."""
     error = error_code(failure)
     if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return error

@@ -1,12 +1,12 @@
-"""Consumer groups, in the classic protocol: membership, the assignment of partitions, committed offsets.
+"""Coordinates consumer groups in the classic protocol: membership, the assignment of partitions, committed offsets.
 
 A *group* has *members*, a *generation* and committed offsets. A *rebalance* has a *join phase*, in which every member
-sends JoinGroup, and a *sync phase*, in which the leader's assignment reaches the members by SyncGroup. A *known
-group* is a group in the memory of its *coordinator*, of which there is one for each partition of
-``__consumer_offsets``; the partition is the coordinator's log.
+sends JoinGroup, and a *sync phase*, in which the leader's assignment reaches the members by SyncGroup. A *known group*
+is a group in the memory of its *coordinator*, of which there is one for each partition of ``__consumer_offsets``; the
+partition is the coordinator's log.
 
-A request goes from ``apis`` to ``groups`` (all coordinators of this node), ``coordinator`` (one of them) and
-``known_groups``, which asks ``rules`` for a decision and performs it: records go to the log through ``log_writer`` in
-the formats of ``offsets_log``, timers into ``timers``, answers to the client when the records are durable.
-``loading`` reads the groups from the log. Start with ``rules.states``, the table of all this.
+A request is passed from ``apis`` to ``groups`` (all coordinators of this node), ``coordinator`` (one of them) and
+``known_groups``, which calls ``rules`` for a decision and performs it: ``log_writer`` appends records to the log in the
+formats of ``offsets_log``, ``timers`` sets timers, and the client is answered when the records are durable. ``loading``
+reads the groups from the log. Start with ``rules.states``, the table of all this.
 """

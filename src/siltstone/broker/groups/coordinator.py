@@ -112,8 +112,8 @@ class GroupCoordinator:
     # -- ask ---------------------------------------------------------------------------------------------
 
     def ask(self, group_id: str, asked: Request | MakeRequest) -> "asyncio.Future[Answer]":
-        """As ``Groups.ask``. When ``asked`` is a function and returns an error code, that is the answer. Raises
-        InvalidRequest when a text of the request is too long for a record."""
+        """Does the same as ``Groups.ask``, for the groups of this coordinator. When ``asked`` is a function and returns
+        an error code, that is the answer. Raises InvalidRequest when a text of the request is too long for a record."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if self._groups is None:
             answer.set_result(REFUSALS[self._phase])
@@ -237,8 +237,9 @@ class GroupCoordinator:
         self._checkpoint_if_long()
 
     def _belongs_to_deleted_topic(self, name: str, committed: CommittedOffset) -> bool:
-        """A broker may have crashed after deleting the topic and before deleting its offsets. An offset committed
-        before the current topic of that name was created therefore belongs to the old topic."""
+        """Returns whether an offset belongs to a deleted topic. A broker may have crashed after deleting the topic and
+        before deleting its offsets. An offset committed before the current topic of that name was created therefore
+        belongs to the old topic."""
         topic = self._environment.topics.by_name(name)
         return topic is None or committed.committed_ms < topic.created_ms or name in self._topics_to_forget
 

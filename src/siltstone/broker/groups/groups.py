@@ -67,8 +67,8 @@ class Groups:
         leaders: GroupLeaders | None = None,
     ) -> None:
         """``keeping_topics_of``: group id → the names of the topics that keep their records for that group.
-        ``progress`` has to agree before offsets move back or are deleted. ``leaders``: who coordinates what; without
-        them, this node coordinates every group."""
+        ``progress`` has to agree before offsets move back or are deleted. ``leaders``: which node coordinates which
+        groups; without them, this node coordinates every group."""
         self._leaders = leaders or NodeLeader()
         self._given_up: set[int] = set()
         self.topics = topics
@@ -122,7 +122,8 @@ class Groups:
         return answer
 
     async def look(self, group_id: str, take: Callable[[KnownGroup | None], T]) -> T | ErrorCode:
-        """The result of ``take``, called with the known group or None, as soon as the state it saw is durable."""
+        """Returns the result of ``take``, called with the known group or None, as soon as the state it saw is
+        durable."""
         coordinator = await self._coordinator_of(group_id)
         if isinstance(coordinator, ErrorCode):
             return coordinator
@@ -136,7 +137,8 @@ class Groups:
     def look_at_once(
         self, group_id: str, take: Callable[[KnownGroup | None], T]
     ) -> "asyncio.Future[T | ErrorCode] | ErrorCode":
-        """As ``look``, without waiting for the coordinator: refused while it loads, and after ``end_waits``."""
+        """Does the same as ``look``, without waiting for the coordinator: refused while it loads, and after
+        ``end_waits``."""
         if self._partition_count is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = partition_of_group(group_id, self._partition_count)
@@ -159,7 +161,7 @@ class Groups:
         return found
 
     def known(self) -> list[KnownGroup]:
-        """The groups that are loaded, in their present state. Loads nothing and waits for nothing."""
+        """Returns the groups that are loaded, in their present state. Loads nothing and waits for nothing."""
         found: list[KnownGroup] = []
         for coordinator in self._coordinators.values():
             taken = coordinator.look_at_all(_itself)
@@ -221,7 +223,7 @@ class Groups:
             await self._not_ready()
 
     def coordinator_of(self, group_id: str) -> int | None:
-        """The node that coordinates the group; None when no node does now."""
+        """Returns the node that coordinates the group; None when no node does now."""
         if self._partition_count is None:
             return None if self._leaders.has_others else self._leaders.node_id
         node_id = self._leaders.leader_of(partition_of_group(group_id, self._partition_count))
@@ -252,7 +254,7 @@ class Groups:
             await coordinator.close()
 
     def take_back(self, partition: int) -> None:
-        """The partition may be coordinated here again, if this node leads it."""
+        """Lets this node coordinate the partition again, if it leads it."""
         self._given_up.discard(partition)
         self.follow_leaders()
 

@@ -69,7 +69,7 @@ class GroupMemory:
 
     def __init__(self, settings: GroupSettings) -> None:
         self._bytes_max = settings.groups_bytes_max
-        self._told = False
+        self._is_full_logged = False
         self.bytes_used = 0
 
     def charge(self, change_bytes: int) -> None:
@@ -79,13 +79,13 @@ class GroupMemory:
     def is_full(self) -> bool:
         """Logs a warning each time the memory becomes full."""
         is_full = self.bytes_used >= self._bytes_max
-        if is_full and not self._told:
+        if is_full and not self._is_full_logged:
             log.warning(
                 "consumer groups take %d bytes of memory, which is the limit: new members and new offsets are refused; "
                 "raise groups.groups_bytes_max, or delete groups",
                 self.bytes_used,
             )
-        self._told = is_full
+        self._is_full_logged = is_full
         return is_full
 
 

@@ -65,7 +65,7 @@ async def replay(group_log: GroupLog) -> Replay:
 
 
 def group_of(group_id: str, metadata: GroupMetadata) -> Group:
-    """The group as it was when its record was written. Each member has to send a heartbeat within its session
+    """Returns the group as it was when its record was written. Each member has to send a heartbeat within its session
     timeout."""
     members = {member.member_id: _member_of(member, metadata.protocol_name) for member in metadata.members}
     protocol_type = metadata.protocol_type or None

@@ -86,7 +86,8 @@ class LogWriter:
             batch.answers.append((future, answer))
 
     def flushed(self) -> "asyncio.Future[Any]":
-        """The future gets True when every record added so far is durable, and another value when an append failed."""
+        """Returns a future that gets True when every record added so far is durable, and another value when an append
+        failed."""
         durable: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._has_ended:
             durable.set_result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -144,6 +145,6 @@ class LogWriter:
 
 
 def _resolve(future: "asyncio.Future[Any]", answer: Any) -> None:
-    """The future is done already when its caller was cancelled."""
+    """Resolves a future, unless it is done already because its caller was cancelled."""
     if not future.done():
         future.set_result(answer)

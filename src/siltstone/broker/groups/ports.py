@@ -1,5 +1,6 @@
-"""What groups need from the rest of the broker: a log (``GroupLogs``), the node that may write it (``GroupLeaders``),
-the existing topics (``KnownTopics``), and the registered progress that retention reads (``GroupProgressPort``).
+"""Defines what groups need from the rest of the broker: a log (``GroupLogs``), the node that may write it
+(``GroupLeaders``), the existing topics (``KnownTopics``), and the registered progress that retention reads
+(``GroupProgressPort``).
 
 A log is one partition of ``__consumer_offsets``. The coordinator awaits each ``append`` before it makes the next one,
 and relies on this: records are in the log in the order of the appends, and every record whose append returned is read
@@ -46,12 +47,14 @@ class GroupLogs(Protocol):
         ...
 
     async def open(self, partition: int) -> GroupLog:
-        """Opens the log of a partition; called again after a failed append, and then the old log is not used again."""
+        """Opens the log of a partition. After a failed append the coordinator calls it again, and no longer uses the
+        old log."""
         ...
 
 
 class GroupLeaders(Protocol):
-    """Which node coordinates the groups of a partition of ``__consumer_offsets``: the leader of the partition."""
+    """Finds the node that coordinates the groups of a partition of ``__consumer_offsets``: the leader of the
+    partition."""
 
     @property
     def node_id(self) -> int: ...
@@ -63,20 +66,20 @@ class GroupLeaders(Protocol):
 
     @property
     def serves(self) -> bool:
-        """Whether this node may answer for its groups now."""
+        """Whether this node may answer for the groups of the partition now."""
         ...
 
     def leader_of(self, partition: int) -> int | None:
-        """The node that leads the partition; None when there is no such partition yet."""
+        """Returns the node that leads the partition; None when there is no such partition yet."""
         ...
 
     async def refreshed(self) -> object:
-        """Returns when the leaders are known as of now, or cannot be."""
+        """Reads the leaders anew; returns when they are current, or cannot be read."""
         ...
 
 
 class NodeLeader:
-    """The leader of all partitions: a node that has a store to itself."""
+    """A node that alone uses a store, and so leads all partitions."""
 
     node_id = 0
     has_others = False
@@ -90,19 +93,19 @@ class NodeLeader:
 
 
 NO_OFFSET = -1
-"""In place of an offset that is deleted."""
+"""Stands in place of an offset that is deleted."""
 
 
 class GroupProgressPort(Protocol):
     def holding_back(
         self, group: str, offsets: Mapping[TopicPartition, int]
     ) -> AbstractAsyncContextManager[None]:
-        """The context in which the group's offsets become ``offsets``: entering it waits until the registered
+        """Returns the context in which the group's offsets become ``offsets``: entering it waits until the registered
         progress is not ahead of them. Raises SiltstoneError when that is not possible now."""
         ...
 
     def has_counted(self, group: str) -> bool:
-        """Whether retention waits for the group because of an offset that the group has committed."""
+        """Returns whether retention waits for the group because of an offset that the group has committed."""
         ...
 
     async def let_go(self, group: str) -> None:
@@ -116,7 +119,7 @@ class KnownTopic(Protocol):
 
     @property
     def topic_id(self) -> bytes:
-        """16 bytes."""
+        """The id of the topic, 16 bytes."""
         ...
 
     @property

@@ -1,5 +1,5 @@
-"""Settings of consumer groups: Kafka's names (dots become underscores) and defaults, and a few of Siltstone's own.
-``model.limits`` has the default of each and the reason for it."""
+"""Defines the settings of consumer groups: Kafka's names (dots become underscores) and defaults, and a few of
+Siltstone's own. ``model.limits`` has the default of each and the reason for it."""
 
 import msgspec
 

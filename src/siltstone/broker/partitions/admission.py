@@ -73,8 +73,8 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 def takes_long(records: WritableBuffer, config: TopicConfig, now_ms: int) -> bool:
-    """Whether ``admit`` will read, or compress, so much that it should not be called on the event loop. The header has
-    not been checked yet and may hold anything."""
+    """Returns whether ``admit`` will read, or compress, so much that it should not be called on the event loop. The
+    header has not been checked yet and may hold anything."""
     if len(records) < BATCH_HEADER_BYTES:
         return False
     header = read_batch_header(records)
@@ -117,7 +117,8 @@ def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_ver
 
 
 def _has_to_read_times(header: BatchHeader, largest_ms: int, config: TopicConfig, now_ms: int) -> bool:
-    """Whether the header is not enough: it has only the largest timestamp, and some clients leave that at -1."""
+    """Returns whether the header is not enough: it has only the largest timestamp, and some clients leave that at
+    -1."""
     return (
         largest_ms - now_ms > config.timestamp_after_max_ms
         or config.timestamp_before_max_ms != LONG_MAX
@@ -128,8 +129,8 @@ def _has_to_read_times(header: BatchHeader, largest_ms: int, config: TopicConfig
 def _read_times(
     records: WritableBuffer, header: BatchHeader, config: TopicConfig, now_ms: int
 ) -> tuple[int, dict[int, str]]:
-    """The largest timestamp of the records, and what is wrong with the first RECORDS_NAMED_MAX that are refused. Raises
-    MalformedRecords."""
+    """Returns the largest timestamp of the records, and what is wrong with the first RECORDS_NAMED_MAX that are
+    refused. Raises MalformedRecords."""
     largest_ms = NO_TIMESTAMP
     refused: dict[int, str] = {}
     for record, (delta, _) in enumerate(skim_deltas(*open_batch(records))):
@@ -166,7 +167,7 @@ def _refuse_records(without_key: tuple[int, ...], refused_times: dict[int, str])
 
 
 def _compressed_again(records: WritableBuffer, config: TopicConfig, append_time_ms: int) -> Admitted:
-    """The batch with the topic's compression, which may make it larger. Raises BatchTooLarge."""
+    """Returns the batch with the topic's compression, which may make it larger. Raises BatchTooLarge."""
     assert config.compression_codec is not None
     batch = recompress(records, config.compression_codec)
     if len(batch) > config.max_message_bytes:

@@ -1,8 +1,8 @@
 """Reports reads of partitions that fail: one log line for each object in a while, and counts.
 
 An object may hold blocks of many partitions, and every consumer of them asks for the damaged offsets twice a second. So
-lines about one object, or about one kind of trouble with the bucket, are written at most once in
-LOG_INTERVAL_MS (``runtime.log_limit``). The counts have all of them. Next: ``fetching.damaged_reads``.
+lines about one object, or about one kind of failure of the bucket, are written at most once in LOG_INTERVAL_MS
+(``runtime.log_limit``). The counts include all reads. Next: ``fetching.damaged_reads``.
 """
 
 import logging
@@ -30,14 +30,14 @@ class DamageStatistics(msgspec.Struct, frozen=True):
 
 
 class DamageReport:
-    """Of one broker. Belongs to one event loop."""
+    """Reports the failed reads of one broker, on one event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._limit = LogLimit(clock)
         self._refused = self._continued = self._skipped = 0
 
     def refused(self, partition: str, damage: DamagedRange) -> None:
-        """A client was refused the damaged offsets of ``partition``, such as flights-0."""
+        """Reports that a client was refused the damaged offsets of ``partition``, such as flights-0."""
         self._refused += 1
         if self._limit.is_due(damage.object_id):
             log.error(
@@ -47,7 +47,7 @@ class DamageReport:
             )  # fmt: skip
 
     def skipping(self, partition: str, damage: DamagedRange) -> None:
-        """A read of ``partition`` goes on behind the damage, because the topic is configured so."""
+        """Reports that a read of ``partition`` continues behind the damage, because the topic is configured so."""
         if self._limit.is_due(damage.object_id):
             log.error(
                 "partition %s: %s. Consumers read on at offset %d without these records, because the topic has %s=skip."
@@ -56,12 +56,12 @@ class DamageReport:
             )  # fmt: skip
 
     def continued(self, offsets_skipped: int) -> None:
-        """A fetch returns records from behind ``offsets_skipped`` damaged offsets."""
+        """Counts a fetch that returns records from behind ``offsets_skipped`` damaged offsets."""
         self._continued += 1
         self._skipped += offsets_skipped
 
     def opened_without(self, partition: str, damage: DamagedRange) -> None:
-        """``partition`` is opened although batches that are newer than its snapshot cannot be read."""
+        """Reports that ``partition`` is opened although batches that are newer than its snapshot cannot be read."""
         if self._limit.is_due(("opened without", damage.object_id)):
             log.error(
                 "partition %s: %s. The partition is opened without them: an idempotent producer that wrote them may be "
@@ -70,7 +70,7 @@ class DamageReport:
             )  # fmt: skip
 
     def failed(self, partition: str, trouble: SiltstoneError) -> None:
-        """A read of ``partition`` failed for a reason that may pass: the client tries again."""
+        """Reports that a read of ``partition`` failed for a reason that may pass: the client tries again."""
         if self._limit.is_due(type(trouble).__name__):
             log.warning(
                 "partition %s cannot be read at the moment, and clients try again: %s", partition, trouble

@@ -11,13 +11,13 @@ step  what happens                                                              
 6     the partition is closed here; waiting clients get the new leader          are refused, none was appended
 ====  =========================================================================  ==================================
 
-If a step before step 5 fails, this node goes on serving the partitions, and tries again later. Step 5 is different.
+If a step before step 5 fails, this node continues to serve the partitions, and tries again later. Step 5 is different.
 While its outcome is unknown, nothing may be appended: the entry may still reach the metadata log, and would close the
 streams before records that were acknowledged meanwhile, so that recovery would leave these records out. So the command
-is repeated until it has an answer, and the partitions are held until then. Any answer settles the matter, because it is
-decided on an image at the head of the log. If the version of the unknown entry is still free in that image, the command
-is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot have. If
-the version is taken, it is taken for good.
+is repeated until it has an answer, and the partitions are held until then. Any answer ends the uncertainty, because it
+is decided on an image at the head of the log. If the version of the unknown entry is still free in that image, the
+command is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot
+have. If the version is taken, the image contains the entry that took it.
 """
 
 import asyncio
@@ -118,7 +118,8 @@ class HandingOver:
                     self._news.set()
 
     def _due(self) -> list[PartitionKey]:
-        """The partitions that are still to be handed over, and whose targets are live; at most one command's worth."""
+        """Returns the partitions that are still to be handed over, and whose targets are live; at most one command's
+        worth."""
         image, due = self._metadata.image, []
         for key in list(self._wanted):
             partition = self._cluster.partition(*key)
@@ -189,7 +190,7 @@ class HandingOver:
         return any(stream.state is StreamState.OPENED for stream in self._streams(key))
 
     def _streams(self, key: PartitionKey) -> tuple[StreamMetadata, ...]:
-        """The data stream and the meta stream as the metadata have them; none if the topic was deleted."""
+        """Returns the data stream and the meta stream as the metadata have them; none if the topic was deleted."""
         partition = self._cluster.partition(*key)
         if partition is None:
             return ()
@@ -225,7 +226,8 @@ class HandingOver:
         await self._engine.flush()
 
     def _ends(self, key: PartitionKey, partition: Partition | None) -> PartitionEnds | None:
-        """None for a partition whose topic was deleted. Raises HandOverLate for one that was opened meanwhile."""
+        """Returns None for a partition whose topic was deleted. Raises HandOverLate for one that was opened
+        meanwhile."""
         streams = self._streams(key)
         if len(streams) < 2:
             return None

@@ -24,7 +24,7 @@ class EpochEnd(msgspec.Struct, frozen=True):
 def epoch_end(
     ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int, asked_epoch: int
 ) -> EpochEnd:
-    """The end of the newest epoch that is not above ``asked_epoch``. The current epoch ends at ``end_offset``.
+    """Returns the end of the newest epoch that is not above ``asked_epoch``. The current epoch ends at ``end_offset``.
 
     An epoch that is older than all known epochs ends where the oldest known one begins, as in Apache Kafka.
     """
@@ -39,7 +39,7 @@ def epoch_end(
 
 
 def epoch_of(ranges: Sequence[OwnerRange], current_epoch: int, end_offset: int, offset: int) -> int:
-    """The epoch under which the record at ``offset`` was appended."""
+    """Returns the epoch under which the record at ``offset`` was appended."""
     starts = _starts(ranges, current_epoch, end_offset)
     return next((epoch for epoch, start in reversed(starts) if start <= offset), starts[0][0])
 

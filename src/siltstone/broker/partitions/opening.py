@@ -1,9 +1,10 @@
 """Opens a partition: both of its streams under the next leader epoch, then the newest snapshot, then the batches that
 were appended after it.
 
-What sinks have loaded without a broker is not read: it has no producers, and the metadata know its sizes and times,
-object by object. A broker that is closed writes snapshots, so the next start reads no batches again. After a crash it
-reads at most ``partition_snapshot_bytes`` of each partition, and what was appended while the snapshot was written.
+Records that a sink has loaded without a broker are not read: they have no producers, and the metadata has their sizes
+and times, object by object. A broker that is closed writes snapshots, so the next start reads no batches again. After a
+crash the start reads at most ``partition_snapshot_bytes`` of each partition, and what was appended while the last
+snapshot was written.
 """
 
 import asyncio
@@ -42,15 +43,17 @@ REPLAY_BYTES = 1024 * 1024
 """The size of one read; the event loop runs other tasks between two reads."""
 
 OPENINGS_SIDE_BY_SIDE = 64
-"""Partitions that are recovered at the same time: what a thousand of them read at once would not fit in memory."""
+"""Partitions that are recovered at the same time: the batches that a thousand of them read at once would not fit in
+memory."""
 
 log = logging.getLogger(__name__)
 
 
 def _still_known(snapshot: PartitionSnapshot, start_offset: int) -> Iterable[ProducerEntry]:
-    """The producers of the snapshot; none when batches behind it were trimmed before a newer one was written, as by
-    maintenance when a node dies. Their sequences would be taken for the newest ones, and their producers for out of
-    order. As in Kafka, any sequence is taken from a producer whose batches were deleted."""
+    """Returns the producers of the snapshot, or none when batches behind the snapshot were trimmed before a newer one
+    was written, as maintenance does when a node has died. The broker would take the sequences of the snapshot for the
+    newest ones, and refuse the next batch of a producer as out of order. As in Kafka, a producer whose batches were
+    deleted may send any sequence."""
     return snapshot.body.producers if snapshot.next_offset >= start_offset else ()
 
 
@@ -118,7 +121,7 @@ class PartitionOpening:
     def _segments(
         self, stream_id: int, snapshot: PartitionSnapshot | None, config: TopicConfig
     ) -> PartitionSegments:
-        """The segments as of the snapshot; the replay adds what came after it. A snapshot of version 1 holds no
+        """Returns the segments as of the snapshot; the replay adds later ones. A snapshot of version 1 holds no
         segments: then they are estimated from the objects before the snapshot's end."""
         image = self._metadata.image
         stream = image.streams[stream_id]
@@ -203,7 +206,7 @@ class PartitionOpening:
 
 
 def loaded_until(owner_ranges: Iterable[OwnerRange], offset: int) -> int:
-    """The end of the offsets that sinks have loaded from ``offset`` on; ``offset`` if no sink has loaded it."""
+    """Returns the end of the offsets that sinks have loaded from ``offset`` on; ``offset`` if no sink has loaded it."""
     for held in owner_ranges:
         if held.node_id == SINK_NODE and held.start_offset <= offset < held.end_offset:
             offset = held.end_offset
@@ -222,7 +225,7 @@ def _count(
 
 
 def _of_this_log(snapshot: PartitionSnapshot, next_offset: int) -> PartitionSnapshot:
-    """The snapshot, unless it reaches beyond the end of its partition. Raises DamagedSnapshot."""
+    """Returns the snapshot, unless it reaches beyond the end of its partition. Raises DamagedSnapshot."""
     if snapshot.next_offset > next_offset:
         raise DamagedSnapshot(
             f"a partition's snapshot reaches offset {snapshot.next_offset}, but the partition ends at {next_offset}"

@@ -189,7 +189,7 @@ class Partition:
             self._listener.snapshot_due(self)
 
     def _answered_before(self, repeated: SequencedBatch) -> Appended:
-        """The answer to a repeated batch: the same as to the first one, and durable when that is. Raises
+        """Returns the answer to a repeated batch: the same as to the first one, and durable when that is. Raises
         EngineNotRunning when the first append failed: only recovery will show whether that batch was stored."""
         durable = self._in_flight.get(repeated.base_offset)
         if durable is None and repeated.base_offset >= self.high_watermark:
@@ -252,7 +252,7 @@ class Partition:
         return await self._engine.read(self._data, offset, bytes_max)
 
     def read_cached(self, offset: int, bytes_max: int) -> list[RecordBatch] | None:
-        """As ``read``, from the tail cache alone. None when ``offset`` is only in objects."""
+        """Does the same as ``read``, from the tail cache only. None when ``offset`` is only in objects."""
         return self._engine.read_cached(self._data, offset, bytes_max)
 
     def cached_bytes(self, offset: int) -> int | None:
@@ -334,15 +334,16 @@ class Partition:
 
 
 def _apart_from_its_request(batch: WritableBuffer) -> WritableBuffer:
-    """The batch, copied if it is less than half of its request. The tail cache counts the bytes of the batch, but a
-    slice keeps the whole request in memory (rule 9)."""
+    """Returns the batch, copied if it is less than half of its request. The tail cache counts the bytes of the batch,
+    but a slice keeps the whole request in memory (rule 9)."""
     if isinstance(batch, memoryview) and 2 * len(batch) < memoryview(batch.obj).nbytes:
         return bytearray(batch)
     return batch
 
 
 def _smallest_timestamp_ms(header: BatchHeader) -> int:
-    """The smallest timestamp as far as the header says: that of the first record, unless the largest is smaller."""
+    """Returns the smallest timestamp as far as the header says: that of the first record, unless the largest is
+    smaller."""
     if header.is_log_append_time:
         return header.max_timestamp_ms
     return min(header.base_timestamp_ms, header.max_timestamp_ms)

@@ -107,19 +107,19 @@ class Partitions:
         self._tasks.start("close-segments-by-age", self._check_segments())
 
     def opened(self, topic_id: str, index: int) -> Partition | None:
-        """The partition if it is open, else None."""
+        """Returns the partition if it is open, else None."""
         return self._open.get((topic_id, index))
 
     def exists(self, topic_id: str, index: int) -> bool:
-        """Whether the metadata has the partition, wherever it is led."""
+        """Returns whether the metadata has the partition, wherever it is led."""
         return self._cluster.partition(topic_id, index) is not None
 
     def all_opened(self) -> list[tuple[PartitionKey, Partition]]:
-        """The open partitions as of now."""
+        """Returns the open partitions as of now."""
         return list(self._open.items())
 
     def counts(self) -> dict[PartitionKey, tuple[int, int, int]]:
-        """Of each open partition: bytes in, bytes out, and requests, since it was opened."""
+        """Returns, for each open partition: bytes in, bytes out, and requests, since it was opened."""
         return {key: (each.bytes_in, each.bytes_out, each.requests) for key, each in self._open.items()}
 
     def count_fetched(self, topic_id: str, index: int, size_bytes: int) -> None:
@@ -128,9 +128,9 @@ class Partitions:
             partition.requests += 1
 
     async def open(self, topic: Topic, index: int) -> Partition:
-        """The partition, opened if need be. Concurrent callers share one opening. While the topic is being deleted the
-        caller waits for the outcome. Raises PartitionGone, NotLeader, EngineNotRunning, and what PartitionOpening.open
-        raises."""
+        """Returns the partition, opened if need be. Concurrent callers share one opening. While the topic is being
+        deleted the caller waits for the outcome. Raises PartitionGone, NotLeader, EngineNotRunning, and what
+        PartitionOpening.open raises."""
         key = (topic.id, index)
         while (deletion := self._deleting.get(topic.id)) is not None:
             await asyncio.wait((deletion,))
@@ -176,13 +176,13 @@ class Partitions:
         return self._topics.of(topic).config
 
     def leader_epoch(self, topic: Topic, index: int) -> int:
-        """The epoch under which the partition is open, or would be opened next."""
+        """Returns the epoch under which the partition is open, or would be opened next."""
         if (partition := self._open.get((topic.id, index))) is not None:
             return partition.leader_epoch
         return self._cluster.leader_epoch(topic.metadata.partitions[index])
 
     def leader_epochs(self, topic: Topic) -> list[int]:
-        """The ``leader_epoch`` of each partition of the topic, all of one image."""
+        """Returns the ``leader_epoch`` of each partition of the topic, all of one image."""
         image, epochs = self._cluster.image, []
         for index, metadata in enumerate(topic.metadata.partitions):
             partition = self._open.get((topic.id, index))

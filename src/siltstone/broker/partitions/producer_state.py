@@ -60,8 +60,8 @@ class ProducerState:
         return len(self._entries)
 
     def find_repeated(self, header: BatchHeader) -> SequencedBatch | None:
-        """The batch that ``header`` repeats. None if the batch is new and may be appended. Raises StaleProducerEpoch,
-        OutOfOrderSequence."""
+        """Returns the batch that ``header`` repeats. None if the batch is new and may be appended. Raises
+        StaleProducerEpoch, OutOfOrderSequence."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             if header.producer_epoch < NO_PRODUCER_EPOCH:
@@ -107,7 +107,7 @@ class ProducerState:
             del self._entries[producer_id]
 
     def entries(self) -> Iterator[ProducerEntry]:
-        """All entries, the one idle for longest first."""
+        """Yields all entries, the one idle for longest first."""
         return iter(self._entries.values())
 
 

@@ -1,7 +1,8 @@
-"""Records closed segments in the metadata: after the appends, in order, segments of many partitions in one command.
+"""Records closed segments in the metadata: after the appends, in order, with segments of many partitions in one
+command.
 
-What producers sent in a segment is stored in a snapshot first, as Kafka does when it rolls: retention deletes closed
-segments whole, and after a crash only the snapshot knows what producers sent in them.
+The producers' last sequences in a segment are stored in a snapshot first, as Kafka does when it rolls: retention
+deletes closed segments whole, and after a crash only the snapshot has those sequences.
 """
 
 import asyncio
@@ -34,12 +35,12 @@ class SegmentRolls:
         self._arrived = asyncio.Event()
 
     def due(self, partition: Partition) -> None:
-        """Has the closed segments of ``partition`` recorded."""
+        """Requests that the closed segments of ``partition`` are recorded."""
         self._due[partition] = None
         self._arrived.set()
 
     async def write(self) -> None:
-        """Runs for ever: records what is due."""
+        """Records due segments, for ever."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -48,7 +49,8 @@ class SegmentRolls:
                     await self._clock.sleep_ms(SEGMENT_CHECK_INTERVAL_MS)
 
     async def _write_some(self) -> bool:
-        """One command, with the oldest segment of each partition. Returns False when it has to be tried again later."""
+        """Executes one command, with the oldest segment of each partition. Returns False when it has to be tried again
+        later."""
         some = list(islice(self._due, SEGMENTS_PER_COMMAND_MAX))
         for partition in some:
             self._follow(partition)
@@ -102,8 +104,8 @@ def _postponed(trouble: SiltstoneError) -> bool:
 
 
 async def _written_down(partition: Partition) -> tuple[Partition, ClosedSegment] | None:
-    """The oldest unrecorded segment of the partition, when a snapshot holds what producers sent in it; None if there
-    is none, or the snapshot cannot be written now."""
+    """Returns the oldest unrecorded segment of the partition, when a snapshot has its producers' sequences; None if
+    there is no segment, or the snapshot cannot be written now."""
     if partition.is_closed or not partition.segments.unwritten:
         return None
     segment = partition.segments.unwritten[0]

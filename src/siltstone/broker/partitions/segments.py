@@ -100,5 +100,5 @@ class PartitionSegments:
 
 
 def chance_of_segment(stream_id: int, start_offset: int) -> float:
-    """A number in [0, 1) that is always the same for a segment, also after a restart of its node."""
+    """Returns a number in [0, 1) that is always the same for a segment, also after a restart of its node."""
     return seeded_randomness(stream_id << 63 | start_offset).random()

@@ -64,15 +64,14 @@ class TimeIndex:
             self._add(end_offset)
 
     def scan_from(self, timestamp_ms: int) -> int:
-        """An offset that is not behind the first record at or after the time; 0 when the index has no entry before
-        it."""
+        """Returns an offset that is not behind the first record at or after the time; 0 when the index has no entry
+        before it."""
         position = bisect_left(self._entries, timestamp_ms, key=_timestamp)
         return self._entries[position - 1].offset if position else 0
 
     def time_before(self, offset: int) -> int | None:
-        """The largest timestamp of the records before the last entry at or below ``offset``: about the time of the
-        record
-        at ``offset``, and rather too early than too late. None when the index has no such entry."""
+        """Returns the largest timestamp of the records before the last entry at or below ``offset``: about the time of
+        the record at ``offset``, and rather too early than too late. None when the index has no such entry."""
         position = bisect_right(self._entries, offset, key=_offset)
         return self._entries[position - 1].timestamp_ms if position else None
 

@@ -27,7 +27,7 @@ SCAN_BYTES = 1024 * 1024
 """The size of one read; the event loop runs other tasks between two reads."""
 
 TURNS_OF_A_TRIM_MAX = 100
-"""Turns of the event loop that a partition may lag behind a trim in the metadata; mostly one."""
+"""Turns of the event loop by which a partition may lag behind a trim in the metadata; usually one."""
 
 
 class TimedOffset(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ OnDamage: TypeAlias = Callable[[DamagedRange], None]
 async def offset_for_time(
     partition: Partition, timestamp_ms: int, calls: BlockingCalls, on_damage: OnDamage | None = None
 ) -> TimedOffset | None:
-    """The first record in offset order that is at or after the time; None if there is none."""
+    """Returns the first record in offset order that is at or after the time; None if there is none."""
     start = max(partition.log_start_offset, partition.times.scan_from(timestamp_ms))
     async for batch in _batches(partition, start, on_damage):
         if batch.largest_timestamp_ms < timestamp_ms:
@@ -57,7 +57,7 @@ async def offset_for_time(
 async def offset_of_newest_time(
     partition: Partition, calls: BlockingCalls, on_damage: OnDamage | None = None
 ) -> TimedOffset | None:
-    """The first record with the largest timestamp in the partition. Raises what Partition.wait_for raises."""
+    """Returns the first record with the largest timestamp in the partition. Raises what Partition.wait_for raises."""
     newest = partition.times.newest
     if newest.offset >= partition.log_start_offset:
         await partition.wait_for(newest.offset)
@@ -72,8 +72,8 @@ async def offset_of_newest_time(
 async def _newest_from(
     partition: Partition, newest: TimeEntry, calls: BlockingCalls, on_damage: OnDamage | None
 ) -> TimedOffset | None:
-    """The newest record of the first batch from the offset in the index on that reaches the time. It is the batch at
-    that offset, unless a sink has loaded it: of loads only the newest time of each object is known."""
+    """Returns the newest record of the first batch, from the offset in the index on, that reaches the time. That is the
+    batch at the offset, unless a sink has loaded it: the index has only the newest time of each loaded object."""
     async for batch in _batches(partition, newest.offset, on_damage):
         if batch.largest_timestamp_ms < newest.timestamp_ms:
             continue
@@ -120,8 +120,8 @@ async def _looked_up(
 async def _batches(
     partition: Partition, offset: int, on_damage: OnDamage | None
 ) -> AsyncIterator[RecordBatch]:
-    """The batches from the one that contains ``offset`` to the high watermark. After a trim the iteration goes on at
-    the new start; it raises OffsetBeyondEnds if the partition does not learn of the trim in time."""
+    """Yields the batches from the one that contains ``offset`` to the high watermark. After a trim the iteration goes
+    on at the new start; it raises OffsetBeyondEnds if the partition does not learn of the trim in time."""
     turns_left = TURNS_OF_A_TRIM_MAX
     while (offset := max(offset, partition.log_start_offset)) < partition.high_watermark:
         try:

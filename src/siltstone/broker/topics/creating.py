@@ -1,7 +1,7 @@
 """Creates topics: on request, automatically when a topic is first used, and ``__consumer_offsets``.
 
-One metadata command creates a topic, so a topic is never visible in part. The command judges names, collisions and
-topics that exist already; this module judges numbers, configurations, and replicas that are assigned by hand (for
+One metadata command creates a topic, so a topic is never visible in part. The command checks names, collisions and
+topics that exist already; this module checks numbers, configurations, and replicas that are assigned by hand (for
 CreatePartitions, too), one for each partition.
 """
 
@@ -37,14 +37,14 @@ from siltstone.topic_configs.table import parse_topic_configs, written_configs
 log = logging.getLogger(__name__)
 
 BROKER_DEFAULT = -1
-"""In a request: the broker's default number of partitions, or of replicas."""
+"""Means, in a request, the broker's default number of partitions, or of replicas."""
 
 OFFSETS_TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": str(100 * MIB),
 }
-"""The same as in Kafka."""
+"""The configurations of ``__consumer_offsets``, the same as in Kafka."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class TopicCreation:
         node_id: int,
         node_epoch: int,
     ) -> None:
-        """``node_id`` and ``node_epoch`` sign the commands."""
+        """``node_id`` and ``node_epoch`` fence the commands."""
         self._metadata = metadata
         self._topics = topics
         self._settings = settings
@@ -85,7 +85,7 @@ class TopicCreation:
         return self._topics.by_id(bytes.fromhex(made.topic_id)) or self._topics.of(made)
 
     def validate(self, wanted: NewTopic) -> TopicMetadata:
-        """The topic that ``create`` would create now. Writes nothing, and raises what ``create`` raises."""
+        """Returns the topic that ``create`` would create now. It writes nothing, and raises what ``create`` raises."""
         decision = decide(self._metadata.image, self._command(wanted), self._clock.now_ms())
         if isinstance(decision, Decision):
             return decision.result
@@ -97,15 +97,16 @@ class TopicCreation:
         return self._settings.auto_create_topics_enable
 
     async def create_if_missing(self, name: str) -> Topic:
-        """The topic, created with the broker's defaults if there is none. Concurrent callers share one creation. Raises
-        InvalidTopicName, Unavailable."""
+        """Returns the topic, which is created with the broker's defaults if it does not exist. Concurrent callers share
+        one creation. Raises InvalidTopicName, Unavailable."""
         wanted = self._offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             return self._topics.by_name(name) or await self._create_unless_there(wanted)
 
     async def offsets_topic(self) -> Topic:
-        """``__consumer_offsets``, whether topics are created automatically or not."""
+        """Returns ``__consumer_offsets``, which is created if it does not exist, whether topics are created
+        automatically or not."""
         return await self.create_if_missing(OFFSETS_TOPIC)
 
     async def _create_unless_there(self, wanted: NewTopic) -> Topic:
@@ -158,8 +159,8 @@ class TopicCreation:
         return asked
 
     def _new_topic_id(self) -> str:
-        """A random id that is not 0 or 1, which Kafka reserves, and does not begin with a dash in base64, which command
-        lines would take for an option."""
+        """Returns a random id that is not 0 or 1, which Kafka reserves, and does not begin with a dash in base64, since
+        command lines would take the dash for an option."""
         while True:
             topic_id = random_token(self._rng)
             number = int(topic_id, 16)

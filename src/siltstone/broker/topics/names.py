@@ -14,7 +14,7 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_grou
 
 
 def why_illegal(name: str) -> str | None:
-    """Why ``name`` cannot be the name of a topic; None if it can."""
+    """Says why ``name`` cannot be the name of a topic; None if it can."""
     if is_topic_name(name):
         return None
     return f"Topic name is invalid: {_reason(name)}"

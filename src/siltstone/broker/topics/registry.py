@@ -1,4 +1,4 @@
-"""The topics that exist, as the current metadata image has them, with their configurations as values.
+"""Holds the topics that exist, as the current metadata image has them, with their configurations as values.
 
 A look-up costs two dictionary reads while no topic is created, altered or deleted: the image changes with every upload,
 but its map of topics does not. An unchanged topic stays the same object, so other modules may compare and cache it.
@@ -16,7 +16,7 @@ from siltstone.topic_configs.table import TopicConfig, stored_topic_config, writ
 
 class Topic(msgspec.Struct, frozen=True):
     """``id`` is the id in the metadata (32 hex digits), ``topic_id`` the same id as 16 bytes of the protocol.
-    ``fragments``, by version of Metadata and listener: what the leaders are, and the topic encoded with them."""
+    ``fragments``: version of Metadata and listener → the leaders, and the topic encoded with them."""
 
     name: str
     id: str
@@ -54,7 +54,7 @@ class Topics:
         return None if topic_id is None else self._found(image.topics[topic_id])
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic with that id, in the 16 bytes of the protocol."""
+        """Returns the topic with that id, in the 16 bytes of the protocol."""
         image = self._metadata.image
         if image is not self._image:
             self._follow(image)
@@ -65,7 +65,7 @@ class Topics:
         return None if metadata is None else self._found(metadata)
 
     def all(self) -> tuple[Topic, ...]:
-        """All topics, ordered by name. The same object while no topic changes."""
+        """Returns all topics, ordered by name: the same object while no topic changes."""
         image = self._metadata.image
         if image is not self._image:
             self._follow(image)
@@ -76,7 +76,7 @@ class Topics:
         return self._all
 
     def of(self, metadata: TopicMetadata) -> Topic:
-        """The topic that ``metadata`` describes, even if it has been deleted or altered since."""
+        """Returns the topic that ``metadata`` describes, even if it has been deleted or altered since."""
         topic = self._known.get(metadata.topic_id)
         if topic is None or topic.metadata is not metadata:
             topic = self._known[metadata.topic_id] = self._made(metadata)
@@ -88,7 +88,7 @@ class Topics:
             self._by_id.clear()
             self._all = None
             if len(self._known) > 2 * len(image.topics):
-                self._known.clear()  # most of them are gone
+                self._known.clear()  # most of the cached topics no longer exist
         self._image = image
 
     def _found(self, metadata: TopicMetadata) -> Topic:

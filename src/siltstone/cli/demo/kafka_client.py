@@ -53,7 +53,7 @@ class ClientFailed(Unavailable):
 
 
 @contextmanager
-def told(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
+def client_failures_named(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
     """Raises ClientFailed instead of the client's own error, and KeyboardInterrupt where Ctrl-C came during a call into
     the client's C code: CPython raises a SystemError there, with the KeyboardInterrupt as its cause, or without a cause
     where the client has dropped it."""
@@ -71,7 +71,7 @@ def told(doing: str, seconds_max: float = SECONDS_MAX) -> Iterator[None]:
 
 
 def error_words(reason: object) -> str:
-    """The text of a KafkaError without its code and its location in librdkafka."""
+    """Returns the text of a KafkaError without its code and its location in librdkafka."""
     return str(reason.str() if hasattr(reason, "str") else reason)
 
 
@@ -89,7 +89,7 @@ def create_topics(
     seconds_max: float = SECONDS_MAX,
 ) -> None:
     """Creates topics with these numbers of partitions. Raises ClientFailed."""
-    with told("to create the topics", seconds_max):
+    with client_failures_named("to create the topics", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         made = admin.create_topics(
             [NewTopic(name, count, 1, config=dict(configs[name])) for name, count in partitions.items()]
@@ -102,7 +102,7 @@ def configure(
     bootstrap_servers: str, topic: str, values: Mapping[str, str], *, seconds_max: float = SECONDS_MAX
 ) -> None:
     """Sets configurations of a topic. Raises ClientFailed."""
-    with told(f"to configure {topic}", seconds_max):
+    with client_failures_named(f"to configure {topic}", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -114,9 +114,9 @@ def configure(
 
 
 def begin_of(bootstrap_servers: str, topic: str, *, seconds_max: float = SECONDS_MAX) -> int:
-    """The first offset of the only partition of ``topic``. Raises ClientFailed."""
+    """Returns the first offset of the only partition of ``topic``. Raises ClientFailed."""
     partition = TopicPartition(topic, 0)
-    with told(f"to ask where {topic} begins", seconds_max):
+    with client_failures_named(f"to ask where {topic} begins", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         (answer,) = admin.list_offsets({partition: OffsetSpec.earliest()}).values()
         return int(answer.result(seconds_max).offset)
@@ -125,9 +125,9 @@ def begin_of(bootstrap_servers: str, topic: str, *, seconds_max: float = SECONDS
 def records_held(
     bootstrap_servers: str, partitions: Mapping[str, int], *, seconds_max: float = SECONDS_MAX
 ) -> int:
-    """The sum of the end offsets of all partitions, as the broker reports them. Raises ClientFailed."""
+    """Returns the sum of the end offsets of all partitions, as the broker reports them. Raises ClientFailed."""
     wanted = [TopicPartition(name, number) for name, count in partitions.items() for number in range(count)]
-    with told("to ask where the partitions end", seconds_max):
+    with client_failures_named("to ask where the partitions end", seconds_max):
         admin = AdminClient({"bootstrap.servers": bootstrap_servers, **NO_LOG})
         answers = admin.list_offsets(
             {each: OffsetSpec.latest() for each in wanted}, request_timeout=seconds_max
@@ -138,7 +138,7 @@ def records_held(
 def new_producer(
     bootstrap_servers: str, seconds_max: float, configs: Mapping[str, str | int] | None = None
 ) -> "Producer":
-    """Idempotent, ``acks=all``, lz4. ``configs``: further ones."""
+    """Makes an idempotent producer with ``acks=all`` and lz4. ``configs``: further ones."""
     return Producer({
         "bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "compression.type": "lz4",
         "linger.ms": 5, "partitioner": "murmur2_random", "delivery.timeout.ms": round(seconds_max * 1000),
@@ -157,7 +157,7 @@ class FlightProducer:
 
     def produce(self, flights: Sequence[Flight], on_progress: OnProgress) -> None:
         """Produces the flights and returns when all are acknowledged. Raises ClientFailed."""
-        with told("to produce", self._seconds_max):
+        with client_failures_named("to produce", self._seconds_max):
             for number, flight in enumerate(flights):
                 for topic in flight.topics:
                     self._send(topic, flight)
@@ -240,7 +240,7 @@ class GroupReading:
             **NO_LOG,
         })  # fmt: skip
         try:
-            with told("to consume", self._seconds_max):
+            with client_failures_named("to consume", self._seconds_max):
                 consumer.subscribe(list(self._partitions))
                 self._poll(consumer, count, on_progress)
         except Exception as failure:

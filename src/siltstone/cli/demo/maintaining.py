@@ -76,7 +76,8 @@ def drop_old(stage: Stage) -> bool:
 
 
 def _begin_when_followed(stage: Stage, expected: int) -> int:
-    """The first offset that the broker reports, after it has followed the trim in the metadata or FOLLOWED_MS_MAX."""
+    """Returns the first offset that the broker reports, after it has followed the trim in the metadata or
+    FOLLOWED_MS_MAX."""
     until_ms = stage.clock.monotonic_ms() + FOLLOWED_MS_MAX
     begins = begin_of(stage.broker.bootstrap_servers, LATE_TOPIC)
     while begins != expected and stage.clock.monotonic_ms() < until_ms:
@@ -95,8 +96,8 @@ def collect(stage: Stage) -> bool:
     kinds = ["dead-objects", "sso-compaction", "minor-gc", "major-gc", "so-compaction"]
     _, is_right = maintain(stage, kinds, Scope(is_forced=True))
     with open_store(stage.settings) as store:
-        swept = sweep(store.context, grace_period_ms=0)
-    story.done(f"{swept.objects_deleted:,} of {counted(before, 'object')} deleted, {size_words(swept.bytes_deleted)} "
+        report = sweep(store.context, grace_period_ms=0)
+    story.done(f"{report.objects_deleted:,} of {counted(before, 'object')} deleted, {size_words(report.bytes_deleted)} "
                "freed")  # fmt: skip
     return is_right
 
@@ -113,7 +114,7 @@ def maintain(
             stage.start_runner,
             scope,
             Budget(),
-            on_told=lambda told: on_progress(told.done, told.total),
+            on_step_progress=lambda step: on_progress(step.done, step.total),
         )
         for report in driver.run(chosen_kinds(store.kind_settings, kinds)):
             done += report.units

@@ -43,8 +43,8 @@ def stream_rows(before: Figures, after: Figures) -> list[tuple[str, int, int]]:
 
 
 def chart(before: Figures, after: Figures) -> RenderableType:
-    """A pair of bars (before, after) for each figure that maintenance has made smaller; each pair has a scale of its
-    own. The table has the others: a chart of nothing would look like an effect."""
+    """Returns a pair of bars (before, after) for each figure that maintenance has made smaller; each pair has a scale
+    of its own. The table has the others: a chart of nothing would look like an effect."""
     rows = [
         ("objects", before.objects, after.objects),
         ("index entries", before.index_entries, after.index_entries),

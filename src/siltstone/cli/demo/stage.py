@@ -1,4 +1,4 @@
-"""The values that every step of the demo after the first needs."""
+"""``Stage`` has the values that every step of the demo after the first needs."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,5 @@
-"""The demo's table: the flights as an Iceberg table, which is appended to while December is produced, and answers the
-same question by Spark SQL and by DuckDB at the end, when the topic has only the newest flight of each plane.
+"""Keeps the flights of the demo as an Iceberg table. Flights are appended to the table while December is produced. At
+the end, when the topic has only the newest flight of each plane, Spark SQL and DuckDB ask the table the same question.
 
 Both engines read the data files that the table lists, and get the same text of SQL. Their answers are compared with one
 that is counted from the source.
@@ -31,7 +31,8 @@ CONFIGS = {
     "siltstone.table.value": "string",
     "siltstone.table.partition.by": "month(timestamp)",
 }
-"""A value is one line of CSV, which both engines take apart by themselves. A month is a file."""
+"""A value is one line of CSV, which both engines split into fields by themselves. The table has a file for each
+month."""
 
 CARRIER, DELAY = 9, 5
 """Fields of a line, from 0 on."""
@@ -53,12 +54,12 @@ Answer = dict[str, tuple[int, int]]
 
 
 def has_what_it_needs() -> bool:
-    """Whether the packages of the extra ``demo`` that tables need are installed."""
+    """Returns whether the packages of the extra ``demo`` that tables need are installed."""
     return all(find_spec(name) is not None for name in _NEEDED)
 
 
 def append(stage: Stage) -> bool:
-    """Appends to the table what is in objects and not in it yet. Returns whether that succeeded."""
+    """Appends the flights that are in objects and not in the table yet. Returns whether that succeeded."""
     began_ms = stage.clock.monotonic_ms()
     reports, is_right = maintain(
         stage, [TABLE_EXPORT], Scope(topics=frozenset([FLIGHTS_TOPIC]), is_forced=True), "appending"
@@ -74,8 +75,8 @@ def append(stage: Stage) -> bool:
 
 
 class SparkQuery:
-    """Spark SQL over the table. The first query of a Spark takes seconds, most of them for loading and compiling its
-    code, so a thread asks the same once while the demo goes on."""
+    """Spark SQL over the table. The first query of a Spark session takes seconds, most of them for loading and
+    compiling code, so a thread runs the same query once while the demo goes on."""
 
     def __init__(self) -> None:
         self._warming: Thread | None = None
@@ -129,7 +130,7 @@ def _files(stage: Stage) -> list[str]:
 
 
 def answer_of(flights: Sequence[Flight]) -> Answer:
-    """The answer that the source itself gives."""
+    """Counts the answer from the source."""
     found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for fields in csv.reader(flight.line.decode() for flight in flights):
         counts = found[fields[CARRIER]]
@@ -139,8 +140,8 @@ def answer_of(flights: Sequence[Flight]) -> Answer:
 
 
 def by_spark(files: Sequence[str]) -> Answer:
-    """The answer of the Spark that runs in this process. It gets the schema of the files, which takes Spark seconds to
-    find out, and settings for little data."""
+    """Asks the Spark session of this process. The query is given the schema of the files, which Spark would take
+    seconds to infer, and settings for little data."""
     spark = siltstone.spark.session()
     for name, value in FOR_LITTLE_DATA.items():
         spark.conf.set(name, value)
@@ -158,12 +159,12 @@ def by_duckdb(files: Sequence[str]) -> Answer:
 
 
 def _answer(rows: Sequence[Any]) -> Answer:
-    """A carrier none of whose flights has a delay has a sum of null in SQL."""
+    """Makes an answer of rows. In SQL the sum of a carrier none of whose flights has a delay is null."""
     return {carrier: (flights, minutes or 0) for carrier, flights, minutes in rows}
 
 
 def carriers_chart(answer: Answer) -> Table:
-    """The carriers with most flights, a bar for each, and their mean delay."""
+    """Draws a bar for each of the carriers with most flights, and their mean delay."""
     made = Table.grid(padding=(0, 1))
     for width, justify in ((9, "left"), (30, "left"), (9, "right"), (20, "right")):
         made.add_column(width=width, justify=justify)  # type: ignore[arg-type]

@@ -58,5 +58,5 @@ def batch_bytes(settings: StoreSettings) -> int:
 
 
 def _bytes_of(flights: Sequence[Flight]) -> int:
-    """The size of the flights in objects: lz4 compresses them to about a third, as measured."""
+    """Returns the size of the flights in objects: lz4 compresses them to about a third, as measured."""
     return sum(len(flight.line) for flight in flights) // 3

@@ -10,8 +10,8 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.runtime.clock import Clock
 
 PAUSE_SECONDS = 0.4
-"""Pause between two days: a month then takes about as long as the start of Spark, a compaction of little data and an
-export of it to a table."""
+"""The pause between two days. With it a month takes about as long as the start of Spark, the compaction of little data
+and an export of that data to a table."""
 
 
 class Trickle:

@@ -25,7 +25,7 @@ class PartitionLag(msgspec.Struct, frozen=True):
 
 
 def end_offsets(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The end offset of each partition that exists; a group can have offsets of topics that were deleted."""
+    """Returns the end offset of each partition that exists; a group can have offsets of topics that were deleted."""
     wanted = set(partitions)
     try:
         return (

@@ -64,7 +64,7 @@ def _of_file(path: Path) -> ObjectSource:
 
 
 def _of_url(url: str, opened: ExitStack) -> ObjectSource:
-    """The last part of the path is taken as the key, everything before it as the bucket and its prefix."""
+    """Takes the last part of the path as the key, and everything before it as the bucket and its prefix."""
     parts = urlsplit(url)
     bucket, _, key = parts.path.rpartition("/")
     if not key:

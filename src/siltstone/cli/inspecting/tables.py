@@ -120,12 +120,12 @@ def as_json(
 
 
 def _metadata_json(metadata: ObjectMetadata) -> dict[str, object]:
-    """The fields by name; the struct itself would be encoded as an array, as in snapshots."""
+    """Returns the fields by name, because the struct itself would be encoded as an array, as in snapshots."""
     named = {name: getattr(metadata, name) for name in metadata.__struct_fields__ if name != "ranges"}
     return named | {"state": metadata.state.name, "kind": metadata.kind.label if metadata.kind else None}
 
 
 def _batch_json(batch: RecordBatch) -> dict[str, object]:
-    """All fields but the payload, of which only the size is shown."""
+    """Returns all fields except the payload, of which only the size is shown."""
     named = {name: value for name, value in msgspec.structs.asdict(batch).items() if name != "payload"}
     return named | {"payload_bytes": len(batch.payload)}

@@ -1,6 +1,6 @@
-"""In which buckets the data of a topic, a partition or an object are that an explanation names.
+"""Finds the buckets that hold the data of a topic, a partition or an object which an explanation names.
 
-A topic may be named as a partition of another one is, ``flights-0``: then the topic is meant.
+A topic may have the name of another topic's partition, such as ``flights-0``: the name then means the topic.
 """
 
 import re
@@ -15,8 +15,8 @@ PARTITION = re.compile(r"(.+)-(\d+)")
 
 
 def buckets_of(name: str, image: MetadataImage) -> list[int]:
-    """Bucket ids in order. ``name`` is that of a unit, such as ``flights``, ``flights-0`` or ``object 12``; what names
-    no one of these has none."""
+    """Returns the bucket ids in order. ``name`` is the name of a unit, such as ``flights``, ``flights-0`` or ``object
+    12``; any other unit has no buckets."""
     found = (image.objects[each] for each in _objects(name, image) if each in image.objects)
     return sorted({bucket_id for each in found for bucket_id in each.bucket_ids})
 

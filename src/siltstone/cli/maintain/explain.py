@@ -27,7 +27,9 @@ def explain(choice: StoreChoice, kinds: tuple[str, ...], topics: tuple[str, ...]
     """
     with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics)
-        planned = overview(store.context, chosen_kinds(store.kind_settings, kinds), scope, on_told=shown.tell)
+        planned = overview(
+            store.context, chosen_kinds(store.kind_settings, kinds), scope, on_step_progress=shown.show
+        )
         image = store.metadata.image
     if as_json:
         print_json(

@@ -42,7 +42,7 @@ def force_option(command: F) -> F:
 def scope_of(
     image: MetadataImage, topics: tuple[str, ...], *, force: bool = False, up_to: int | None = None
 ) -> Scope:
-    """The topics to look at, None for the whole store, and how. Raises TopicNotThere."""
+    """Returns the topics to look at, None for the whole store, and how. Raises TopicNotThere."""
     return Scope(topics=topics_named(image, topics) or None, is_forced=force, up_to=up_to)
 
 

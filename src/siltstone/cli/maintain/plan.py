@@ -39,7 +39,9 @@ def show_plan(
 ) -> None:
     with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
-        planned = overview(store.context, chosen_kinds(store.kind_settings, kinds), scope, on_told=shown.tell)
+        planned = overview(
+            store.context, chosen_kinds(store.kind_settings, kinds), scope, on_step_progress=shown.show
+        )
     if as_json:
         print_json(planned)
     else:

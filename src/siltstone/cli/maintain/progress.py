@@ -1,5 +1,6 @@
 """The progress bar of a run on stderr: units or tasks, bytes, time left. It disappears when the run is done, and is not
-shown where stderr is no terminal. A bucket that does not answer is said above it, because the bar then stands still."""
+shown where stderr is no terminal. A bucket that does not answer is reported above the bar, because the bar then does
+not move."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from rich.progress import Progress as Bars
 from siltstone.cli.maintain.tables import left_words
 from siltstone.cli.output import remarks
 from siltstone.cli.words import size_words
-from siltstone.maintenance.pipeline.watch import Pace, Told
+from siltstone.maintenance.pipeline.watch import Pace, StepProgress
 from siltstone.object_store import bucket_watch
 from siltstone.object_store.bucket_watch import looking
 from siltstone.server.components import Store
@@ -63,8 +64,8 @@ class Progress:
 
     @contextmanager
     def erased(self) -> Iterator[None]:
-        """Erases the bar while results are printed to stdout, so that they do not stand behind it on its line. The next
-        step begins a bar of its own."""
+        """Erases the bar while results are printed to stdout, so that they are not printed on its line. The next step
+        begins a bar of its own."""
         self._bars.stop()
         if self._task is not None:
             self._bars.remove_task(self._task)
@@ -74,18 +75,22 @@ class Progress:
         finally:
             self._bars.start()
 
-    def tell(self, told: Told) -> None:
+    def show(self, progress: StepProgress) -> None:
         if self._task is None:
-            self._task = self._bars.add_task("", total=told.total, moved="")
+            self._task = self._bars.add_task("", total=progress.total, moved="")
         self._bars.update(
             self._task,
-            description=f"{told.kind}, {told.step}",
-            completed=told.done,
-            total=told.total,
-            moved=moved_words(told, self._pace.seconds_left(told)),
+            description=f"{progress.kind}, {progress.step}",
+            completed=progress.done,
+            total=progress.total,
+            moved=moved_words(progress, self._pace.seconds_left(progress)),
         )
 
 
-def moved_words(told: Told, seconds_left: float | None) -> str:
-    moved = f"{size_words(told.bytes_done)} of {size_words(told.bytes_total)}" if told.bytes_total else ""
+def moved_words(progress: StepProgress, seconds_left: float | None) -> str:
+    moved = (
+        f"{size_words(progress.bytes_done)} of {size_words(progress.bytes_total)}"
+        if progress.bytes_total
+        else ""
+    )
     return ", ".join(filter(None, (moved, left_words(seconds_left))))

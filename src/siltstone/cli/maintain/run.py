@@ -107,7 +107,7 @@ def carry_out(
             return opened
 
         with closing(LateRunner(open_runner)) as late:
-            driver = Driver(store.context, late.start, scope, budget, on_told=shown.tell)
+            driver = Driver(store.context, late.start, scope, budget, on_step_progress=shown.show)
             with cancelled_by_signals(driver.cancel) as install_handlers:
                 reports = _reports(driver, store, kinds, shown, as_json=as_json)
     if as_json:

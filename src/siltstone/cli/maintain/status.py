@@ -71,8 +71,8 @@ def _set_aside(image: MetadataImage) -> list[SetAside]:
 
 
 def _last_runs(image: MetadataImage) -> dict[str, LastRun]:
-    """The last run of each kind: what runs have noted, or a job that has ended later. A job is a run, too, when its
-    driver noted none: it died, or carried one kind out by itself, as the demo does."""
+    """Returns the last run of each kind: the run that the metadata note, or a job that ended later. A job counts as a
+    run because its driver may have noted none: the driver died, or carried out one kind by itself, as the demo does."""
     runs = dict(last_runs(image))
     for job in image.jobs.values():
         if job.state is not JobState.RUNNING and (

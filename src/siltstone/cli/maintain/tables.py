@@ -22,8 +22,8 @@ ABBREVIATIONS = "SSO: stream set object, blocks of many streams; SO: stream obje
 
 
 def plan_shown(planned: Overview) -> RenderableType:
-    """The units of each kind and what they make, and how many units are set aside. ``explanation_shown`` has the
-    reasons for all that is not planned."""
+    """Shows the units of each kind, the objects that they make, and how many units are set aside. ``explanation_shown``
+    has the reasons for all that is not planned."""
     parts: list[RenderableType] = []
     if any(each.units for each in planned.kinds):
         shown = table("kind", "unit", ">reads", ">writes", ">objects", "because")
@@ -94,7 +94,8 @@ def _waiting_line(planned: KindOverview) -> str:
 
 
 def explanation_shown(planned: Overview, image: MetadataImage | None = None) -> RenderableType:
-    """With ``image`` in which buckets the data of each are."""
+    """Shows the reason for each topic and object. With ``image`` it also shows in which buckets the data of each topic
+    or object are."""
     shown = table("kind", "what", *(("buckets",) if image else ()), "now", "because")
     for each in planned.kinds:
         rows = [(name, *_buckets(name, image), now, why) for name, now, why in explanation_rows(each)]

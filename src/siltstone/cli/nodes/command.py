@@ -1,7 +1,7 @@
 """``siltstone nodes``: lists the nodes of a store; drains, resumes and forgets them; gives up the log of a lost one.
 
-The commands work on the store's metadata, so they need no node that runs. A command only records what is to happen, and
-the nodes do it: a node that is drained hands its partitions over by itself.
+The commands work on the store's metadata, so they need no node that runs. A command only records what is to be done,
+and the nodes do it: a node that is drained hands its partitions over by itself.
 """
 
 import click
@@ -75,7 +75,7 @@ def list_nodes(choice: StoreChoice, as_json: bool) -> None:
 
 
 def _beats(store: Store) -> tuple[Beat, ...]:
-    """The newest beat of each node; none, and a remark, when the lease board cannot be read."""
+    """Returns the newest beat of each node, or none and a remark when the lease board cannot be read."""
     try:
         return newest_beats(store.settings.metadata, store.context.clock)
     except BoardUnavailable as trouble:
@@ -168,7 +168,8 @@ def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool)
             results().print(ends_table(ends))
             remarks().print(
                 cell(
-                    f"What was acknowledged from these offsets on is only in {node.wal_location}, if anywhere."
+                    f"Records that were acknowledged from these offsets on are only in {node.wal_location}, if "
+                    "anywhere."
                 )
             )
         confirm(f"Give the write-ahead log of node {node_id} up for good?", is_answered=is_answered)
@@ -178,7 +179,7 @@ def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool)
     else:
         what = "it goes" if len(ends) == 1 else f"all {count_words(len(ends))} go"
         results().print(
-            f"The log of node {node_id} is given up: {what} on at the offsets above, at live nodes."
+            f"The log of node {node_id} is given up: {what} on at the offsets above, led by live nodes."
         )
 
 
@@ -208,7 +209,7 @@ def _wait_until_drained(store: Store, node_id: int) -> None:
 
 
 def _is_leaving(image: MetadataImage, node_id: int) -> bool:
-    """Whether the node lives, is drained, and still leads a partition. A dead node hands nothing over."""
+    """Returns whether the node is live and draining and still leads a partition. A dead node hands nothing over."""
     node = image.nodes.get(node_id)
     if node is None or not node.is_live or not node.is_draining:
         return False

@@ -18,7 +18,8 @@ SHOWN_MAX = 100
 
 
 class GivenUpEnd(msgspec.Struct, frozen=True):
-    """Where a partition goes on, or a stream of no topic: ``offset`` is the first one that is given out again."""
+    """The offset at which a partition continues, or a stream of no topic: ``offset`` is the first one that is given out
+    again."""
 
     topic: str | None
     partition: int | None
@@ -27,8 +28,8 @@ class GivenUpEnd(msgspec.Struct, frozen=True):
 
 
 def given_up_ends(image: MetadataImage, node_id: int) -> list[GivenUpEnd]:
-    """Of all streams that the node left open, sorted by topic and partition; those of no topic are last. A partition
-    whose meta stream alone is open is among them."""
+    """Returns the ends of all streams that the node left open, sorted by topic and partition; those of no topic are
+    last. A partition whose meta stream alone is open is among them."""
     opened = {
         stream.stream_id: stream
         for stream in image.streams.values()

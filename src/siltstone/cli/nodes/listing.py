@@ -19,9 +19,10 @@ NARROW_COLUMNS = 110
 class NodeRow(msgspec.Struct, frozen=True):
     """``addresses`` are those of its listeners; ``leads``: partitions that it leads; ``state``: live, draining, ended
     (with all others: it leads the same partitions again after the next start), silent (it has not beaten for a session,
-    and nobody has fenced it), fenced (silent, or ended alone), failing over (another node replays its log), or failed
-    over. ``waits``: partitions that nobody can lead, because the node is gone and only its write-ahead log may have
-    their newest records. ``last_beat_ms``: when it last beat, in ms since 1970, if the lease board knows."""
+    and no node has fenced it), fenced (silent, or ended alone), failing over (another node replays its log), or failed
+    over. ``waits``: partitions that no node can lead, because this node is gone and only its write-ahead log may have
+    their newest records. ``last_beat_ms``: the time of the node's last beat, in ms since 1970, if the lease board has
+    one."""
 
     node_id: int
     addresses: list[str]
@@ -68,7 +69,8 @@ def _waiting_partitions(image: MetadataImage, node_id: int) -> int:
 
 
 def _silent_words(node: NodeMetadata, beat: Beat | None, now_ms: int) -> str:
-    """Empty for a node that was fenced, or that beats as far as is known."""
+    """Says for how long the node has been silent; empty for a node that was fenced, and for a node that beats as far as
+    is known."""
     last_beat_ms = None if beat is None else time_of(beat)
     if not node.is_live or beat is None or last_beat_ms is None:
         return ""
@@ -86,7 +88,7 @@ def state_words(node: NodeMetadata) -> str:
 
 
 def waiting_words(row: NodeRow) -> str:
-    """What an operator has to know of a node with partitions that wait."""
+    """Says what an operator has to know of a node with partitions that wait."""
     waits = f"{counted(row.waits, 'partition')} of node {row.node_id} wait{'s' if row.waits == 1 else ''}"
     if row.wal.startswith("bucket:"):
         return f"{waits} until a live node has replayed its write-ahead log {row.wal}, which takes seconds."

@@ -193,8 +193,8 @@ class Production:
         )
 
     def _prepared(self) -> tuple[int, int]:
-        """The number of partitions, and the largest batch that the topic accepts. Creates the topic if --create was
-        given. Raises TopicUnknown."""
+        """Returns the number of partitions, and the largest batch that the topic accepts. Creates the topic if --create
+        was given. Raises TopicUnknown."""
         settings = self._settings
         try:
             topic = find_topic(self._cluster, settings.topic)

@@ -124,7 +124,7 @@ def _json_reader(rules: LineRules) -> Callable[[bytes, int], OutgoingRecord]:
 
 
 def parse_separator(text: str) -> bytes:
-    """The separator in bytes. A shell passes ``\\t`` as two characters; this replaces them by a tab."""
+    """Returns the separator in bytes. A shell passes ``\\t`` as two characters; this replaces them by a tab."""
     for written, meant in _ESCAPES.items():
         text = text.replace(written, meant)
     return text.encode("utf-8", "surrogateescape")

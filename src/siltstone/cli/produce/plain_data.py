@@ -31,8 +31,8 @@ KeyOf = Callable[[Mapping[str, Any], int], bytes | None]
 
 
 def key_reader(field: str, *, missing_is_null: bool) -> KeyOf:
-    """A function (object, number of its line) → key. It raises LineRefused when the object has no ``field``, unless
-    ``missing_is_null``."""
+    """Returns a function (object, number of its line) → key. It raises LineRefused when the object has no ``field``,
+    unless ``missing_is_null``."""
 
     def key_of(document: Mapping[str, Any], number: int) -> bytes | None:
         found = _member(document, field)
@@ -51,7 +51,7 @@ def key_reader(field: str, *, missing_is_null: bool) -> KeyOf:
 
 
 def _member(document: Any, field: str) -> Any:
-    """A member with the whole name wins over a member of a member."""
+    """Finds a member by its name. A member with the whole name takes precedence over a member of a member."""
     if not isinstance(document, dict):
         return _ABSENT
     if field in document:
@@ -67,7 +67,7 @@ def _names(document: Mapping[str, Any]) -> str:
 
 
 def read_object(line: bytes, number: int) -> tuple[bytes, Mapping[str, Any]]:
-    """The JSON object of line ``number``, as it stands and parsed. Raises LineRefused."""
+    """Returns the JSON object of line ``number``, as it stands and parsed. Raises LineRefused."""
     text = line.strip()
     if not text:
         raise LineRefused(f"line {number} is empty: each line must be a JSON object")
@@ -91,8 +91,8 @@ class RowReader:
         self.first_line = 1
 
     def row(self, line: bytes, number: int) -> Mapping[str, str] | None:
-        """The cells by their names, when ``line`` completes a row; None for the header, and while a quoted cell goes on
-        in the next line. Raises LineRefused."""
+        """Returns the cells by their names, when ``line`` completes a row; None for the header, and while a quoted cell
+        goes on in the next line. Raises LineRefused."""
         text = self._text(line, number)
         if not self._waiting:
             self.first_line = number
@@ -129,7 +129,7 @@ class RowReader:
             raise LineRefused(f"line {number} is not UTF-8: {failure.reason}") from failure
 
     def _cells(self, number: int) -> list[str] | None:
-        """The cells of the waiting lines; None while a quote is open."""
+        """Returns the cells of the waiting lines; None while a quote is open."""
         lines = [f"{text}\n" for text in self._waiting[:-1]] + [self._waiting[-1]]
         try:
             found = list(csv.reader(lines, strict=True))

@@ -55,7 +55,7 @@ class ProduceProgress:
 
 
 def _size_of(stream: BinaryIO) -> int | None:
-    """The size of a regular file; None for a pipe or a terminal."""
+    """Returns the size of a regular file; None for a pipe or a terminal."""
     try:
         status = os.fstat(stream.fileno())
     except OSError:  # includes io.UnsupportedOperation

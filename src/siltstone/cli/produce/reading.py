@@ -104,7 +104,8 @@ def _read(stream: BinaryIO, wait: Wait) -> bytes:
 
 
 def _has_more(stream: BinaryIO) -> bool:
-    """Whether more input is waiting; True for a stream that ``select`` does not support, such as a buffer in memory."""
+    """Returns whether more input is waiting; True for a stream that ``select`` does not support, such as a buffer in
+    memory."""
     try:
         readable, _, _ = select.select([stream.fileno()], [], [], 0)
     except (UnsupportedOperation, ValueError, OSError):

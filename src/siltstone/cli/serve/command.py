@@ -24,11 +24,13 @@ from siltstone.stream_engine.wal.attached import folder_of_url
 log = logging.getLogger(__name__)
 
 NODES_MAX = 64
-"""Of one machine: more nodes than cores gain nothing, and a mistyped port number is no number of nodes."""
+"""The most nodes on one machine. More nodes than cores gain nothing, and a port number that was typed here by mistake
+is refused."""
 
 
 class BrokerCommand(click.Command):
-    """Says how a port is given: the nearest of the options, by its letters, is --store."""
+    """Explains how a port is given: for --port click would suggest --store, the option with the most similar
+    letters."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -188,7 +190,7 @@ def _serve_several(
 
 
 def _check_runner(context: click.Context, runner: RunnerChoice, *, with_maintenance: bool) -> None:
-    """Refuses a runner that cannot be started, before the broker begins, and one that nothing would use."""
+    """Refuses a runner that cannot be started, before the broker starts, and a runner that nothing would use."""
     if with_maintenance:
         runner.check()
         return
@@ -209,7 +211,8 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
 def maintenance_command(
     choice: StoreChoice, runner: RunnerChoice, admin_listeners: str, log_level: str, log_format: str
 ) -> list[str]:
-    """The command line of the process. Its admin listeners are its own: another address is the broker's."""
+    """Returns the command line of the process. The process has admin listeners of its own, because those of the
+    settings are the broker's."""
     command = own_command(("maintain", "serve"), choice, {"admin.listeners": admin_listeners})
     command += ["--runner", runner.name, "--master", runner.master]
     for name, value in runner.settings.items():
@@ -218,7 +221,7 @@ def maintenance_command(
 
 
 def kept_maintenance(command: Sequence[str]) -> KeptProcess:
-    """The process, not yet started. That it dies is said in the log of the broker, which serves on."""
+    """Returns the process, not yet started. If the process dies, the broker logs it and goes on serving."""
     return KeptProcess(
         "maintenance",
         command,

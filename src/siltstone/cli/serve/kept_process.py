@@ -1,11 +1,11 @@
-"""A process that is kept running beside this one: started again when it dies, stopped when this one stops.
+"""Keeps a process running beside this one: it is started again when it dies, and stopped when this process stops.
 
 ``siltstone serve --with-maintenance`` keeps ``siltstone maintain serve`` this way, which takes the processor for
 seconds at a time and may bring a JVM; ``siltstone serve --nodes`` keeps the process of each node. A kept process has a
 session of its own, so Ctrl-C at a terminal reaches this process alone, which passes it on once. Its stdin is a pipe
-whose other end only this process has: when this process is gone, however it ended, the kept one reads the end of the
-pipe, and stops, too (``end_with_parent``). The nodes of ``serve --nodes`` are stopped by that alone: so each of them
-knows that the others end, too (``parent_is_gone``).
+whose other end only this process has: when this process is gone, however it ended, the kept process reads the end of
+the pipe, and stops, too (``end_with_parent``). The nodes of ``serve --nodes`` are stopped by that alone, so each node
+knows that the others are stopped with it (``parent_is_gone``).
 """
 
 import logging
@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 
 def own_command(words: Sequence[str], choice: StoreChoice, flags: Mapping[str, str]) -> list[str]:
-    """The command line of a ``siltstone`` that works on the same store, with ``flags`` in place of the given settings.
-    Settings of the environment and of files reach it by themselves."""
+    """Returns the command line of a ``siltstone`` that works on the same store, with ``flags`` in place of the given
+    settings. Settings of the environment and of files reach it by themselves."""
     command = [sys.executable, "-c", PROGRAM, *words, WITH_PARENT]
     command += ["--store", str(choice.store), *(["--config", str(choice.config)] if choice.config else [])]
     for name, value in {**choice.flags, **flags}.items():
@@ -59,7 +59,7 @@ def end_with_parent() -> None:
 
 
 def parent_is_gone() -> bool:
-    """Whether the other end of stdin, which is a pipe, is closed. Nothing is ever written to it."""
+    """Returns whether the other end of stdin, which is a pipe, is closed. Nothing is ever written to the pipe."""
     stdin = select.poll()
     stdin.register(sys.stdin.fileno(), 0)  # poll reports POLLHUP whatever it is asked for
     return bool(stdin.poll(0))
@@ -106,7 +106,7 @@ class KeptProcess:
         self._thread.start()
 
     def stop(self) -> None:
-        """Tells the process to end, and does not wait for it. A second call tells it nothing."""
+        """Asks the process to end, and does not wait for its end. A second call has no effect."""
         with self._changing:
             is_first = not self._stopping.is_set()
             self._stopping.set()

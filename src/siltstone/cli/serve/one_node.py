@@ -39,9 +39,9 @@ async def serve_one_node(
     recover: Collection[Path] = (),
 ) -> None:
     """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given. The
-    attached logs in the folders ``recover`` are recovered.
-    ``has_parent``: a process that keeps this one has said, or will say, what concerns all nodes; when it is gone, the
-    nodes ``together`` end. Raises Failure when the broker was stopped before everything was committed."""
+    attached logs in the folders ``recover`` are recovered. ``has_parent``: the process that keeps this one prints what
+    concerns all nodes; when that process is gone, the nodes end ``together``. Raises Failure when the broker was
+    stopped before everything was committed."""
     say = remark if not has_parent else _nothing
     is_new = not log_exists(settings.metadata)  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)
@@ -81,7 +81,8 @@ def _nothing(line: str, **style: Any) -> None:
 def _begin_maintenance(
     maintenance: KeptProcess | None, node: KafkaNode, stopping: "BrokerDeadline", opened: AsyncExitStack
 ) -> None:
-    """Starts the process that maintains the store; or, without one, a task that says when nobody does."""
+    """Starts the process that maintains the store or, if there is none, a task that logs when no maintenance has run
+    for days."""
     if maintenance is None:
         looking = TaskGroup("maintenance", lambda _: None)
         opened.push_async_callback(looking.cancel)
@@ -93,7 +94,8 @@ def _begin_maintenance(
 
 
 async def _say_when_late(node: KafkaNode, clock: Clock) -> None:
-    """Of several live nodes on a store, the one with the lowest number says it."""
+    """Logs when no maintenance has run for days. Of several live nodes on a store, only the one with the lowest number
+    logs it."""
     own = node.node.engine.node_id
     while True:
         image = node.node.metadata.image
@@ -104,9 +106,9 @@ async def _say_when_late(node: KafkaNode, clock: Clock) -> None:
 
 
 class BrokerDeadline:
-    """What the signals SIGINT and SIGTERM do to this process. The first one stops the broker, which then has the time
-    limits of network and engine together; while it starts, nothing is worth waiting for, and it ends at once. The
-    second one ends the process, unless it is the first one sent twice (``counted_signals``)."""
+    """Handles SIGINT and SIGTERM. The first signal stops the broker within the time limits of network and engine
+    together; a broker that is still starting ends at once. The second signal ends the process at once, unless it is the
+    first signal sent twice (``counted_signals``)."""
 
     def __init__(self, settings: StoreSettings, say: Callable[..., None] = remark) -> None:
         self.event = asyncio.Event()
@@ -125,7 +127,7 @@ class BrokerDeadline:
         }
 
     def _arrived(self) -> None:
-        """The signal handler. It takes no lock and prints nothing, because it may interrupt anything."""
+        """Handles a signal. It takes no lock and prints nothing, because it may interrupt anything."""
         arrived = self._count()
         if arrived == 0:
             return
@@ -159,7 +161,7 @@ class BrokerDeadline:
         self._node = node
 
     def status(self) -> int:
-        """0 only if everything is committed."""
+        """Returns 0 only if everything is committed."""
         return 0 if self._node is not None and self._node.node.engine.is_clean else STOPPED_EARLY
 
     def refuse_unless_stopped(self) -> None:
@@ -168,7 +170,8 @@ class BrokerDeadline:
             raise asyncio.CancelledError
 
     def ended(self) -> None:
-        """The broker has ended. After a signal, threads that hang have a second more: Python waits for them."""
+        """Is called when the broker has ended. After a signal, threads that hang have one more second, because Python
+        would wait for them."""
         if self._deadline.is_set:
             self._deadline.set(STARTING_MS_MAX, "threads that did not end were abandoned with the process")
             return

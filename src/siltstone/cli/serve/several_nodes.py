@@ -1,4 +1,4 @@
-"""The process that ``siltstone serve --nodes N`` runs in: it starts a process for each node and serves no client.
+"""Runs ``siltstone serve --nodes N``: this process starts a process for each node and serves no client.
 
 Each node is a ``siltstone serve`` of its own, so the nodes share a store and nothing else, and N of them use N cores.
 A node that dies is started again. One that ends before it was ever ready has refused to start, for instance because its
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class NodeStarted(msgspec.Struct, frozen=True):
-    """Its address is noted already."""
+    """A node listens; its address is noted already."""
 
 
 class NodeEnded(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class NodeProcesses:
 
         def line(text: str) -> None:
             result(text)
-            if text.startswith(READY):  # noted in the thread in which ``ended`` asks for it
+            if text.startswith(READY):  # it is noted in the thread in which ``ended`` reads it
                 self._addresses.setdefault(node_id, text.removeprefix(READY).split(" ")[0])
                 self._happenings.put(NodeStarted())
 
@@ -161,7 +161,7 @@ class NodeProcesses:
                 process.signal(number)
 
     def _status(self) -> int:
-        """0 only if every node has committed everything."""
+        """Returns 0 only if every node has committed everything."""
         statuses = [FAILED if status is None else status for status in self._ended.values()]
         refused = [status for status in statuses if status > 0 and status != STOPPED_EARLY]
         if refused:

@@ -33,15 +33,15 @@ def explain(choice: StoreChoice, topic: str, as_json: bool) -> None:
         scope = Scope(topics=frozenset([topic]))
         (planned,) = overview(store.context, [TableExport(store.kind_settings.tables)], scope).kinds
         newest = _newest(store.context, store.kind_settings.tables, export)
-    told = {"now": _now(planned), **dict(_told(export, config)), **newest}
+    shown = {"now": _now(planned), **dict(_configured(export, config)), **newest}
     if as_json:
-        print_json({"topic": topic, "table": export.table, **told})
+        print_json({"topic": topic, "table": export.table, **shown})
     else:
-        results().print(facts(table=export.table, **{name: escape(text) for name, text in told.items()}))
+        results().print(facts(table=export.table, **{name: escape(text) for name, text in shown.items()}))
 
 
 def _now(planned: KindOverview) -> str:
-    """What the next run of maintenance would do, and why."""
+    """Says what the next run of maintenance would do, and why."""
     if planned.trouble:
         return planned.trouble
     for waiting in planned.waiting:
@@ -52,7 +52,8 @@ def _now(planned: KindOverview) -> str:
 
 
 def _newest(context: MaintenanceContext, settings: TableSettings, export: TopicExport) -> dict[str, str]:
-    """Of a table with the newest record of each key: how many keys have a row for each of several partitions."""
+    """Says, for a table with the newest record of each key, how many rows it has because keys have records in several
+    partitions."""
     if not export.config.is_upsert:
         return {}
     try:
@@ -65,7 +66,7 @@ def _newest(context: MaintenanceContext, settings: TableSettings, export: TopicE
     }
 
 
-def _told(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str, str]]:
+def _configured(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str, str]]:
     table = export.config
     yield "format", table.table_format
     yield "exported", f"at {size_words(table.bytes_min)}, or every {duration_words(table.interval_ms)}"

@@ -134,7 +134,7 @@ def _found(settings: TailSettings, cluster: Cluster) -> Iterator[Found | None]:
 def _beginning(
     settings: TailSettings, cluster: Cluster, partitions: list[TopicPartition], following: Following
 ) -> tuple[list[Found], dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """The records to show first, and per partition the offset at which to continue and its current end."""
+    """Returns the records to show first, and per partition the offset at which to continue and its current end."""
     if settings.position is None:
         last, ends = following.last(partitions, settings.last)
         return last, ends, ends

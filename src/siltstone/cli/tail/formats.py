@@ -44,7 +44,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 def record_writer(
     line_format: str, columns: Columns, *, in_colour: bool, json_values: bool = False
 ) -> Writer:
-    """A function that formats a record as one line, line end included. ``in_colour``: for format text only.
+    """Returns a function that formats a record as one line, line end included. ``in_colour``: for format text only.
     ``json_values``: format json shows a value that is JSON as it is, not as a string. Raises TemplateRefused."""
     if "%" in line_format:
         return parse_template(line_format)
@@ -93,7 +93,7 @@ def _unpainted(text: str, _: str) -> str:
 
 
 def moment_words(timestamp_ms: int) -> str:
-    """The time in UTC to the millisecond, always 23 characters; ``-`` for no timestamp."""
+    """Returns the time in UTC to the millisecond, always 23 characters; ``-`` for no timestamp."""
     if timestamp_ms < 0:
         return f"{'-':23}"
     try:

@@ -47,7 +47,7 @@ class Sink:
 
 
 def _is_closed(stream: BinaryIO) -> bool:
-    """Whether ``stream`` is a pipe whose reading end is closed."""
+    """Returns whether ``stream`` is a pipe whose reading end is closed."""
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)

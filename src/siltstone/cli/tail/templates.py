@@ -38,7 +38,7 @@ Piece = Callable[[TopicPartition, Record], bytes]
 
 
 def parse_template(text: str) -> Piece:
-    """A function that writes a record as ``text`` says. Raises TemplateRefused."""
+    """Returns a function that writes a record as ``text`` says. Raises TemplateRefused."""
     pieces: list[Piece] = []
     position = 0
     for match in _PIECE.finditer(text):

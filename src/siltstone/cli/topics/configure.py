@@ -24,15 +24,15 @@ from siltstone.server.settings.values import Unit, topic_config_text
 from siltstone.topic_configs.rows import TABLE
 
 PARTITIONS_MAX = 2**31 - 1
-"""The protocol has 32 bits for it; how many a broker takes is its own matter."""
+"""The protocol has 32 bits for the number; a broker may accept fewer partitions."""
 
 
 class NoAssignment(InvalidRequest):
-    """An assignment is not NAME=VALUE."""
+    """The text of an assignment is not NAME=VALUE."""
 
 
 def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
-    """NAME=VALUE texts of ``option`` → value by name. Raises NoAssignment."""
+    """Parses the NAME=VALUE texts of ``option``: → value by name. Raises NoAssignment."""
     assigned: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -44,7 +44,7 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def refusals_explained(assigned: Mapping[str, str]) -> Iterator[None]:
-    """Adds to a broker's refusal of a configuration the name that was meant, or how its value is written."""
+    """Adds to a broker's refusal of a configuration the most similar name, or how its value is written."""
     try:
         yield
     except KafkaRefusal as refusal:
@@ -142,7 +142,7 @@ def _changes(
     after: Mapping[str, TopicConfig],
     expected: Mapping[str, str],
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Name → (before, after). ``expected``: the values that a dry run would have set."""
+    """Returns name → (before, after). ``expected``: the values that a dry run would have set."""
     return {
         name: (_value(before, name), expected[name] if name in expected else _value(after, name))
         for name in names

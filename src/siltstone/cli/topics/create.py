@@ -28,7 +28,7 @@ REPLICAS_MAX = 2**15 - 1
     "--replication-factor",
     type=click.IntRange(1, REPLICAS_MAX),
     metavar="N",
-    help="Number of replicas, for a broker that keeps several; Siltstone's are in the bucket, whatever N is.",
+    help="Number of replicas, for a broker that keeps several; Siltstone stores records in the bucket, whatever N is.",
 )
 @click.option(
     "-c",

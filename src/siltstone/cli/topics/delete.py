@@ -31,7 +31,8 @@ def delete(choice: ClusterChoice, names: tuple[str, ...], is_answered: bool, as_
 
 
 def _records(cluster: Cluster, names: tuple[str, ...]) -> int:
-    """The number of records in all partitions that have a leader; an upper bound where compaction has left gaps."""
+    """Returns the number of records in all partitions that have a leader; an upper bound where compaction has left
+    gaps."""
     topics = find_topics(cluster, names)
     return sum(
         ends.span for ends in ends_of(cluster, [k for t in topics for k in led_partitions(t)]).values()

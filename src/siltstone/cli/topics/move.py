@@ -15,7 +15,7 @@ from siltstone.model.errors import InvalidRequest, Unavailable
 
 LOOK_INTERVAL_MS = 100
 WAIT_MS_MAX = 60_000
-"""A move takes less than a second. One that takes a minute waits for something: the bucket, or the node."""
+"""A move takes less than a second. A move that takes a minute waits for the bucket or for a node."""
 
 
 NODE_ID_MAX = 2**31 - 1
@@ -26,7 +26,7 @@ class PartitionsUnclear(InvalidRequest):
 
 
 class StillMoving(Unavailable):
-    """The moves are recorded, and have not ended after a minute."""
+    """The moves were recorded, and some have not ended after a minute."""
 
 
 @click.command()

@@ -1,10 +1,11 @@
-"""The loop of a node that balances by itself, where that is switched on: the live node with the lowest id plans.
+"""Balances the partitions of the cluster by itself, where that is switched on: the live node with the lowest id plans
+the moves.
 
-It looks every LOOK_INTERVAL_MS and acts when the plan was not empty LOOKS_MIN times in a row, because a burst is no
-imbalance. Then it moves a few partitions of each node at a time, and rests: what it did has to show in a minute's mean
-before it plans again. A partition that it has moved stays for a while, so that two nodes never play it to and fro.
-While nodes start, as when they are restarted one after the other, nothing is moved: the next one to be stopped would
-hand over what it was just given.
+The node makes a plan every LOOK_INTERVAL_MS and acts when the plan was not empty LOOKS_MIN times in a row, because a
+burst is not an imbalance. Then it moves a few partitions of each node at a time, and rests: the moves have to show in a
+minute's mean before the next plan. A partition that was moved stays for a while, so that it never moves back and forth
+between two nodes. While nodes start, as when they are restarted one after the other, nothing is moved: the next node to
+be stopped would hand over the partitions that it has just received.
 """
 
 import logging
@@ -28,7 +29,7 @@ from siltstone.runtime.tasks import TaskGroup
 LOOK_INTERVAL_MS = 30 * SECOND_MS
 LOOKS_MIN = 3
 REST_MS = 5 * MINUTE_MS
-"""After a plan was carried out."""
+"""The pause after a plan was carried out."""
 
 YOUNG_MS = MINUTE_MS
 """How long a node has to run before partitions are moved for balance: what it measures is a mean of a minute."""
@@ -37,7 +38,7 @@ STAY_MS = 30 * MINUTE_MS
 """How long a partition stays where balancing has put it."""
 
 MOVES_AT_A_TIME = 2
-"""Of one node, as source or target: each hand-over costs both an upload."""
+"""The most moves at a time of one node, as source or target: each hand-over costs both nodes an upload."""
 
 MOVE_MS_MAX = MINUTE_MS
 """How long moves are waited for. A move that hangs goes on, and its partition is on its way in the next plan."""
@@ -56,7 +57,7 @@ def is_switched_on(image: MetadataImage) -> bool:
 
 
 def moves_in_turns(moves: Iterable[PlannedMove]) -> Iterator[tuple[PlannedMove, ...]]:
-    """The moves in their order, in turns in which each node has at most MOVES_AT_A_TIME of them. Pure."""
+    """Splits the moves, in their order, into turns in which each node has at most MOVES_AT_A_TIME moves. Pure."""
     left = list(moves)
     while left:
         busy: Counter[int] = Counter()
@@ -70,7 +71,7 @@ def moves_in_turns(moves: Iterable[PlannedMove]) -> Iterator[tuple[PlannedMove, 
 
 
 class Balancer:
-    """The loop of one node, in the life ``life``."""
+    """Runs the loop of one node in its life ``life``."""
 
     def __init__(
         self, membership: Membership, metadata: MetadataService, clock: Clock, life: NodeLife
@@ -90,7 +91,7 @@ class Balancer:
         self._tasks.start("looks", self._run())
 
     async def close(self) -> None:
-        """Moves under way go on: their leaders carry them out."""
+        """Ends the loop. Moves under way go on, because the leaders carry them out."""
         await self._tasks.cancel()
 
     async def _run(self) -> None:
@@ -132,8 +133,8 @@ class Balancer:
         return True
 
     def _youngest(self, image: MetadataImage, now_ms: float) -> str | None:
-        """Why nothing is moved while a node is new. A life that is there at the first look is not new: LOOKS_MIN looks
-        follow."""
+        """Says why nothing is moved while a node is new; None if no node is. A node that runs at the first look does
+        not count as new, because LOOKS_MIN looks follow before anything is moved."""
         lives = [(node.node_id, node.node_epoch) for node in image.nodes.values() if node.is_live]
         first_ms = now_ms if self._lives_ms else now_ms - YOUNG_MS
         self._lives_ms = {life: self._lives_ms.get(life, first_ms) for life in lives}

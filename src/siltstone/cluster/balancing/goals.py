@@ -1,7 +1,7 @@
 """The goals of balancing, in their order: bytes in, bytes out, requests, and the number of partitions. Pure.
 
 For each goal a node is *in its band* when its load lies within BAND of the mean of all fit nodes. Loads below a floor
-are nothing to balance: moving partitions of an idle cluster gains nobody anything.
+are nothing to balance: moving partitions of an idle cluster gains nothing.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a node tells of its load: the traffic of each partition as a mean of the last minute."""
+"""A node reports its load: the traffic of each partition as a mean of the last minute."""
 
 from collections import deque
 from collections.abc import Mapping

@@ -132,7 +132,7 @@ def _move_between(
     source: int,
     target: int,
 ) -> PlannedMove | None:
-    """The partition whose move leaves the smallest gap; of equal ones the lightest, then the first by id."""
+    """Returns the partition whose move leaves the smallest gap; of equal ones the lightest, then the first by id."""
     gap = goal.of(loads[source]) - goal.of(loads[target])
     best: tuple[tuple[float, float, PartitionKey], str, Load] | None = None
     for key, ((topic, leader), load) in movable.items():

@@ -180,7 +180,7 @@ class Delivery:
     def _failure(
         self, batch: OutgoingBatch, result: ProducedPartition, is_alone: bool
     ) -> KafkaNotReady | RecordsRefused:
-        """The error for a batch. OUT_OF_ORDER_SEQUENCE_NUMBER is transient unless the batch was sent alone: an
+        """Returns the error for a batch. OUT_OF_ORDER_SEQUENCE_NUMBER is transient unless the batch was sent alone: an
         earlier batch in flight may have failed, and both are sent again."""
         code = ErrorCode(result.error_code)
         if code in _SEND_AGAIN or (code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_alone):

@@ -230,6 +230,6 @@ class Producer:
 
 
 def _size_of(record: OutgoingRecord) -> int:
-    """An upper bound of the record's encoded size."""
+    """Returns an upper bound of the record's encoded size."""
     headers = sum(len(name) * 3 + len(value or b"") + 10 for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES

@@ -1,7 +1,7 @@
-"""How far an idempotent producer came in a partition, asked by another process that continues its work.
+"""A process that continues the work of an idempotent producer asks how far it came in a partition.
 
-The broker is asked first (DescribeProducers). It forgets a producer after a day, so the headers of the partition's
-batches are read where it knows nothing: they have producer id and sequence, too.
+The process asks the broker first (DescribeProducers). The broker forgets a producer after a day; then the process reads
+the headers of the partition's batches, which have producer id and sequence, too.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ FETCH_WAIT_MS = 500
 def described_sequences(
     cluster: Cluster, partitions: Iterable[TopicPartition], producer_id: int
 ) -> dict[TopicPartition, int]:
-    """The last sequence of the producer in each partition that knows it. Raises KafkaRefusal, KafkaNotReady."""
+    """Returns the last sequence of the producer in each partition that knows it. Raises KafkaRefusal, KafkaNotReady."""
     left = sorted(partitions)
     return cluster.patiently(lambda: _described(cluster, left, producer_id))
 
@@ -59,8 +59,8 @@ def _described(
 def last_sequence_between(
     cluster: Cluster, partition: TopicPartition, producer_id: int, start_offset: int, end_offset: int
 ) -> int | None:
-    """The last sequence that a batch of the producer has among the offsets [start, end); None if there is none. Raises
-    KafkaRefusal, KafkaNotReady, RecordsDamaged."""
+    """Returns the last sequence that a batch of the producer has among the offsets [start, end); None if there is none.
+    Raises KafkaRefusal, KafkaNotReady, RecordsDamaged."""
     found: int | None = None
     position = start_offset
     while position < end_offset:

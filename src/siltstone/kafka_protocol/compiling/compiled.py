@@ -21,7 +21,8 @@ Encoder = Callable[[Any], list[Buffer]]
 
 @cache
 def decoder_of(message: type[Message], version: int, in_place: bool) -> Decoder:
-    """The function that decodes the message from bytes, or from a memoryview if ``in_place``. Raises UnknownVersion."""
+    """Returns the function that decodes the message from bytes, or from a memoryview if ``in_place``. Raises
+    UnknownVersion."""
     text, constants = decoder_source(_layout(message, version), in_place)
     decoder: Decoder = _function("decode", text, constants, f"<{message.__name__} v{version} decoder>")
     return decoder
@@ -29,7 +30,7 @@ def decoder_of(message: type[Message], version: int, in_place: bool) -> Decoder:
 
 @cache
 def encoder_of(message: type[Message], version: int) -> Encoder:
-    """The function that encodes the message as a list of buffers. Raises UnknownVersion."""
+    """Returns the function that encodes the message as a list of buffers. Raises UnknownVersion."""
     text, constants = encoder_source(_layout(message, version))
     encoder: Encoder = _function("encode", text, constants, f"<{message.__name__} v{version} encoder>")
     return encoder

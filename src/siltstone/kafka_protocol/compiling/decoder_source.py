@@ -41,14 +41,14 @@ from siltstone.model.serving_limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENT
 
 
 def decoder_source(layout: Layout, in_place: bool) -> tuple[str, dict[str, Any]]:
-    """The text that defines ``decode(data)``, and the constants that it refers to. ``data`` is bytes, or a memoryview
-    if ``in_place``."""
+    """Returns the text that defines ``decode(data)``, and the constants that it refers to. ``data`` is bytes, or a
+    memoryview if ``in_place``."""
     return _Decoder(layout, in_place).write()
 
 
 def elements_max(layout: Layout) -> int:
-    """How many array elements a body may have. The limit for requests is lower: any client can send one, whereas a
-    response comes from a broker that was asked."""
+    """Returns how many array elements a body may have. The limit for requests is lower: any client can send one,
+    whereas a response comes from a broker that was asked."""
     is_request = layout.title.endswith("Request")
     return REQUEST_ELEMENTS_MAX if is_request else MESSAGE_ELEMENTS_MAX
 

@@ -27,7 +27,8 @@ from siltstone.kafka_protocol.notation import Number
 
 
 def encoder_source(layout: Layout) -> tuple[str, dict[str, Any]]:
-    """The text that defines ``encode(message)``, which returns a list of buffers, and the constants it refers to."""
+    """Returns the text that defines ``encode(message)``, which returns a list of buffers, and the constants it refers
+    to."""
     return _Encoder(layout).write()
 
 

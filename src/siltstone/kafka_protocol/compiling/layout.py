@@ -70,7 +70,8 @@ def default_of(group: FieldGroup, field: Field) -> Any:
 
 
 def smallest_bytes(wire: WireType, flexible: bool, nullable: bool = False) -> int:
-    """The fewest bytes that a value of this type takes; the decoder derives from it how many elements can follow."""
+    """Returns the fewest bytes that a value of this type takes; the decoder derives from it how many elements can
+    follow."""
     if isinstance(wire, Number):
         return wire.size_bytes
     if isinstance(wire, Text):

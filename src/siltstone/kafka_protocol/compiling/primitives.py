@@ -15,7 +15,8 @@ frame may claim millions, and walking over these would hold up all other clients
 
 
 def rest_of_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The value of an unsigned varint and the position after it; its first byte, 128 or more, has been read already."""
+    """Returns the value of an unsigned varint and the position after it; its first byte, 128 or more, has been read
+    already."""
     value = first & 0x7F
     for shift in range(7, 7 * VARINT_BYTES_MAX, 7):
         byte = data[position]
@@ -43,7 +44,7 @@ def varint(value: int) -> bytes:
 
 
 def skip_tagged(data: Buffer, position: int, count: int) -> int:
-    """The position after ``count`` tagged fields, which are skipped."""
+    """Returns the position after ``count`` tagged fields, which are skipped."""
     if count > TAGGED_FIELDS_MAX:
         raise too_many_tagged(count)
     for _ in range(count):
@@ -53,7 +54,7 @@ def skip_tagged(data: Buffer, position: int, count: int) -> int:
 
 
 def tagged_at(data: Buffer, position: int) -> tuple[int, int, int]:
-    """The tag of the tagged field at ``position``, and the positions where its value begins and ends."""
+    """Returns the tag of the tagged field at ``position``, and the positions where its value begins and ends."""
     tag, position = varint_at(data, position)
     size, position = varint_at(data, position)
     end = position + size

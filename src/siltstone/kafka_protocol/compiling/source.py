@@ -27,7 +27,7 @@ class Source:
         self._depth -= 1
 
     def name(self, kind: str) -> str:
-        """A local name that was not used before, such as n1 for a count or v2 for a value."""
+        """Returns a local name that was not used before, such as n1 for a count or v2 for a value."""
         self._names += 1
         return f"{kind}{self._names}"
 
@@ -37,7 +37,7 @@ class Source:
         return name
 
     def method_of_struct(self, codes: str, method: str) -> str:
-        """The name of a constant for the method of ``struct.Struct(codes)``, which is made once per format."""
+        """Returns the name of a constant for the method of ``struct.Struct(codes)``, which is made once per format."""
         name = f"{method}_{codes.replace('?', 'T')}"
         self.constants.setdefault(name, getattr(Struct(f">{codes}"), method))
         return name

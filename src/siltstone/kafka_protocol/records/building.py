@@ -111,8 +111,8 @@ def _append_nullable(target: bytearray, value: Buffer | None) -> None:
 
 
 def _wrapped(delta: int) -> int:
-    """The delta as a signed 64-bit integer. Two timestamps can differ by more than that; readers wrap in the same
-    way."""
+    """Returns the delta as a signed 64-bit integer. Two timestamps can differ by more than that; readers wrap in the
+    same way."""
     return (delta + _INT64_VALUES // 2) % _INT64_VALUES - _INT64_VALUES // 2
 
 

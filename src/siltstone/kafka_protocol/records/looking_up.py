@@ -16,7 +16,8 @@ OffsetAndTimestamp: TypeAlias = tuple[int, int]
 def first_record_at_or_after(
     buffer: Buffer, timestamp_ms: int, start_offset: int = 0
 ) -> OffsetAndTimestamp | None:
-    """The first record, in offset order from ``start_offset`` on, whose timestamp is at or after ``timestamp_ms``.
+    """Returns the first record, in offset order from ``start_offset`` on, whose timestamp is at or after
+    ``timestamp_ms``.
 
     Raises what ``iterate_records`` does.
     """
@@ -27,7 +28,8 @@ def first_record_at_or_after(
 
 
 def record_with_max_timestamp(buffer: Buffer, start_offset: int = 0) -> OffsetAndTimestamp | None:
-    """The record with the largest timestamp from ``start_offset`` on, the first of several; None if no record follows.
+    """Returns the record with the largest timestamp from ``start_offset`` on, the first of several; None if no record
+    follows.
 
     Raises what ``iterate_records`` does.
     """

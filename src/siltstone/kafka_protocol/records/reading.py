@@ -68,8 +68,8 @@ _INT64_MAX = 2**63 - 1
 
 
 def takes_long_to_read(buffer: Buffer) -> bool:
-    """Whether reading the batch takes so long that it must not block the event loop: the batch is compressed or has
-    many records. False if the buffer has no complete header."""
+    """Returns whether reading the batch takes so long that it must not block the event loop: the batch is compressed or
+    has many records. False if the buffer has no complete header."""
     if len(buffer) < BATCH_HEADER_BYTES:
         return False
     header = read_batch_header(buffer)
@@ -77,7 +77,7 @@ def takes_long_to_read(buffer: Buffer) -> bool:
 
 
 def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> OpenedBatch:
-    """The header of the single batch in the buffer, and its records, decompressed.
+    """Returns the header of the single batch in the buffer, and its records, decompressed.
 
     Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic, NotOneBatch, RecordCountWrong, UnknownCodec,
     DecompressionFailed, DecompressedTooLarge.
@@ -118,7 +118,7 @@ def read_records(header: BatchHeader, data: memoryview) -> Iterator[Record]:
 
 
 def record_end(data: memoryview, position: int, index: int) -> tuple[int, int]:
-    """For the record at ``position``: the position after its length field, and the position of its end."""
+    """Returns, for the record at ``position``: the position after its length field, and the position of its end."""
     length, position = decode_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):
@@ -209,8 +209,8 @@ def skim_deltas(header: BatchHeader, data: memoryview) -> Iterator[tuple[int, in
 
 
 def records_without_key(header: BatchHeader, data: memoryview, count_max: int) -> list[int]:
-    """The indexes, from 0, of the first ``count_max`` records without a key in an opened batch. Raises OffsetDeltaWrong
-    if the offset deltas are not 0, 1, 2 …, and MalformedRecords like ``skim_deltas``.
+    """Returns the indexes, from 0, of the first ``count_max`` records without a key in an opened batch. Raises
+    OffsetDeltaWrong if the offset deltas are not 0, 1, 2 …, and MalformedRecords like ``skim_deltas``.
 
     The broker calls this for every batch of a compacted topic, so varints are read inline, which is three times faster:
     most record lengths and offset deltas take one or two bytes, the timestamp delta is skipped, and only the sign of
@@ -258,7 +258,7 @@ def _after_varint(data: memoryview, position: int) -> int:
 
 
 def _after_delta(data: memoryview, position: int, index: int) -> int:
-    """The position after the offset delta of the record. Raises OffsetDeltaWrong unless it is ``index``."""
+    """Returns the position after the offset delta of the record. Raises OffsetDeltaWrong unless it is ``index``."""
     delta, position = decode_varint(data, position)
     if delta != index:
         raise OffsetDeltaWrong(f"record {index} has offset delta {delta}; send 0, 1, 2 …")

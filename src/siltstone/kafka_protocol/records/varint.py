@@ -12,8 +12,8 @@ INT64_BITS = 64
 
 
 def decode_varint(data: Buffer, position: int, bits: int = INT32_BITS) -> tuple[int, int]:
-    """The integer at ``position`` and the position after it. Raises IndexError at the end of the data, which the caller
-    turns into an error that names the record, and MalformedRecords for an integer that is too wide."""
+    """Returns the integer at ``position`` and the position after it. Raises IndexError at the end of the data, which
+    the caller turns into an error that names the record, and MalformedRecords for an integer that is too wide."""
     byte = data[position]
     position += 1
     if byte < 0x80:

@@ -70,7 +70,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 def live_blocks(source: Source, streams: Mapping[int, StreamMetadata]) -> Table:
-    """The blocks of a source that hold live offsets; a block that a trim has cut through is kept whole.
+    """Returns the blocks of a source that hold live offsets; a block that a trim has cut through is kept whole.
 
     A block is dropped only on proof: its stream is DELETED in the image, it lies wholly below the start offset, or the
     commit of the object left it out because it was dead already. Raises SourceUnusable when the image does not know a
@@ -107,8 +107,8 @@ def _live_from(streams: Mapping[int, StreamMetadata], stream_id: int) -> int:
 
 
 def sorted_table(tables: Sequence[Table], numbers: Sequence[int], object_ids: Sequence[int]) -> Table:
-    """The blocks of all tables, sorted by stream and start offset, each with the number of its source. ``object_ids``
-    has the id of each source, by number. Raises OverlappingSources."""
+    """Returns the blocks of all tables, sorted by stream and start offset, each with the number of its source.
+    ``object_ids`` has the id of each source, by number. Raises OverlappingSources."""
     if not tables:
         return np.empty(0, dtype=ENTRY)
     table = np.concatenate(tables)
@@ -140,8 +140,8 @@ class Read(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def plan_reads(blocks: Table, request_bytes_max: int) -> list[Read]:
-    """The reads that fetch the blocks, by source, then position. Adjacent blocks make a span, which is cut into reads
-    of at most ``request_bytes_max``; a read may end inside a block, so that a span needs the fewest reads."""
+    """Returns the reads that fetch the blocks, by source, then position. Adjacent blocks make a span, which is cut into
+    reads of at most ``request_bytes_max``; a read may end inside a block, so that a span needs the fewest reads."""
     if not len(blocks):
         return []
     ordered = blocks[["source", "position", "size_bytes"]][np.lexsort((blocks["position"], blocks["source"]))]

@@ -16,8 +16,8 @@ from siltstone.object_formats.object_layout import trailer_of_index
 
 
 def joined_starts(table: Table, breaks: Truths, merged_block_bytes_max: int) -> Integers:
-    """The rows that begin a joined block: where ``breaks`` is true, where the stream changes or the offsets have a gap,
-    and where the joined block would become larger than ``merged_block_bytes_max``."""
+    """Returns the rows that begin a joined block: where ``breaks`` is true, where the stream changes or the offsets
+    have a gap, and where the joined block would become larger than ``merged_block_bytes_max``."""
     if not len(table):
         return np.empty(0, dtype=np.int64)
     leaps = breaks.copy()
@@ -36,7 +36,7 @@ def joined_starts(table: Table, breaks: Truths, merged_block_bytes_max: int) -> 
 
 
 def joined(table: Table, merged_block_bytes_max: int) -> Table:
-    """The index entries of an object whose blocks are the rows, in order, from position 0 on."""
+    """Returns the index entries of an object whose blocks are the rows, in order, from position 0 on."""
     no_breaks = np.zeros(len(table), dtype=np.bool_)
     starts = joined_starts(table, no_breaks, merged_block_bytes_max)
     if not len(starts):
@@ -61,12 +61,12 @@ def trailer(table: Table, merged_block_bytes_max: int) -> bytes:
 
 
 def trailer_size(entry_count: Integers) -> Integers:
-    """The bytes of index and footer for each of the given numbers of index entries."""
+    """Returns the bytes of index and footer for each of the given numbers of index entries."""
     return entry_count * INDEX_ENTRY_BYTES + FOOTER_BYTES
 
 
 def _smallest(timestamps: Integers, starts: Integers) -> Integers:
-    """The smallest timestamp of each joined block, without members that have none."""
+    """Returns the smallest timestamp of each joined block, without members that have none."""
     unset = np.iinfo(np.int64).max
     smallest = np.minimum.reduceat(np.where(timestamps == NO_TIMESTAMP, unset, timestamps), starts)
     return np.where(smallest == unset, NO_TIMESTAMP, smallest)

@@ -161,7 +161,8 @@ def _judge_marker(store: ObjectStore, bucket_id: int, image: MetadataImage) -> I
 def _judge_marks(
     summaries: Sequence[ObjectSummary], bucket_id: int, metadata: MetadataClient, image: MetadataImage
 ) -> Iterator[Finding]:
-    """The image was read after the listing, so the current metadata is at the version of each listed mark, or later."""
+    """Judges the marks in the listing. The image was read after the listing, so the current metadata is at the version
+    of each listed mark, or later."""
     for key, mark in ((each.key, mark_of_key(each.key)) for each in summaries):
         if mark is None:
             continue
@@ -187,7 +188,7 @@ def _of_marker(bucket_id: int, text: str) -> Finding:
 def _judge_object(
     summary: ObjectSummary, bucket_id: int, image: MetadataImage, now_ms: int
 ) -> Finding | None:
-    """The finding about a listed object; None when a committed object of this bucket has the key."""
+    """Returns the finding about a listed object; None when a committed object of this bucket has the key."""
     object_id = _own_id(summary.key, image)
     if object_id is None:
         return _judge_other(summary, bucket_id, now_ms)
@@ -204,7 +205,7 @@ def _judge_object(
 
 
 def _judge_other(summary: ObjectSummary, bucket_id: int, now_ms: int) -> Finding | None:
-    """The finding about what is no data object of this store."""
+    """Returns the finding about what is no data object of this store."""
     if summary.key.startswith(STAGING_PREFIX):
         return None  # a sink's, which the sweep deletes when no batch needs it
     if not summary.key.startswith(PROBE_PREFIX):
@@ -240,7 +241,8 @@ def _judge_upload(upload: MultipartUpload, bucket_id: int, image: MetadataImage)
 
 
 def _own_id(key: str, image: MetadataImage) -> int | None:
-    """The object id in a key; None when the key is another program's, or when this store has never assigned the id."""
+    """Returns the object id in a key; None when the key is another program's, or when this store has never assigned the
+    id."""
     object_id = object_id_of_key(key)
     return object_id if object_id is not None and object_id < image.next_object_id else None
 

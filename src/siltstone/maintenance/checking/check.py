@@ -1,4 +1,4 @@
-"""The whole check of a store: metadata, objects and buckets. It only reads, and may run beside a node and beside
+"""Checks a whole store: metadata, objects and buckets. The check only reads, and may run beside a node and beside
 maintenance."""
 
 from collections import Counter
@@ -27,7 +27,7 @@ THREADS_MAX = 8
 """This many objects are read at a time; each holds the bytes of one read request."""
 
 FAILED_MAX = 2 * THREADS_MAX
-"""A bucket that fails for this many objects one after another is asked for no more."""
+"""After this many failures in a row, no more objects are read from a bucket."""
 
 QUEUED_MAX = 1_000
 """This many objects are given to the threads at a time, so that the queue does not grow with the store."""
@@ -69,8 +69,8 @@ def check(
 
 
 class _SilentBuckets:
-    """The buckets that cannot be listed, or whose objects could not be read again and again. Nothing more is asked of
-    them: with its repetitions, each request takes seconds. Threads share it."""
+    """Holds the buckets that cannot be listed, or of which several objects in a row could not be read. No more requests
+    are sent to them, because each request takes seconds with its retries. Threads share this object."""
 
     def __init__(self, context: MaintenanceContext) -> None:
         self._lock = Lock()
@@ -92,7 +92,7 @@ class _SilentBuckets:
         return ObjectCheck(())
 
     def note(self, bucket_id: int, checked: ObjectCheck) -> ObjectCheck:
-        """Gives the bucket up when FAILED_MAX of its objects could not be read, one after another."""
+        """Notes whether an object could be read. After FAILED_MAX failures in a row the bucket counts as silent."""
         unread = [each for each in checked.findings if each.kind is FindingKind.STORE_UNREACHABLE]
         with self._lock:
             self._failed[bucket_id] = self._failed[bucket_id] + 1 if unread else 0
@@ -124,7 +124,7 @@ def _check_objects(
         return judge_copies([*_check_copies(metadata)])
 
     def _check_copies(metadata: ObjectMetadata) -> Iterator[ObjectCheck]:
-        """The check of each copy in a bucket that answers. Without any, the object counts as not checked."""
+        """Checks each copy that is in a bucket which answers. If there is none, the object counts as not checked."""
         answering = [each for each in metadata.bucket_ids if not silent.refuses(each)]
         if not answering:
             yield silent.pass_over(metadata.bucket_id)
@@ -159,7 +159,7 @@ def _of_unknown_bucket(metadata: ObjectMetadata, unknown: InvalidRequest) -> Fin
 
 
 def _short(image: MetadataImage) -> Iterator[Finding]:
-    """At most one note, about all objects with too few copies."""
+    """Yields at most one note, which is about all objects with too few copies."""
     short = objects_short(image)
     if short:
         wanted = bucket_list_of(image).strategy.copies
@@ -168,7 +168,7 @@ def _short(image: MetadataImage) -> Iterator[Finding]:
 
 
 def _still_wrong(context: MaintenanceContext, checks: list[ObjectCheck]) -> list[Finding]:
-    """The findings without those of objects that were compacted or destroyed while the check ran."""
+    """Returns the findings without those of objects that were compacted or destroyed while the check ran."""
     found = [finding for each in checks for finding in each.findings]
     if not found:
         return []

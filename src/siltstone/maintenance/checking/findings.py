@@ -1,4 +1,4 @@
-"""The findings of a check: their kinds, severities, and the report that holds them."""
+"""Defines the findings of a check: their kinds, their severities, and the report that holds them."""
 
 from enum import IntEnum
 
@@ -7,8 +7,8 @@ import msgspec
 
 class Severity(IntEnum):
     """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is used by objects or uploads that
-    the metadata does not name, or a copy is wrong of which another one is right. NOTE: an ordinary state that passes by
-    itself."""
+    the metadata does not name, or one copy of an object is wrong and another one is right. NOTE: an ordinary state that
+    ends by itself."""
 
     NOTE = 1
     WARNING = 2
@@ -88,7 +88,7 @@ class CheckReport(msgspec.Struct, frozen=True):
     blocks_checked: int
     bytes_read: int
     objects_not_checked: int = 0
-    """Their bucket did not answer."""
+    """Objects whose bucket did not answer."""
 
     @property
     def is_clean(self) -> bool:

@@ -76,8 +76,8 @@ def _check_ranges_listed(metadata: ObjectMetadata, image: ImageView) -> Iterator
 
 
 def _contains(ranges: Sequence[ObjectRange], held: ObjectRange, sorted_by: str) -> bool:
-    """Whether the ranges contain ``held``, by binary search: an object's ranges are sorted by stream, a stream's by
-    offset."""
+    """Returns whether the ranges contain ``held``, by binary search: an object's ranges are sorted by stream, a
+    stream's by offset."""
     field = attrgetter(sorted_by)
     for at in range(bisect_left(ranges, field(held), key=field), len(ranges)):
         if field(ranges[at]) != field(held):
@@ -129,7 +129,7 @@ def check_topics(image: ImageView) -> Iterator[Finding]:
 
 
 def _streams_of(topic: TopicMetadata) -> Iterator[tuple[str, int]]:
-    """Each stream of a topic: which one it is, in words, and its id."""
+    """Yields each stream of a topic: which one it is, in words, and its id."""
     for number, partition in enumerate(topic.partitions):
         yield f"data stream of partition {topic.name}-{number}", partition.data_stream_id
         yield f"meta stream of partition {topic.name}-{number}", partition.meta_stream_id

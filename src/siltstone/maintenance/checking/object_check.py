@@ -46,8 +46,7 @@ COPY_WRONG = {
 
 
 def judge_copies(checks: Sequence[ObjectCheck]) -> ObjectCheck:
-    """One check of an object from those of all its copies. If a copy is right, what is wrong with another one is no
-    damage of the object."""
+    """Judges an object by the checks of all its copies. If one copy is right, damage of another copy is a warning."""
     blocks_checked = sum(each.blocks_checked for each in checks)
     bytes_read = sum(each.bytes_read for each in checks)
     findings = tuple(finding for each in checks for finding in each.findings)

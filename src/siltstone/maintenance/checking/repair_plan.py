@@ -1,13 +1,13 @@
-"""Which findings of a check can be repaired, and advice about those that cannot. Pure.
+"""Says which findings of a check can be repaired, and gives advice about those that cannot. Pure.
 
 Five repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
 age and left probes too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them.
-A copy that is missing or damaged, of which another one is right, counts no more: the kind of maintenance ``copies``
-makes it again. For every other finding there is advice.
+A copy that is missing or damaged, while another copy of the object is right, is taken out of the metadata, so that the
+kind of maintenance ``copies`` makes it again. For every other finding there is advice.
 
-But for copies, nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may hold
-the very batches that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this store
-has not assigned yet: its metadata is then older than the bucket, or the bucket belongs to another store.
+Except for copies, nothing is repaired while there is an error in the data, the metadata or a listing: an orphan may
+hold the very batches that are missing elsewhere. Nothing is deleted in a bucket that has objects with ids which this
+store has not assigned yet: its metadata is then older than the bucket, or the bucket belongs to another store.
 """
 
 from collections.abc import Iterable, Sequence
@@ -213,7 +213,7 @@ _ACTIONS = {
 
 
 def _is_of_an_unknown_id(finding: Finding) -> bool:
-    """Whether the key has the form of this store's keys, with an id that the store has not assigned."""
+    """Returns whether the key has the form of this store's keys, with an id that the store has not assigned."""
     return finding.kind is FindingKind.FOREIGN_KEY and object_id_of_key(finding.key or "") is not None
 
 
@@ -230,7 +230,8 @@ def _repair(finding: Finding) -> Repair:
 
 
 def _capped(repairs: Sequence[Repair], deletions_max: int) -> tuple[list[Repair], list[Repair]]:
-    """The repairs of this run and those left for the next one. Only deletions are limited; the oldest come first."""
+    """Returns the repairs of this run and those left for the next one. Only deletions are limited; the oldest come
+    first."""
     deletions = [each for each in repairs if each.action in _DELETIONS]
     others = [each for each in repairs if each.action not in _DELETIONS]
     return [*deletions[:deletions_max], *others], deletions[deletions_max:]

@@ -1,7 +1,7 @@
 """Carries out a repair plan. Each object is looked up once more, in the bucket and in an image just read (rule 6).
 
-An id that was assigned and is in the image no more is never assigned again, so an orphan cannot become an object in use
-between that look-up and its deletion.
+An id that was assigned and is no longer in the image is never assigned again, so an orphan cannot become an object in
+use between that look-up and its deletion.
 """
 
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ def _is_orphan(image: MetadataImage, each: Repair) -> bool:
 
 
 def _is_litter(store: ObjectStore, image: MetadataImage, each: Repair) -> bool:
-    """Judged by a new listing of the object's life."""
+    """Returns whether a new listing of the node's life still shows the object as litter."""
     life = each.key.rpartition("/")[0] + "/"
     findings = wal_findings([*store.list(life)], each.bucket_id, image)
     return any((found.kind, found.key) == (FindingKind.WAL_LITTER, each.key) for found in findings)
@@ -112,7 +112,8 @@ def _delete(store: ObjectStore, each: Repair) -> str:
 
 
 def _abort(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
-    """Aborts the uploads of a key. Its id was not prepared any more when the plan was made, and never will be again."""
+    """Aborts the uploads of a key, whose id was no longer prepared when the plan was made and is never prepared
+    again."""
     uploads = [upload for upload in store.list_multipart() if upload.key == each.key]
     if not uploads:
         return NO_LONGER
@@ -124,7 +125,7 @@ def _abort(store: ObjectStore, image: MetadataImage, each: Repair) -> str:
 
 
 def unrepaired(report: RepairReport) -> Iterator[str]:
-    """A line for each repair that was planned and not done."""
+    """Yields a line for each repair that was planned and not done."""
     for each in report.results:
         if each.why_not:
             yield f"{each.repair.key}: {each.why_not}"

@@ -41,7 +41,8 @@ def wal_findings(listed: Sequence[ObjectSummary], bucket_id: int, image: Metadat
 
 
 def litter_reason(name: WalObjectPlace, size_bytes: int, seal_seq: int | None, image: MetadataImage) -> str:
-    """Why the object may be deleted; empty when it may not. ``seal_seq``: where its life is sealed, if it is listed."""
+    """Says why the object may be deleted; empty when it may not. ``seal_seq``: where its life is sealed, if it is
+    listed."""
     node = image.nodes.get(name.node_id)
     if size_bytes == SEAL_BYTES:
         return ""

@@ -1,8 +1,8 @@
 """Carries out a wave of copies: each is prepared in the metadata, made by a task, and added by a command of its own.
 
-A copy counts only once it is added, so nobody reads it before. If the object was destroyed meanwhile the command is
-refused, and the copy is deleted at once (B26); after an unknown outcome it is left, because the metadata have it as
-prepared and it is deleted with its object.
+A copy counts only once it is added, so no reader uses it before. If the object was destroyed meanwhile, the command is
+refused and the copy is deleted at once (B26). After an unknown outcome the copy is left: the metadata have it as
+prepared, so it is deleted with its object.
 """
 
 import logging
@@ -111,7 +111,8 @@ class CopyWave:
                 each.failure = each.result.failure.reason
 
     def _add_all(self, copies: Sequence[_Copy]) -> None:
-        """Adds the copies of each bucket by one command; if it is refused because of some, each by its own."""
+        """Adds all copies of a bucket by one command. If the command is refused because of some of them, each copy is
+        added by a command of its own."""
         for bucket_id in sorted({each.bucket_id for each in copies}):
             together = [each for each in copies if each.bucket_id == bucket_id]
             ids = tuple(each.metadata.object_id for each in together)
@@ -140,7 +141,7 @@ class CopyWave:
 
 
 def delete_refused_copy(context: MaintenanceContext, object_id: int, bucket_id: int) -> None:
-    """Deletes a copy whose object is gone: a sweep that deleted the object before the copy was put does not come
+    """Deletes a copy whose object is gone: a sweep that deleted the object before the copy was put does not look for it
     again."""
     if committed_object(context.metadata.refresh(), object_id) is not None:
         return

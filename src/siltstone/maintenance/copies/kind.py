@@ -19,15 +19,15 @@ from siltstone.model.limits import GIB
 JOB_KIND = "copies"
 
 OBJECTS_MAX = 10_000
-"""A plan has at most this many objects; the next one has the others."""
+"""A plan has at most this many objects; the next plan has the others."""
 
 WAVE_OBJECTS_MAX = 100
 WAVE_BYTES_MAX = 4 * GIB
-"""So that copies soon count."""
+"""Waves are this small so that the copies are added soon."""
 
 
 class CopyRepair:
-    """The kind of maintenance. It has the lease of stream object compaction."""
+    """Plans and carries out copies, with the lease of stream object compaction."""
 
     name = JOB_KIND
 

@@ -2,8 +2,8 @@
 or has with another size.
 
 The image is read before and after the listing, and what looks missing is looked up by itself, because a listing may be
-wrong. A copy counts no more only if its object is in another bucket, too; the only place of an object is left to
-``siltstone check``.
+wrong. A copy is taken out of the metadata only if its object is in another bucket, too; a missing object without
+another copy is left to ``siltstone check``.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ WITHDRAWN_AT_ONCE = 1_000
 
 
 def withdraw_missing(context: MaintenanceContext, bucket_id: int) -> list[int]:
-    """Lists the bucket. Copies that are missing there, or have another size, count no more. Returns the ids of their
-    objects. Raises what the bucket and the metadata raise."""
+    """Lists the bucket, and takes copies that are missing there, or have another size, out of the metadata. Returns the
+    ids of their objects. Raises what the bucket and the metadata raise."""
     before = context.metadata.refresh()
     store = context.buckets.store(bucket_id)
     sizes = {
@@ -53,7 +53,7 @@ def _batches(object_ids: Iterator[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _counts(metadata: ObjectMetadata, bucket_id: int) -> bool:
-    """Whether the object is in this bucket, and in another one."""
+    """Returns whether the object is in this bucket and in another one."""
     return bool(metadata.copies) and bucket_id in metadata.bucket_ids
 
 

@@ -1,9 +1,9 @@
-"""Gives up a bucket that is lost for good: which ranges were only there, and how the store goes on without it.
+"""Gives up a bucket that is lost for good: finds the ranges that were only there, and replaces their objects.
 
-An object that is in another bucket, too, loses nothing. In the place of each other one a new object is put that holds
-the same offsets in empty batches, so that every offset stays covered once (rule 3): consumers read on behind the loss,
-as they do where key compaction has removed records, and the log of the metadata says what was lost (rule 4). The empty
-batches keep the largest timestamp of each range, so retention drops them when it would have dropped the records.
+An object that is in another bucket, too, loses nothing. Each other object is replaced by a new one that holds the same
+offsets in empty batches, so that every offset stays covered once (rule 3): consumers read on behind the loss, as they
+do where key compaction has removed records, and the log of the metadata says what was lost (rule 4). The empty batches
+keep the largest timestamp of each range, so retention drops them when it would have dropped the records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,8 @@ OFFSETS_PER_BATCH_MAX = 2**31 - 1
 """Kafka's batches have the last offset relative to the first one in 32 bits."""
 
 ROUNDS_MAX = 10
-"""A node may commit an object that it had prepared there just before. It can prepare no other one: two are enough."""
+"""A node may commit an object that it had prepared in the bucket just before, but cannot prepare another one there: so
+two rounds are enough."""
 
 
 class BucketAnswers(InvalidRequest):
@@ -53,7 +54,7 @@ class BucketAnswers(InvalidRequest):
 
 class LostRange(msgspec.Struct, frozen=True):
     """Offsets whose only copy was in the lost bucket. ``partition`` is its name, such as flights-0; None for a stream
-    of no topic. ``is_data``: they are records, and not what the broker notes about a partition."""
+    of no topic. ``is_data``: the offsets are records, and not a broker's snapshots of a partition."""
 
     partition: str | None
     is_data: bool
@@ -65,14 +66,14 @@ class LostRange(msgspec.Struct, frozen=True):
 
 
 class GivenUp(msgspec.Struct, frozen=True):
-    """What was lost with a bucket, and how many objects go on in others."""
+    """The ranges that were lost with a bucket, and the number of objects that are still in others."""
 
     lost: tuple[LostRange, ...]
     kept_objects: int
 
 
 def lost_ranges(image: MetadataImage, bucket_id: int) -> Iterator[LostRange]:
-    """The ranges of committed objects that are in this bucket alone, by partition and offset."""
+    """Yields the ranges of committed objects that are in this bucket alone, sorted by partition and offset."""
     streams = topic_streams(image)
     found = [
         LostRange(
@@ -91,7 +92,7 @@ def lost_ranges(image: MetadataImage, bucket_id: int) -> Iterator[LostRange]:
 
 
 def kept_objects(image: MetadataImage, bucket_id: int) -> int:
-    """How many committed objects are in this bucket and in others."""
+    """Counts the committed objects that are in this bucket and in others."""
     return sum(
         each.state is ObjectState.COMMITTED and bucket_id in each.bucket_ids and bool(each.copies)
         for each in image.objects.values()
@@ -99,7 +100,7 @@ def kept_objects(image: MetadataImage, bucket_id: int) -> int:
 
 
 def refuse_unless_lost(context: MaintenanceContext, bucket_id: int) -> None:
-    """Raises BucketNotListed, and BucketAnswers if the bucket has the marker of this store: it is drained then."""
+    """Raises BucketNotListed, and BucketAnswers if the bucket has the marker of this store and so can be drained."""
     listed = bucket_list_of(context.metadata.refresh())
     found = listed.bucket(bucket_id)
     if found is None or found.is_removed:
@@ -117,9 +118,9 @@ def refuse_unless_lost(context: MaintenanceContext, bucket_id: int) -> None:
 
 
 def give_up(context: MaintenanceContext, bucket_id: int, on_progress: OnProgress | None = None) -> GivenUp:
-    """Gives the bucket up, with everything that was only there. May be repeated after any failure. ``on_progress`` is
-    called with (lost objects replaced, lost objects in all). Raises what ``refuse_unless_lost``, the metadata and the
-    other buckets raise, and JobRunning."""
+    """Gives the bucket up, with everything that was only there. The call may be repeated after any failure.
+    ``on_progress`` is called with (lost objects replaced, lost objects in all). Raises what ``refuse_unless_lost``, the
+    metadata and the other buckets raise, and JobRunning."""
     refuse_unless_lost(context, bucket_id)
     context.metadata.execute(SetBucketState(bucket_id, BucketState.READ_ONLY))
     lost: list[LostRange] = []
@@ -152,7 +153,7 @@ def _replace(
     context: MaintenanceContext, job_id: int, bucket_id: int, lost: ObjectMetadata, outputs: OutputBuckets
 ) -> None:
     """Puts an object without records into every bucket that a new object has to be in, and commits it in the place of
-    the lost one. An object that was trimmed or destroyed meanwhile needs none."""
+    the lost object. A lost object that was trimmed or destroyed meanwhile is not replaced."""
     is_set = lost.kind is ObjectKind.STREAM_SET_OBJECT
     first = outputs.of_set() if is_set else outputs.of_stream(lost.ranges[0].stream_id)
     command = PrepareObjects(1, TIME_LIMIT_MS, first, job_id=job_id)
@@ -170,7 +171,7 @@ def _replace(
 
 
 def emptied(ranges: Sequence[ObjectRange]) -> EncodedObject:
-    """An object that holds the offsets of the ranges, and no record."""
+    """Makes an object that holds the offsets of the ranges and no record."""
     builder = ObjectBuilder()
     for held in sorted(ranges, key=lambda each: each.stream_id):
         for start in range(held.start_offset, held.end_offset, OFFSETS_PER_BATCH_MAX):
@@ -180,7 +181,7 @@ def emptied(ranges: Sequence[ObjectRange]) -> EncodedObject:
 
 
 def _empty_batch(held: ObjectRange, start: int, end: int) -> RecordBatch:
-    """A batch without records, as Kafka's log cleaner leaves them."""
+    """Makes a batch without records, like those that Kafka's log cleaner leaves."""
     timestamp_ms = held.largest_timestamp_ms
     header = BatchHeader(
         base_offset=start,

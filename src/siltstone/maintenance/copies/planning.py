@@ -1,4 +1,4 @@
-"""Which objects lack copies, and which buckets are due to be listed. Pure."""
+"""Decides which objects lack copies, and which buckets are due to be listed. Pure."""
 
 from collections.abc import Iterator
 
@@ -12,10 +12,11 @@ from siltstone.model.limits import DAY_MS
 from siltstone.model.objects import ObjectState
 
 LISTED_PREFIX = "copies-listed/"
-"""The keys under which the metadata have when each bucket was listed last, as decimal ms since 1970."""
+"""The keys of the metadata with the time at which each bucket was listed last, as decimal ms since 1970, begin with
+it."""
 
 LISTING_INTERVAL_MS = DAY_MS
-"""A listing of a million objects takes a thousand requests, and a copy seldom goes by itself."""
+"""A listing of a million objects takes a thousand requests, and copies rarely disappear."""
 
 
 class ObjectShort(msgspec.Struct, frozen=True):
@@ -30,8 +31,9 @@ class ObjectShort(msgspec.Struct, frozen=True):
 
 
 def objects_short(image: MetadataImage) -> list[ObjectShort]:
-    """The committed objects that replication wants in more buckets, by id; without those that hold nothing live, and
-    those in a bucket that is drained, which are relocated into as many buckets as they need."""
+    """Returns the committed objects that replication wants in more buckets, sorted by id. Objects that hold nothing
+    live are left out, and so are objects in a bucket that is drained, since relocation puts them into as many buckets
+    as they need."""
     listed = bucket_list_of(image)
     strategy = listed.strategy
     if not strategy.is_replication:
@@ -51,7 +53,8 @@ def objects_short(image: MetadataImage) -> list[ObjectShort]:
 
 
 def listings_due(image: ImageView, now_ms: int, *, is_forced: bool = False) -> Iterator[int]:
-    """The ids of the buckets that are to be compared with the image, in a store whose objects may have copies."""
+    """Yields the ids of the buckets that are to be compared with the image now; none in a store whose objects have no
+    copies."""
     listed = bucket_list_of(image)
     if not listed.has_copies:
         return

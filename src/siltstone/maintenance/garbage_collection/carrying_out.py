@@ -1,4 +1,4 @@
-"""Carrying out a collection: rounds of stream set objects one by one, stream objects in waves, in the plan's order.
+"""Carries out a collection: rounds of stream set objects one by one, stream objects in waves, in the plan's order.
 
 A round is rewritten by the planner and the carrying out of stream set object compaction. A source that cannot be read
 must not fail the others: the tasks name it, and the round is planned again without it. It is set aside by its own name,
@@ -38,7 +38,8 @@ UnitWork = Round | MergeGroup
 
 
 class CollectionWork(msgspec.Struct, frozen=True):
-    """What a collection needs to carry its plan out. ``units`` and ``copied_bytes`` have the names of units as keys."""
+    """The values that a collection needs to carry its plan out. ``units`` and ``copied_bytes`` have the names of units
+    as keys."""
 
     units: Mapping[str, UnitWork]
     copied_bytes: Mapping[str, int]
@@ -88,8 +89,8 @@ def rewrite(
     to ``failures``, unless they were destroyed meanwhile, and the round is planned again without them. Returns None
     when no source is left.
 
-    Raises Stale when other drivers were faster; RunFailed, CorruptData and InvalidRequest when the round as a whole
-    cannot be done; Cancelled, JobNotRunning, and Unavailable.
+    Raises Stale when other drivers have replaced the objects; RunFailed, CorruptData and InvalidRequest when the round
+    as a whole cannot be done; Cancelled, JobNotRunning, and Unavailable.
     """
     context: MaintenanceContext = attempt.context
     while True:
@@ -127,8 +128,8 @@ class CarryingOut:
                     yield from self._rewritten(name, work)
 
     def _together(self, names: Sequence[str]) -> Iterator[Sequence[tuple[str, UnitWork]]]:
-        """The units in order, in portions that are carried out together: each round alone, consecutive merge groups in
-        waves."""
+        """Yields the units in order, in portions that are carried out together: each round alone, consecutive merge
+        groups in waves."""
         work = [(name, self._work.units[name]) for name in names]
         for is_group, alike in groupby(work, key=lambda each: isinstance(each[1], MergeGroup)):
             if is_group:

@@ -67,7 +67,7 @@ class DeadObjects:
         for done, name in enumerate(names):
             if not attempt.watch.may_begin():
                 return
-            attempt.watch.tell("destroy", done, len(names))
+            attempt.watch.report("destroy", done, len(names))
             yield _destroyed(attempt.context, attempt.job_id, name, plan.work[name])
 
 
@@ -80,7 +80,7 @@ def _unit(batch: Sequence[ObjectMetadata]) -> PlannedUnit:
 
 
 def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], list[Unplanned]]:
-    """The dead objects by id; and those that contradict the image, each with the reason."""
+    """Returns the dead objects by id; and those that contradict the image, each with the reason."""
     topics = names_of_topics(image, scope)
     dead: list[ObjectMetadata] = []
     unplanned: list[Unplanned] = []

@@ -110,7 +110,7 @@ class Collection:
     def _in_order(
         self, image: MetadataImage, candidates: Sequence[Candidate]
     ) -> Iterator[tuple[Round, bool]]:
-        """The candidates of each unit, the smallest ratio first; and whether the unit is one object that failed
+        """Yields the candidates of each unit, the smallest ratio first, and whether the unit is one object that failed
         before."""
         sets = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_SET_OBJECT]
         stream_objects = [each for each in candidates if each.metadata.kind is ObjectKind.STREAM_OBJECT]
@@ -178,7 +178,7 @@ class _Planning:
         self._take(round_unit(members, plan.object_count, is_alone=is_alone), members, plan.live_bytes)
 
     def _why_not(self, plan: CompactionPlan, members: Round) -> str:
-        """Why the round is not worth doing; empty when it is."""
+        """Says why the round is not worth doing; empty when it is worth doing."""
         if plan.is_empty:
             return plan.left_out[0].reason
         is_freeing = any(each.is_sparse for each in members)

@@ -68,8 +68,8 @@ class Look(msgspec.Struct, frozen=True):
     def _worth_a_look(
         self, image: MetadataImage, scope: Scope
     ) -> tuple[list[ObjectMetadata], list[Unplanned]]:
-        """The objects whose index is worth reading, the smallest expected ratio first. Objects that are dead altogether
-        are left to the kind ``dead-objects``."""
+        """Returns the objects whose index is worth reading, the smallest expected ratio first. Objects that are dead
+        altogether are left to the kind ``dead-objects``."""
         topics = names_of_topics(image, scope)
         found: list[tuple[float, ObjectMetadata]] = []
         unplanned: list[Unplanned] = []
@@ -89,8 +89,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def round_unit(members: Round, object_count: int, *, is_alone: bool) -> PlannedUnit:
-    """The planned unit of a round. ``is_alone`` says that it is one object that failed before; the unit then has the
-    object's name, under which it was set aside."""
+    """Returns the planned unit of a round. ``is_alone`` says that it is one object that failed before; the unit then
+    has the object's name, under which it was set aside."""
     first = members[0].object_id
     live = _live(members)
     return PlannedUnit(
@@ -105,7 +105,7 @@ def round_unit(members: Round, object_count: int, *, is_alone: bool) -> PlannedU
 
 
 def group_unit(group: MergeGroup, candidate: Candidate, stream: TopicStream | None) -> PlannedUnit:
-    """The planned unit of a stream object; ``stream`` is None when its stream belongs to no topic."""
+    """Returns the planned unit of a stream object; ``stream`` is None when its stream belongs to no topic."""
     return PlannedUnit(
         name=group.name,
         reason=_reason((candidate,), "stream object"),

@@ -1,4 +1,5 @@
-"""How many bytes of an object are live, and which objects are worth rewriting together. Pure.
+"""The planning of garbage collection: how many bytes of an object are live, and which objects are rewritten together.
+Pure.
 
 *Live bytes.* From the image alone, a range counts as live as a whole; a range that a trim has cut through counts in
 proportion to its offsets, which is good enough to decide which indexes are read. From the index, a block is live when
@@ -60,7 +61,8 @@ class LiveBytes(msgspec.Struct, frozen=True):
 
 
 def is_dead(metadata: ObjectMetadata, streams: Streams) -> bool:
-    """Whether nothing in the object can be read any more, proven by the streams' records. Raises SourceUnusable."""
+    """Returns whether nothing in the object can be read any more, proven by the streams' records. Raises
+    SourceUnusable."""
     return not any(is_live(served_stream(held, streams), held) for held in metadata.ranges)
 
 
@@ -77,7 +79,7 @@ def estimated(metadata: ObjectMetadata, streams: Streams) -> Estimate:
 
 
 def expected_live_bytes(held: ObjectRange, stream: StreamMetadata) -> float:
-    """How much of a range is expected to be live: in proportion to the offsets where a trim has cut through it."""
+    """Estimates how much of a range is live: in proportion to the offsets where a trim has cut through it."""
     if not is_live(stream, held):
         return 0
     if held.start_offset >= stream.start_offset:
@@ -95,8 +97,8 @@ def live_bytes(source: Source, streams: Streams) -> LiveBytes:
 
 
 def served_stream(held: ObjectRange, streams: Streams) -> StreamMetadata:
-    """The stream of a range. Raises SourceUnusable when the image does not know the stream, or when the stream is not
-    deleted and does not list the range."""
+    """Returns the stream of a range. Raises SourceUnusable when the image does not know the stream, or when the stream
+    is not deleted and does not list the range."""
     stream = streams.get(held.stream_id)
     if stream is None:
         raise SourceUnusable(
@@ -119,7 +121,7 @@ Topics = dict[int, str]
 
 
 def names_of_topics(image: MetadataImage, scope: Scope) -> Topics:
-    """The topics of all streams; empty when the run is not limited to topics."""
+    """Returns the topics of all streams; empty when the run is not limited to topics."""
     if scope.topics is None:
         return {}
     return {stream_id: each.topic.name for stream_id, each in topic_streams(image).items()}
@@ -153,8 +155,8 @@ Round = tuple[Candidate, ...]
 def is_worth_a_look(
     kind: ObjectKind | None, estimate: Estimate, threshold: float, target_size_bytes: int
 ) -> bool:
-    """Whether the object may turn out to be a candidate once its index is read. Ranges that a trim has cut through are
-    taken as dead here, since their blocks may be."""
+    """Returns whether the object may turn out to be a candidate once its index is read. Ranges that a trim has cut
+    through are taken as dead here, since their blocks may be."""
     return estimate.whole_bytes / _whole(kind, estimate.total_bytes, target_size_bytes) < threshold
 
 
@@ -163,7 +165,7 @@ def expected_ratio(metadata: ObjectMetadata, estimate: Estimate, target_size_byt
 
 
 def judged(source: Source, live: LiveBytes, threshold: float, target_size_bytes: int) -> Candidate | None:
-    """The object as a candidate, by its exact live bytes; None when it is none."""
+    """Returns the object as a candidate, by its exact live bytes; None when it is none."""
     metadata = source.metadata
     ratio = live.live_bytes / _whole(metadata.kind, metadata.size_bytes, target_size_bytes)
     is_sparse = live.live_bytes < threshold * live.block_bytes

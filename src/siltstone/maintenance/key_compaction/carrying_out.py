@@ -4,7 +4,7 @@ as its task has ended (rule 5: done, refused or unknown).
 A wave is the first *round* of its streams. Every stream of a round has an allowance of its own, which begins when its
 task can begin. A stream whose task ran late has another try in a later round, with a smaller part or with more time. A
 stream whose task the runner could not run has another try alone, because a task that takes its executor down fails the
-tasks beside it, too. Each try has new ids, because tasks of the one before may still be writing.
+tasks beside it, too. Each try has new ids, because tasks of the try before may still be writing.
 """
 
 import logging
@@ -137,7 +137,7 @@ class CarryingOut:
         yield from current.stale_reports()
 
     def _inputs(self, current: _Round) -> Iterator[bytes]:
-        """The task inputs, each made only when its task begins, so that its allowance begins with its task."""
+        """Yields the task inputs, each made only when its task begins, so that its allowance begins then."""
         self._watch.check()
         for bucket_id in sorted({self._outputs.of_stream(plan.stream_id) for plan in current.plans}):
             check_may_write(self._context, bucket_id)
@@ -246,8 +246,8 @@ class CarryingOut:
 
 
 def done(plan: StreamPlan, result: KeyCompactionResult, *, is_part: bool = False) -> UnitReport:
-    """The report of a stream that was committed. ``is_part`` says that more of it waits for the next pass, because an
-    earlier one ran late."""
+    """Makes the report of a stream that was committed. ``is_part`` says that the rest of the stream waits for the next
+    pass, because an earlier pass ran late."""
     is_unchanged = result.is_unchanged
     written = sum(each.size_bytes for each in result.objects)
     return UnitReport(

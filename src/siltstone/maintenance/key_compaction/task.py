@@ -1,4 +1,4 @@
-"""The task of a key compaction: ``run_key_compaction``.
+"""``run_key_compaction`` is the task of a key compaction.
 
 What the task writes, and where, follows from its input alone, so it may run twice, or at the same time as another call
 with the same input: both put the same bytes under the same keys. Data that cannot be read become the result's
@@ -34,7 +34,7 @@ BAD_DATA = (*BAD_BATCH, *SourceError)
 
 
 def run_key_compaction(data: bytes) -> bytes:
-    """The task. An object that is gone or damaged is named in the result. Raises what the stores raise."""
+    """Runs the task. An object that is gone or damaged is named in the result. Raises what the stores raise."""
     return CODEC.encode_result(compact_keys(CODEC.decode_input(data), best_kernels()))
 
 

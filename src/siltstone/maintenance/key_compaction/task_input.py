@@ -1,4 +1,4 @@
-"""The task input and the result of a key compaction: one stream, from its first object up to a bound.
+"""Defines the task input and the result of a key compaction: one stream, from its first object up to a bound.
 
 A task scans all objects of its input twice: the first scan maps the keys of [dirty_offset, bound) to their newest
 offsets, the second one copies the records that stay. The objects begin with the start of the stream, as every pass of

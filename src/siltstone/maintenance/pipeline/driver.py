@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Cancelled, OnTold, RunningWatch, Watch
+from siltstone.maintenance.pipeline.watch import Cancelled, OnStepProgress, RunningWatch, Watch
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.bucket_identity import BucketMissing
@@ -31,14 +31,14 @@ class Driver:
         scope: Scope,
         budget: Budget,
         *,
-        on_told: OnTold | None = None,
+        on_step_progress: OnStepProgress | None = None,
         on_begun: OnBegun | None = None,
     ) -> None:
         self._context = context
         self._start_runner = start_runner
         self._scope = scope
         self._bytes_left = budget.bytes_max
-        self._on_told = on_told
+        self._on_step_progress = on_step_progress
         self._on_begun = on_begun
         self._until_ms = (
             None if budget.seconds_max is None else context.clock.monotonic_ms() + budget.seconds_max * 1000
@@ -96,11 +96,13 @@ class Driver:
     def _watched(self, kind: str) -> Watch:
         clock = self._context.clock
         left = None if self._until_ms is None else (self._until_ms - clock.monotonic_ms()) / 1000
-        return self._current.replace(Watch(kind, clock, seconds_max=left, on_told=self._on_told))
+        return self._current.replace(
+            Watch(kind, clock, seconds_max=left, on_step_progress=self._on_step_progress)
+        )
 
 
 def nothing_done(kind: str, trouble: Exception, seconds: float) -> RunReport:
-    """The report of a run that ended before its first unit."""
+    """Returns the report of a run that ended before its first unit."""
     return RunReport(
         kind=kind,
         job_id=None,

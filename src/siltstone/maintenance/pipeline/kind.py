@@ -1,4 +1,4 @@
-"""What a kind of maintenance is to the pipeline, in the words that all kinds share.
+"""Defines what the pipeline knows of a kind of maintenance, in the words that all kinds share.
 
 *Scope*: which topics a run is about, and whether it is forced. *Budget*: how many bytes a run may read and write, and
 for how long. *Unit*: what is committed by itself, such as a stream, a batch of streams or a round of stream set
@@ -29,7 +29,7 @@ class TopicNotThere(InvalidRequest):
 
 
 def topics_named(image: ImageView, names: Iterable[str]) -> frozenset[str]:
-    """The names as a set, each checked against the image. A single string is one name. Raises TopicNotThere."""
+    """Returns the names as a set, each checked against the image. A single string is one name. Raises TopicNotThere."""
     wanted = frozenset([names] if isinstance(names, str) else names)
     for name in sorted(wanted):
         if name not in image.topic_ids:
@@ -84,7 +84,7 @@ OUTPUTS_MAX = 1_000
 
 
 def object_name(object_id: int) -> str:
-    """The name of a unit, or of a part of a unit, that is one object."""
+    """Returns the name of a unit, or of a part of a unit, that is one object."""
     return f"object {object_id}"
 
 
@@ -128,7 +128,8 @@ class PlannedUnit(msgspec.Struct, frozen=True, kw_only=True):
 
 class Unplanned(msgspec.Struct, frozen=True):
     """A topic, stream or object that the plan does not change, and why not. ``siltstone maintain explain`` shows it.
-    ``is_failure`` says that the kind would have to read it and cannot: it is lost, damaged, or out of reach."""
+    ``is_failure`` says that the kind would have to read an object and cannot, because the object is lost, damaged, or
+    out of reach."""
 
     name: str
     reason: str
@@ -140,7 +141,7 @@ class Outcome(Enum):
 
     DONE = "done"
     NOT_NEEDED = "not needed"
-    """Another driver has done it meanwhile, or its topic, stream or objects are gone."""
+    """Another driver has done the unit meanwhile, or its topic, stream or objects are gone."""
     FAILED = "failed"
     CANCELLED = "cancelled"
 
@@ -165,8 +166,8 @@ class UnitReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of a kind would do. ``units`` are in the order in which they are worth doing. ``work`` is what the
-    kind needs to carry the units out; nothing but the kind reads it."""
+    """The work that one run of a kind would do. ``units`` are in the order in which they are worth doing. ``work`` is
+    what the kind needs to carry the units out; nothing but the kind reads it."""
 
     kind: str
     units: Sequence[PlannedUnit] = ()
@@ -176,7 +177,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_second: int = 0
     """The highest rate at which the kind itself lets its tasks copy; 0: none."""
     urgency: str = ""
-    """Why the run must not be spread over time, and goes before other maintenance; empty when it may wait."""
+    """Why the run must not be spread over time, and has priority over other maintenance; empty when it may wait."""
     work: Any = None
 
 
@@ -189,7 +190,8 @@ class Attempt(msgspec.Struct, frozen=True):
     watch: Watch
 
     def label(self, names: Sequence[str]) -> str:
-        """What Spark's pages show of a job that works on these units: kind, units, and the number of our job."""
+        """Returns the text that Spark's pages show for a Spark job on these units: kind, units, and the number of our
+        job."""
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"{self.watch.kind} {names[0] if names else ''}{more}, job {self.job_id}"
 

@@ -1,8 +1,8 @@
-"""The rate and the grade of a run, as a decision without I/O.
+"""Decides the rate and the grade of a run, without I/O.
 
 A kind that copies keeps to the lowest of three rates: its own, that of all kinds, and the one that spreads its bytes
-over the time of a scheduled run, if the run is to be spread. A run that is *urgent* is not spread, and goes before
-other maintenance.
+over the time of a scheduled run, if the run is to be spread. A run that is *urgent* is not spread, and has priority
+over other maintenance.
 """
 
 from siltstone.maintenance.pipeline.kind import Plan
@@ -13,15 +13,15 @@ from siltstone.model.limits import MINUTE_MS, SPREAD_BYTES_PER_SECOND_MIN
 
 
 def spread_ms(interval_ms: int) -> int:
-    """The time over which the bytes of a kind are spread that runs at this interval: all but the last minute of it, so
-    that one run has ended when the next is due [AutoMQ]."""
+    """Returns the time over which a kind that runs at this interval spreads its bytes: all but the last minute of the
+    interval, so that one run has ended when the next is due [AutoMQ]."""
     return max(interval_ms - MINUTE_MS, MINUTE_MS)
 
 
 def rate_of(plan: Plan, size_bytes: int, rates: CopyRates, spread_over_ms: int, space: Measured) -> RunRate:
-    """The rate of a run of the plan that reads so many bytes. ``spread_over_ms`` 0: it is not to be spread.
+    """Decides the rate of a run of the plan, which reads so many bytes. ``spread_over_ms`` 0: the run is not spread.
 
-    A spread run has at least SPREAD_BYTES_PER_SECOND_MIN, so that a small one ends soon."""
+    A spread run has at least SPREAD_BYTES_PER_SECOND_MIN, so that a small run ends soon."""
     urgency = _urgency(plan, space)
     set_rate = lowest_rate(rates.of(plan.kind), plan.bytes_per_second)
     if urgency or not spread_over_ms:
@@ -33,7 +33,7 @@ def rate_of(plan: Plan, size_bytes: int, rates: CopyRates, spread_over_ms: int, 
 
 
 def _urgency(plan: Plan, space: Measured) -> str:
-    """Why the run must not wait; empty when it may."""
+    """Says why the run must not wait; empty when it may."""
     fullest = space.fullest
     if fullest is not None and space.pressure is not Pressure.NONE:
         return f"{fullest.name} is {fullest.use:.0%} full"

@@ -1,4 +1,4 @@
-"""``RunRate``: how fast a run copies, in which grade, and why. A value."""
+"""``RunRate`` is a value that says how fast a run copies, in which grade, and why."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from siltstone.maintenance.tasks.pacing import TaskPace
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Grade
 
 COUNTS_COPIES = frozenset({"minor-gc", "major-gc"})
-"""Collections copy inside the store what stream object compaction would read, and their rate is about that, too."""
+"""The kinds whose rate also counts bytes that are copied inside the store, without being read by a task."""
 
 
 class RunRate(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class RunRate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Such as "at 2.1 MiB/s, spread over 19 min"; empty when there is nothing to say."""
+        """Describes the rate, such as "at 2.1 MiB/s, spread over 19 min"; empty when there is none."""
         rate = f"at {size_words(self.bytes_per_second)}/s" if self.bytes_per_second else ""
         spread = f"spread over {seconds_words(self.spread_ms / 1000)}" if self.spread_ms else ""
         return ", ".join(filter(None, (rate, spread, f"urgent: {self.urgency}" if self.urgency else "")))

@@ -55,7 +55,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     ``postponed`` names units that were left for a later run: because of the budget, because they are set aside, or
     because the run ended before them.
 
-    The run ended early when ``is_cancelled``, or when it has a ``trouble``, a failure that no unit is to blame for; the
+    The run ended early when ``is_cancelled``, or when it has a ``trouble``, a failure that no unit has caused; the
     units that ``units`` reports as done are committed all the same. ``is_busy`` says that another driver has the job.
     """
 
@@ -69,13 +69,13 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str = ""
     is_busy: bool = False
     has_no_runner: bool = False
-    """No task of any kind can be run: the workers are unfit, or no runner could be started."""
+    """No task of any kind can be run: the workers cannot run tasks, or no runner could be started."""
     set_aside: tuple[str, ...] = ()
-    """Those of ``postponed`` that failed before and wait for another try."""
+    """Those of ``postponed`` that failed before and wait for a retry."""
     unusable: tuple[Unplanned, ...] = ()
-    """What the plan had to leave out, because it is lost, damaged or out of reach."""
+    """The objects that the plan had to leave out because they are lost, damaged or out of reach."""
     bytes_left: int | None = None
-    """The bytes that the units of the plan that are not done wanted to read; None if no plan could be made."""
+    """The bytes that units of the plan would have read which were not done; None if no plan could be made."""
     held_seconds: float = 0.0
     """How long the tasks waited for the rate of the run, all together."""
 
@@ -133,8 +133,8 @@ def run(
 
 
 def plan_of(context: MaintenanceContext, kind: Kind, scope: Scope, watch: Watch) -> Plan:
-    """The plan of a kind. A kind that copies plans nothing while there is no room for copies (GC17). For other kinds
-    the disks are not measured, so that a disk that hangs cannot keep them from freeing space. Raises as
+    """Makes the plan of a kind. A kind that copies plans nothing while there is no room for copies (GC17). For other
+    kinds the disks are not measured, because a disk that hangs would keep them from freeing space. Raises as
     ``Kind.plan``."""
     if kind.name in COPYING:
         context.metadata.refresh()
@@ -152,7 +152,7 @@ def carry_out(
     watch: Watch,
     scope: Scope,
 ) -> RunReport:
-    """Carries a plan out, which may be older than this call. Raises JobRunning, what StartJob raises, and what
+    """Carries out a plan, which may have been made earlier. Raises JobRunning, what StartJob raises, and what
     ``check_metadata_is_newest`` raises; a failure after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed, aside = _chosen(context, plan, budget, scope)
@@ -164,14 +164,14 @@ def carry_out(
     report = carrying.report(names, postponed, aside)
     is_whole = scope.topics is None and budget.bytes_max is None and len(report.units) == len(names)
     if is_whole and not report.trouble:
-        with suppress(SiltstoneError):  # without the note the kind only runs again earlier than it has to
+        with suppress(SiltstoneError):  # without this note the kind would only run again too early
             forget_gone(context, kind.name, _names(plan))
             note_run(context, kind.name, report.in_one_line, was_idle=not report.units)
     return report
 
 
 def waiting(context: MaintenanceContext, kind: str, unit: PlannedUnit) -> SetAside | None:
-    """Why and until when the unit is set aside; None when it may be tried now."""
+    """Says why and until when the unit is set aside; None when it may be tried now."""
     aside = set_aside(context.metadata.image, kind, unit.name)
     is_waiting = aside is not None and aside.waits(context.metadata.image, context.clock.now_ms())
     return aside if is_waiting else None
@@ -196,12 +196,12 @@ class _CarryingOut:
             size_bytes = sum(self._units[name].bytes_read for name in names)
             rates, space = self._context.rates, self._context.space()
             is_draining = bool(bucket_list_of(self._context.metadata.image).draining)
-            # While a bucket is drained its objects are replaced soon, so a long compaction of them would be in vain.
+            # While a bucket is drained its objects are replaced soon, and a long compaction of them would be refused.
             spread_ms = 0 if is_draining else budget.spread_ms or 0
             self._watch.rate = rate_of(self._plan, size_bytes, rates, spread_ms, space)
 
     def _paced(self, start_runner: StartRunner, units: int) -> StartRunner:
-        """The runner at the rate of this run."""
+        """Returns the runner at the rate of this run."""
         pace = self._watch.rate.pace(self._kind.name, self._context.bandwidth)
         if self._kind.name not in COPYING or not pace.is_limited:
             return start_runner
@@ -239,9 +239,9 @@ class _CarryingOut:
             job.report = so_far.in_one_line
 
     def _check_buckets(self) -> None:
-        """A unit that fails while a bucket refuses or does not answer is not to blame, and is not set aside: the run
-        ends with the trouble of the bucket. A bucket may be readable and refuse what is written, so the state of the
-        metadata is marked in it. Raises Unavailable, StoreDenied."""
+        """Checks the buckets after a unit has failed. If a bucket refuses or does not answer, the unit is not set
+        aside, and the run ends with the error of the bucket. A bucket may be readable and refuse writes, so the check
+        writes a mark of the metadata's state. Raises Unavailable, StoreDenied."""
         for bucket_id in self._context.buckets.urls:
             try:
                 refuse_bucket_of_another_store(self._context, bucket_id)
@@ -272,7 +272,7 @@ class _CarryingOut:
 
     def _bytes_left(self) -> int | None:
         if any(each.name == WHOLE for each in self._plan.unplanned):
-            return None  # the kind waits for room, and did not look what it would do
+            return None  # the kind waits for room and has made no plan
         ended = {each.name for each in self._reports if each.outcome in (Outcome.DONE, Outcome.NOT_NEEDED)}
         return sum(unit.bytes_read for unit in self._plan.units if unit.name not in ended)
 
@@ -306,7 +306,8 @@ class _CarryingOut:
 def _chosen(
     context: MaintenanceContext, plan: Plan, budget: Budget, scope: Scope
 ) -> tuple[list[str], list[str], list[str]]:
-    """The names of the units to do, of those that are postponed, and of those among the latter that are set aside."""
+    """Returns the names of the units to do, of the units that are postponed, and of the postponed units that are set
+    aside."""
     names: list[str] = []
     postponed: list[str] = []
     aside: list[str] = []

@@ -1,4 +1,5 @@
-"""When each kind of maintenance is due. Pure: computed from timers and the time that the caller gives.
+"""The schedule says when each kind of maintenance is due. Pure: it is computed from timers and a time that the caller
+passes.
 
 A timer counts from the end of the last run, so a long run is not followed by all the runs that it delayed. A major
 collection counts as a minor one, too (GC7).
@@ -25,8 +26,8 @@ class Timer(msgspec.Struct, frozen=True):
     wait_ms: int
 
     def due_ms(self, now_ms: int) -> int:
-        """When the kind is due. It is due now when the last run lies in the future, since the clock was then set
-        back."""
+        """Returns when the kind is due. It is due now when the last run lies in the future, since the clock was then
+        set back."""
         return now_ms if self.last_ms > now_ms else self.last_ms + self.wait_ms
 
 
@@ -38,7 +39,7 @@ class Schedule(msgspec.Struct, frozen=True):
     timers: dict[str, Timer] = {}
 
     def due(self, now_ms: int, passed_over: Iterable[str] = ()) -> str | None:
-        """The first kind that is due now, without those ``passed_over``."""
+        """Returns the first kind that is due now, without those ``passed_over``."""
         skipped = frozenset(passed_over)
         return next(
             (
@@ -54,12 +55,12 @@ class Schedule(msgspec.Struct, frozen=True):
         return now_ms if timer is None else timer.due_ms(now_ms)
 
     def next_due_ms(self, now_ms: int) -> int:
-        """The earliest time at which a kind is due; it may lie in the past."""
+        """Returns the earliest time at which a kind is due; it may lie in the past."""
         return min((self.due_ms(kind, now_ms) for kind in self.intervals_ms), default=now_ms)
 
     def ended(self, kind: str, now_ms: int, chance: float, *, has_remaining: bool = False) -> "Schedule":
-        """The schedule after a run of ``kind``. ``chance`` is uniform in [0, 1) and sets the jitter. When the kind has
-        remaining work, it is due again soon."""
+        """Returns the schedule after a run of ``kind``. ``chance`` is uniform in [0, 1) and sets the jitter. When the
+        kind has remaining work, it is due again soon."""
         timers = {}
         for counted in self._counted(kind):
             wait_ms = round(self.intervals_ms[counted] * (1 + JITTER * (2 * chance - 1)))
@@ -67,13 +68,13 @@ class Schedule(msgspec.Struct, frozen=True):
         return self._with(timers)
 
     def postponed(self, kind: str, now_ms: int, wait_ms: int) -> "Schedule":
-        """The schedule after a run of ``kind`` that ended with trouble: the kind is tried again after ``wait_ms``, or
-        after its interval if that is shorter."""
+        """Returns the schedule after a run of ``kind`` that ended with trouble: the kind is tried again after
+        ``wait_ms``, or after its interval if that is shorter."""
         return self._with({kind: Timer(now_ms, min(wait_ms, self.intervals_ms[kind]))})
 
     def seen(self, ended_ms: Mapping[str, int], now_ms: int) -> "Schedule":
-        """The schedule, given when whole runs of each kind have ended in any process, so that they are not repeated
-        here. Ends that lie in the future are ignored: they were noted by a clock that was ahead."""
+        """Returns the schedule, given when whole runs of each kind have ended in any process, so that they are not
+        repeated here. Ends that lie in the future are ignored: they were noted by a clock that was ahead."""
         timers: dict[str, Timer] = {}
         for kind, at_ms in ended_ms.items():
             if at_ms > now_ms:

@@ -1,12 +1,12 @@
-"""What the metadata remember of earlier runs: the units that failed, and when each kind last ran.
+"""The metadata record which units failed in earlier runs, and when each kind last ran.
 
 A unit that fails is set aside with the reason, and is tried again after a wait that doubles with each failure. This is
 kept in the metadata, so every driver knows it, and it survives a restart. The count begins anew when the unit succeeds,
 and when its topic's configuration has changed, which may have removed the cause.
 
-A kind's last run is noted when it covered all topics. Schedules start from it, so a service that restarts does not
-repeat a daily run. ``why_late`` says when none has run for long: without maintenance a store only grows, and a broker
-works on for weeks like that, while reads become slow little by little.
+A kind's last run is recorded when it covered all topics. Schedules start from it, so a service that restarts does not
+repeat a daily run. ``why_late`` reports that no maintenance has run for long: without maintenance a store only grows,
+and brokers work for weeks without it while reads slowly become slower.
 """
 
 from collections.abc import Collection, Iterator
@@ -41,8 +41,8 @@ class SetAside(msgspec.Struct, frozen=True):
     configured: int = 0
 
     def waits(self, image: MetadataImage, now_ms: int) -> bool:
-        """Whether the unit is not to be tried yet. A wait longer than the longest one there is means that the clock
-        was set back; then the unit may be tried."""
+        """Returns whether the unit is not to be tried yet. A wait longer than the longest one there is means that the
+        clock was set back; then the unit may be tried."""
         is_early = now_ms < self.retry_at_ms <= now_ms + SET_ASIDE_MS_MAX
         return is_early and self.configured == _fingerprint(image, self.topic)
 
@@ -85,7 +85,7 @@ def take_back(context: MaintenanceContext, kind: str, name: str) -> None:
 
 
 def forget_gone(context: MaintenanceContext, kind: str, planned: Collection[str]) -> None:
-    """Removes the set-aside entries of units that are in the plan no more. Call it after a plan that covered all
+    """Removes the set-aside entries of units that are no longer in the plan. Call it after a plan that covered all
     topics; ``planned`` are the names in it."""
     image, now_ms = context.metadata.image, context.clock.now_ms()
     for aside in list(all_set_aside(image)):
@@ -114,7 +114,7 @@ class LastRun(msgspec.Struct, frozen=True):
 
 
 def last_runs(image: MetadataImage) -> dict[str, LastRun]:
-    """The last run of each kind, by the kind's name."""
+    """Returns the last run of each kind, by the kind's name."""
     noted = (_decoded(value) for key, value in image.keys.items() if key.startswith(_LAST_RUN_PREFIX))
     return {each.kind: each for each in noted}
 

@@ -1,4 +1,4 @@
-"""The watch of a run: it reports the run's progress, cancels it, and knows when its time limit has passed.
+"""``Watch`` reports the progress of a run, cancels the run, and knows when its time limit has passed.
 
 ``Pace`` estimates how long a step will still take, assuming that it goes on as fast as it has since it began.
 """
@@ -18,7 +18,7 @@ class Cancelled(SiltstoneError):
     """The run was cancelled. What it has committed stays; nothing else has changed."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class StepProgress(msgspec.Struct, frozen=True):
     """The progress of one ``step`` of ``kind``: how many of its units or tasks, and of its bytes, are done."""
 
     kind: str
@@ -29,45 +29,50 @@ class Told(msgspec.Struct, frozen=True):
     bytes_total: int
 
 
-OnTold = Callable[[Told], None]
+OnStepProgress = Callable[[StepProgress], None]
 
 
 class Watch:
     """The watch of one run of one kind. Any thread may call ``cancel``."""
 
     def __init__(
-        self, kind: str, clock: Clock, *, seconds_max: float | None = None, on_told: OnTold | None = None
+        self,
+        kind: str,
+        clock: Clock,
+        *,
+        seconds_max: float | None = None,
+        on_step_progress: OnStepProgress | None = None,
     ) -> None:
         self.kind = kind
         self._clock = clock
         self._until_ms = None if seconds_max is None else clock.monotonic_ms() + seconds_max * 1000
-        self._on_told = on_told
+        self._on_step_progress = on_step_progress
         self._cancelled = Event()
         self._reason = ""
         self._has_begun = False
         self.rate = NO_RATE
-        """The rate and the grade of what the run copies."""
+        """The rate and the grade of the run's copies."""
         self.held_ms = 0.0
         """How long tasks that have ended waited for their rate, all together."""
 
-    def tell(self, step: str, done: int, total: int, bytes_done: int = 0, bytes_total: int = 0) -> None:
+    def report(self, step: str, done: int, total: int, bytes_done: int = 0, bytes_total: int = 0) -> None:
         """Reports progress. Raises Cancelled."""
         self.check()
-        if self._on_told is not None:
-            self._on_told(Told(self.kind, step, done, total, bytes_done, bytes_total))
+        if self._on_step_progress is not None:
+            self._on_step_progress(StepProgress(self.kind, step, done, total, bytes_done, bytes_total))
 
     def steps(self, step: str, bytes_total: int = 0) -> OnProgress:
         """Reports the progress of ``step`` when it is called; bytes are taken in proportion to the parts done."""
-        return lambda done, total: self.tell(
+        return lambda done, total: self.report(
             step, done, total, bytes_total * done // total if total else 0, bytes_total
         )
 
     def held(self, duration_ms: float) -> None:
-        """A task has ended that was held for so long."""
+        """Adds the time for which a task was held by the rate."""
         self.held_ms += duration_ms
 
     def cancel(self, reason: str) -> None:
-        """Cancels the run. Of several reasons the first is kept."""
+        """Cancels the run. If it is called several times, the first reason is kept."""
         self._reason = self._reason or reason
         self._cancelled.set()
 
@@ -87,17 +92,17 @@ class Watch:
         return self._until_ms is not None and self._clock.monotonic_ms() >= self._until_ms
 
     def may_begin(self) -> bool:
-        """Whether the run may begin a unit: its first one always, since a plan that took longer than the time limit
-        would otherwise be made again and again and never be carried out; each further one until the time limit has
-        passed. A kind that carries out several units together asks once for all of them. Raises Cancelled."""
+        """Returns whether the run may begin a unit: its first one always, since a plan that took longer than the time
+        limit would otherwise be made again and again and never be carried out; each further one until the time limit
+        has passed. A kind that carries out several units together asks once for all of them. Raises Cancelled."""
         self.check()
         is_first, self._has_begun = not self._has_begun, True
         return is_first or not self.is_over
 
 
 class RunningWatch:
-    """The watch of the current run of one that does a run at a time. Any thread may call ``cancel``, also a signal
-    handler: it cancels the current run and all that would follow."""
+    """Holds the watch of the current run, for a program that does one run at a time. Any thread may call ``cancel``,
+    also a signal handler: it cancels the current run and all later runs."""
 
     def __init__(self) -> None:
         self._changing = RLock()  # a signal handler may call cancel while this thread holds the lock
@@ -116,7 +121,8 @@ class RunningWatch:
                 self._watch.cancel(reason)
 
     def replace(self, watch: Watch) -> Watch:
-        """Makes ``watch`` the current one, and returns it: cancelled already when ``cancel`` was called before."""
+        """Makes ``watch`` the current one, and returns it. The watch is cancelled at once when ``cancel`` was called
+        before."""
         with self._changing:
             self._watch = watch
             if self._reason:
@@ -125,28 +131,32 @@ class RunningWatch:
 
 
 SECONDS_MIN = 2.0
-"""No estimate is made before this: it would be a guess."""
+"""No estimate is made earlier than this after the start of a step."""
 
 
 class Pace:
-    """The pace of steps that follow each other."""
+    """Measures the pace of steps that follow each other."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._step: tuple[str, str] | None = None
         self._began_ms = 0.0
 
-    def seconds_left(self, told: Told) -> float | None:
-        """The time that the step will still take; None while it is not known yet."""
+    def seconds_left(self, progress: StepProgress) -> float | None:
+        """Returns the time that the step will still take; None while it is not known yet."""
         now_ms = self._clock.monotonic_ms()
-        if (told.kind, told.step) != self._step:
-            self._step, self._began_ms = (told.kind, told.step), now_ms
+        if (progress.kind, progress.step) != self._step:
+            self._step, self._began_ms = (progress.kind, progress.step), now_ms
         seconds = (now_ms - self._began_ms) / 1000
-        part = part_done(told)
+        part = part_done(progress)
         return None if seconds < SECONDS_MIN or not part else seconds * (1 - part) / part
 
 
-def part_done(told: Told) -> float:
-    """The share that is done, in [0, 1]: of the bytes where they are reported, else of the parts."""
-    done, total = (told.bytes_done, told.bytes_total) if told.bytes_total else (told.done, told.total)
+def part_done(progress: StepProgress) -> float:
+    """Returns the share that is done, in [0, 1]: of the bytes where they are reported, else of the parts."""
+    done, total = (
+        (progress.bytes_done, progress.bytes_total)
+        if progress.bytes_total
+        else (progress.done, progress.total)
+    )
     return min(1.0, done / total) if total else 0.0

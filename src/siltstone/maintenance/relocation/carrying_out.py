@@ -1,6 +1,6 @@
 """Carries out a wave of copies: the tasks read the object in its old bucket and write it into the new one, and each
-object has a commit of its own, which replaces it by its copy. Readers find either; the old one is deleted after its
-grace period, like every object that was compacted."""
+object has a commit of its own, which replaces it by its copy. Readers find the old object or the copy; the old one is
+deleted after its grace period, like every object that was compacted."""
 
 from collections.abc import Sequence
 
@@ -54,15 +54,16 @@ class RelocationWave(Wave):
     def __init__(self, attempt: Attempt, settings: StreamObjectCompactionSettings) -> None:
         super().__init__(attempt, settings)
         self._bucket_of: dict[str, int] = {}
-        """By the name of an object, the bucket of its copy."""
+        """Name of an object → the bucket of its copy."""
         self._checked: set[int] = set()
 
     def _check_writable(self, groups: Sequence[Group]) -> dict[int, str]:
-        """Nothing is written to the buckets of the sources: what matters is where the copies go."""
+        """Checks nothing: relocation writes nothing to the buckets of the sources, and ``_output`` checks the bucket of
+        each copy."""
         return {}
 
     def _stands(self, image: MetadataImage, group: Group) -> bool:
-        """Whether the object is committed, and its bucket is still drained."""
+        """Returns whether the object is committed and its bucket is still drained."""
         is_wanted = group.bucket_id in bucket_list_of(image).draining
         return is_wanted and committed_object(image, group.members[0].object_id) is not None
 
@@ -83,7 +84,7 @@ class RelocationWave(Wave):
             return self._failed(group, failure_in_one_line(trouble))
 
     def _output(self, metadata: ObjectMetadata) -> int:
-        """The bucket of the copy, or of the first copy under replication. Raises what ``OutputBuckets`` and
+        """Returns the bucket of the copy, or of the first copy under replication. Raises what ``OutputBuckets`` and
         ``check_may_write`` raise."""
         if metadata.kind is ObjectKind.STREAM_SET_OBJECT:
             bucket_id = self._outputs.of_set()

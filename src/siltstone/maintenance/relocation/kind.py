@@ -16,15 +16,15 @@ from siltstone.model.limits import GIB
 JOB_KIND = "relocation"
 
 OBJECTS_MAX = 10_000
-"""A plan has at most this many objects; the next one has the others."""
+"""A plan has at most this many objects; the next plan has the others."""
 
 WAVE_OBJECTS_MAX = 100
 WAVE_BYTES_MAX = 4 * GIB
-"""So that indexes fit into memory, and copies are soon committed."""
+"""Waves are this small so that the indexes fit into memory and copies are committed soon."""
 
 
 class Relocation:
-    """The kind of maintenance. It has the time limit and the lease of stream object compaction."""
+    """Plans and carries out relocation, with the time limit and the lease of stream object compaction."""
 
     name = JOB_KIND
 

@@ -1,4 +1,4 @@
-"""Which objects are relocated, and the parts of a copy. Pure.
+"""Decides which objects are relocated, and cuts a copy into parts. Pure.
 
 A copy has the bytes of its object, dead blocks and index included, so it is as right as the object was: every block is
 verified on its way through a task, and the index was verified when it was read.
@@ -36,8 +36,8 @@ class MovedObject(msgspec.Struct, frozen=True):
 
 
 def objects_to_move(image: MetadataImage) -> list[MovedObject]:
-    """The committed objects of all buckets that are drained, by id; without those that hold nothing live, which the
-    kind ``dead-objects`` destroys."""
+    """Returns the committed objects of all buckets that are drained, sorted by id. Objects that hold nothing live are
+    left out, since the kind ``dead-objects`` destroys them."""
     draining = bucket_list_of(image).draining
     if not draining:
         return []
@@ -75,13 +75,13 @@ class WholeObject(Merge):
 
 
 def tail_position(source: Source) -> int:
-    """Where the blocks of an object end."""
+    """Returns the position at which the blocks of an object end."""
     table = np.frombuffer(source.index.raw, dtype=ENTRY)
     return int((table["position"] + table["size_bytes"]).max()) if len(table) else 0
 
 
 def _parts(table: Table, tail: bytes, size_bytes: int) -> Iterator[ReadPart]:
-    """Parts of whole blocks, each of at least READ_REQUEST_BYTES_MAX but the last."""
+    """Cuts the object into parts of whole blocks. Each part but the last has at least READ_REQUEST_BYTES_MAX."""
     part_bytes = max(READ_REQUEST_BYTES_MAX, -(-size_bytes // (PART_COUNT_MAX - 1)))
     number, position, first, waiting = 1, 0, 0, 0
     for row, block_bytes in enumerate(table["size_bytes"].tolist(), start=1):

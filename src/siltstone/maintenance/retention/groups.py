@@ -1,4 +1,4 @@
-"""How far consumer groups have read, as maintenance knows it with no broker present, and how far retention may go in
+"""The progress of consumer groups, which maintenance knows without a broker, and the limit that it sets to retention in
 topics that are kept until their groups have read them (siltstone.retention.ack). Pure.
 
 The progress of a group is one metadata key:
@@ -48,7 +48,7 @@ class GroupProgress(msgspec.Struct, frozen=True):
     version: int = VERSION
 
     def offset(self, topic_id: str, partition: int) -> int:
-        """The committed offset, or NO_OFFSET when the group has committed none there."""
+        """Returns the committed offset, or NO_OFFSET when the group has committed none there."""
         offsets = self.offsets.get(topic_id, ())
         return offsets[partition] if partition < len(offsets) else NO_OFFSET
 
@@ -78,13 +78,13 @@ def decode_progress(encoded: bytes) -> GroupProgress:
 
 
 def progress_of(keys: Mapping[str, bytes], group: str) -> GroupProgress | None:
-    """The progress of a group; None when it has never committed an offset. Raises DamagedGroupProgress."""
+    """Returns the progress of a group; None when it has never committed an offset. Raises DamagedGroupProgress."""
     encoded = keys.get(key_of(group))
     return None if encoded is None else decode_progress(encoded)
 
 
 def committed_offset(image: ImageView, group: str, topic_id: str, partition: int) -> int | None:
-    """The offset that the group has committed for a partition; None when it has committed none. Raises
+    """Returns the offset that the group has committed for a partition; None when it has committed none. Raises
     DamagedGroupProgress."""
     progress = progress_of(image.keys, group)
     offset = NO_OFFSET if progress is None else progress.offset(topic_id, partition)
@@ -92,7 +92,8 @@ def committed_offset(image: ImageView, group: str, topic_id: str, partition: int
 
 
 def is_waited_for(image: ImageView, group: str, topic_id: str) -> bool:
-    """Whether retention of a topic waits for a group that the topic is registered with. Raises DamagedGroupProgress."""
+    """Returns whether retention of a topic waits for a group that the topic is registered with. Raises
+    DamagedGroupProgress."""
     progress = progress_of(image.keys, group)
     return progress is None or progress.is_waited_for(topic_id)
 
@@ -109,8 +110,8 @@ class GroupBound(msgspec.Struct, frozen=True):
 
 
 def bound_of(image: ImageView) -> Callable[[TopicStream], tuple[int, str] | None]:
-    """A function that returns how far a stream may be trimmed because of consumer groups, and the reason; None when no
-    group limits it."""
+    """Returns a function that returns how far a stream may be trimmed because of consumer groups, and the reason; None
+    when no group limits it."""
 
     def bound(stream: TopicStream) -> tuple[int, str] | None:
         found = group_bound(image, stream)
@@ -132,8 +133,8 @@ def group_bound(image: ImageView, stream: TopicStream) -> GroupBound | None:
 
 
 def _positions(image: ImageView, stream: TopicStream) -> Iterator[tuple[int, str, str]]:
-    """For each group that retention waits for: its offset, its name, and, when it counts as being at the beginning, the
-    reason for that."""
+    """Yields, for each group that retention waits for: its offset, its name, and, when it counts as being at the
+    beginning, the reason for that."""
     start = image.streams[stream.stream_id].start_offset
     for group in stream.config.retention_groups:
         try:

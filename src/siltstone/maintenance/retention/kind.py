@@ -42,7 +42,7 @@ class Retention:
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         for done, name in enumerate(names):
-            attempt.watch.tell("trim", done, len(names))
+            attempt.watch.report("trim", done, len(names))
             if not attempt.watch.may_begin():
                 return
             yield _trimmed(attempt.context, attempt.job_id, name, plan.work[name])

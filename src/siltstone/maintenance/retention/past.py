@@ -31,7 +31,7 @@ class Past(msgspec.Struct, frozen=True):
 def past_of(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata], segment_bytes: int, end_offset: int
 ) -> Past:
-    """The segments of the committed offsets [active_offset, end_offset) of a stream."""
+    """Returns the segments of the committed offsets [active_offset, end_offset) of a stream."""
     start = stream.active_offset
     pieces = list(_pieces(stream, objects, start, end_offset))
     closed: list[ClosedSegment] = []
@@ -44,8 +44,8 @@ def past_of(
 
 
 def bytes_within(stream: StreamMetadata, start: int, end: int) -> int:
-    """The bytes that objects hold of offsets [start, end). Of an object that holds more, a share in proportion to the
-    offsets."""
+    """Returns the bytes that objects hold of offsets [start, end). Of an object that holds more, a share in proportion
+    to the offsets."""
     total = 0
     for at in range(first_holding(stream.ranges, start), len(stream.ranges)):
         held = stream.ranges[at]
@@ -59,7 +59,7 @@ def bytes_within(stream: StreamMetadata, start: int, end: int) -> int:
 def _pieces(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata], start: int, end: int
 ) -> Iterator[ClosedSegment]:
-    """A segment for what each object holds of [start, end)."""
+    """Yields a segment for what each object holds of [start, end)."""
     for at in range(first_holding(stream.ranges, start), len(stream.ranges)):
         held = stream.ranges[at]
         if held.start_offset >= end:

@@ -1,4 +1,4 @@
-"""Which topics have something to trim, and how far, from the image alone. Pure. A unit is one topic.
+"""Retention is planned from the image alone: which topics are trimmed, and to which offsets. Pure. A unit is one topic.
 
 ``walk`` goes through the closed segments of a stream, the oldest first, up to the first that stays:
 
@@ -86,8 +86,8 @@ def walk(
 
 
 def _closed(stream: StreamMetadata) -> Iterator[ClosedSegment]:
-    """The closed segments with their present sizes: the first may be trimmed in part, and key compaction makes them
-    smaller."""
+    """Yields the closed segments with their present sizes: the first may be trimmed in part, and key compaction makes
+    them smaller."""
     for segment in stream.segments:
         if segment.end_offset <= stream.start_offset:
             continue
@@ -112,8 +112,9 @@ def _blocked(segment: ClosedSegment, stream: StreamMetadata, bound: Bound | None
 
 
 def _may_be_closed(past: Past, stream: StreamMetadata, config: TopicConfig, now_ms: int) -> bool:
-    """Whether the active segment is expired and may be closed here. A broker that has the stream open closes the
-    segment itself and first writes a snapshot of its producers, so an open stream is left to its broker for a while."""
+    """Returns whether the active segment is expired and may be closed here. A broker that has the stream open closes
+    the segment itself and first writes a snapshot of its producers, so an open stream is left to its broker for a
+    while."""
     active = past.active
     if active.is_empty or not _is_expired(active.largest_timestamp_ms, past.committed_ms, config, now_ms):
         return False
@@ -231,7 +232,7 @@ def _are(count: int) -> str:
 
 
 def _why_nothing(config: TopicConfig, walked: list[tuple[TopicStream, Walked]]) -> str:
-    """The reason that blocks most partitions; when none is blocked, that no segment is beyond a limit."""
+    """Returns the reason that blocks most partitions; when none is blocked, that no segment is beyond a limit."""
     blocked = Counter(each.blocked for _, each in walked if each.blocked)
     if blocked:
         reason, count = blocked.most_common(1)[0]

@@ -1,4 +1,5 @@
-"""Why a scan is refused or fails: one class for each cause. A scan that cannot give every row gives an error."""
+"""The errors of scans: each cause for which a scan is refused or fails has a class. A scan that cannot return every row
+raises an error."""
 
 from siltstone.foundation.quantity_words import counted
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable

@@ -1,7 +1,8 @@
-"""Has the owners of open partitions upload what they have acknowledged, and waits until it is committed. After that the
-objects hold everything that was acknowledged before the call, and no broker need be asked for a tail.
+"""Asks the owners of open partitions to upload the records that they have acknowledged, and waits until these are
+committed. Then the objects hold every record that was acknowledged before the call, and no tail has to be fetched from
+a broker.
 
-The owner is asked through the metadata (``metadata.flushes``), which it follows; no connection to a broker is made.
+The request is a key of the metadata (``metadata.flushes``), which the owner follows; no connection to a broker is made.
 """
 
 import logging
@@ -25,8 +26,8 @@ LOOK_INTERVAL_MS = 50
 
 
 def flush_tails(source: MaintenanceContext, partitions: Sequence[ScanPartition]) -> MetadataImage:
-    """Waits until everything that was acknowledged in the partitions is committed; returns the image that shows it.
-    Partitions that are closed have nothing to wait for. Raises TailNotReadable, and what the metadata raises."""
+    """Waits until every record that was acknowledged in the partitions is committed, and returns the image that shows
+    it. Closed partitions need no wait. Raises TailNotReadable, and what the metadata raises."""
     by_node: dict[int, list[ScanPartition]] = {}
     for each in partitions:
         if each.stream.state is StreamState.OPENED:
@@ -58,7 +59,8 @@ def _ask(source: MaintenanceContext, node_id: int, theirs: Sequence[ScanPartitio
 
 
 def _is_done(image: MetadataImage, node_id: int, number: int, theirs: Sequence[ScanPartition]) -> bool:
-    """A stream that was closed, or that another node has opened since, was committed to its end before that."""
+    """Returns whether the owner has uploaded the tail. A stream that was closed, or that another node has opened since,
+    was committed to its end before that."""
     if flushes_of(image, node_id).answered >= number:
         return True
     streams = (image.streams.get(each.stream.stream_id) for each in theirs)

@@ -1,4 +1,4 @@
-"""The name of a scan for people: ``scan flights, 12 objects, 340.0 MiB``. Pure.
+"""Makes the name of a scan for people, such as ``scan flights, 12 objects, 340.0 MiB``. Pure.
 
 A name is made from the image before the scan is planned, so it asks no broker and resolves no time. It counts the
 objects that the scan reads, and for a scan between times the objects that it reads at most.
@@ -16,8 +16,8 @@ TOPICS_NAMED_MAX = 3
 
 
 def scan_name(image: ImageView, request: ScanRequest) -> str:
-    """The name of the scan on this image. A request that cannot be planned gets the names of its topics: planning says
-    what is wrong with it."""
+    """Returns the name of the scan on this image. A request that cannot be planned gets the names of its topics,
+    because planning will say what is wrong with it."""
     topics = request.topics or tuple(request.assigned or ()) or (request.pattern or "",)
     try:
         cuts = list(_cuts(wanted_partitions(image, request), request))

@@ -1,4 +1,4 @@
-"""Image → scan units. Pure.
+"""Plans the units of a scan from one image. Pure.
 
 One image decides everything, so a scan of many partitions is a consistent cut. Three steps: ``wanted_partitions``
 (which, by name, with their topic ids), ``cut`` (from which offset to which, after times and tails were looked up), and
@@ -58,8 +58,8 @@ class ScanPartition(msgspec.Struct, frozen=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The offsets [start, end) of a partition that a scan reads. Those from ``committed_end`` on are in its tail.
-    ``warning`` says what was left out although the request names it."""
+    """The offsets [start, end) of a partition that a scan reads. Offsets from ``committed_end`` on are in its tail.
+    ``warning`` names offsets that the request wants and the cut leaves out."""
 
     of: ScanPartition
     start_offset: int
@@ -79,7 +79,8 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def wanted_partitions(image: ImageView, request: ScanRequest) -> list[ScanPartition]:
-    """The partitions that the request names, by topic name and number. Raises TopicNotThere, ScanRefused."""
+    """Returns the partitions that the request names, sorted by topic name and number. Raises TopicNotThere,
+    ScanRefused."""
     found = [
         ScanPartition(topic, number, image.streams[topic.partitions[number].data_stream_id])
         for topic, numbers in _wanted_topics(image, request)
@@ -108,7 +109,7 @@ def _matching(image: ImageView, pattern: str) -> list[str]:
     try:
         compiled = re.compile(pattern)
     except re.error as cause:
-        raise ScanRefused(f"subscribePattern {pattern!r} is no regular expression: {cause}") from cause
+        raise ScanRefused(f"subscribePattern {pattern!r} is not a regular expression: {cause}") from cause
     topics = image.topics.values()
     return sorted(each.name for each in topics if not each.is_internal and compiled.fullmatch(each.name))
 
@@ -133,8 +134,9 @@ def _refuse_unknown_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> 
 
 
 def cut(partition: ScanPartition, start: int, end: int, *, end_offset: int, fail_on_data_loss: bool) -> Cut:
-    """The cut from the wanted ``start`` to the wanted ``end``, where ``end_offset`` is the end of what can be read.
-    Raises DataLost, OffsetBeyondEnd; without ``fail_on_data_loss`` the cut becomes shorter and has a warning."""
+    """Returns the cut from the wanted ``start`` to the wanted ``end``. ``end_offset`` is the end of the offsets that
+    can be read. Raises DataLost, OffsetBeyondEnd; without ``fail_on_data_loss`` the cut becomes shorter and has a
+    warning."""
     first = partition.start_offset
     warnings: list[str] = []
     for trouble in _troubles(partition, start, end, end_offset):
@@ -251,8 +253,8 @@ def _by_object(image: ImageView, pieces: list[ScanPiece]) -> list[ScanPiece]:
 
 
 def _limited(pieces: Iterable[ScanPiece], bytes_max: int, offsets_max: int) -> Iterator[ScanPiece]:
-    """Cuts each piece that is too large, by offsets in proportion to its bytes: where a block lies is not known here,
-    so a part may be a block larger or smaller, and never has other rows."""
+    """Cuts each piece that is too large, by offsets in proportion to its bytes. The positions of blocks are not known
+    here, so a part may be a block larger or smaller; the rows are the same."""
     for piece in pieces:
         offsets = piece.end_offset - piece.start_offset
         parts = min(offsets, max(-(-piece.size_bytes // bytes_max), -(-offsets // offsets_max)))

@@ -1,4 +1,4 @@
-"""The blocks of a scan unit, each verified against its index entry, in the order of the pieces.
+"""Reads the blocks of a scan unit, each verified against its index entry, in the order of the pieces.
 
 Adjacent blocks of an object are read by one request of at most READ_REQUEST_BYTES_MAX. One request is read ahead while
 the blocks of the one before are decoded, so two requests are in memory. Indexes are kept in a small cache of the
@@ -85,7 +85,8 @@ class _Request(msgspec.Struct):
 
 
 def _verified(copies: Copies, piece: ScanPiece, entry: BlockEntry, block: memoryview) -> memoryview:
-    """The block, or that of another copy if it is damaged. Raises DamagedBlock, and what the stores raise."""
+    """Returns the block, or the block of another copy if it is damaged. Raises DamagedBlock, and what the stores
+    raise."""
     try:
         verify_block(block, entry, piece.object_id)
     except DamagedBlock:
@@ -105,8 +106,8 @@ class UnitBlocks:
         self.bytes_read = 0
 
     def read(self) -> Iterator[Block]:
-        """The blocks that hold the offsets of the pieces; the first and the last of a piece may hold others, too.
-        Raises ScanOutdated, ScanDamaged, UnknownBucket, and what the stores raise."""
+        """Yields the blocks that hold the offsets of the pieces; the first and the last block of a piece may hold other
+        offsets, too. Raises ScanOutdated, ScanDamaged, UnknownBucket, and what the stores raise."""
         for request, data in self._fetched(self._requests()):
             self.bytes_read += len(data)
             for piece, entry in request.wanted:

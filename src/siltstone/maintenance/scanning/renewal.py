@@ -45,7 +45,7 @@ class PinRenewal:
         garbage collection only ends the renewals, and the pin lasts until the end of its lease: objects that were made
         from this one may still be in use."""
         weakref.finalize(
-            holder, _let_go, self._closing, self._leaves_pin if leaves_pin else None
+            holder, _stop_renewing, self._closing, self._leaves_pin if leaves_pin else None
         ).atexit = False
         weakref.finalize(self, _close, self._closing, self._thread)
         self.start()
@@ -85,7 +85,7 @@ class PinRenewal:
         return True
 
 
-def _let_go(closing: Event, leaves_pin: Event | None) -> None:
+def _stop_renewing(closing: Event, leaves_pin: Event | None) -> None:
     if leaves_pin is not None:
         leaves_pin.set()
     closing.set()

@@ -1,5 +1,5 @@
-"""A request for a scan: its topics and partitions, where it begins and ends, its columns, and how tails are read. Times
-are in milliseconds since 1970."""
+"""Defines the request for a scan: its topics and partitions, where it begins and ends, its columns, and how tails are
+read. Times are in milliseconds since 1970."""
 
 import re
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from siltstone.value_formats.value_format import BadValues, FormatKind, Schema, 
 
 SCAN_LEASE_MS = 1 * HOUR_MS
 UNIT_BYTES_MAX = 64 * MIB
-"""Bytes as stored. A unit of that size keeps a task busy for about a second, so what Spark adds for each task, some
-milliseconds, is little."""
+"""Bytes as stored. A unit of that size keeps a task busy for about a second, compared with which the milliseconds that
+Spark needs for each task are few."""
 
 PartitionName = tuple[str, int]
 """Topic name and partition number."""
@@ -56,10 +56,10 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Tail(Enum):
-    """``AUTO``: what is in no object yet is read from the broker of an open partition; the broker of a compacted topic
-    uploads it first, since key compaction may remove records of a tail before they are read. ``FETCH``: the broker is
-    asked for closed partitions, too. ``FLUSH``: brokers upload first, and only objects are read. ``COMMITTED``: a
-    partition ends where its objects end."""
+    """``AUTO``: records that are in no object yet are read from the broker of an open partition; the broker of a
+    compacted topic uploads it first, since key compaction may remove records of a tail before they are read. ``FETCH``:
+    the broker is asked for closed partitions, too. ``FLUSH``: brokers upload first, and only objects are read.
+    ``COMMITTED``: a partition ends where its objects end."""
 
     AUTO = "auto"
     FETCH = "fetch"
@@ -77,8 +77,8 @@ class TimeRange(msgspec.Struct, frozen=True):
 
 
 class ValueWish(msgspec.Struct, frozen=True):
-    """How the caller wants the column ``value`` decoded, before the schema has been looked up. The schema is ``reader``
-    or ``type_ipc`` if the caller gives one of them, otherwise the newest of ``subject`` in the registry."""
+    """Says how the caller wants the column ``value`` decoded, before the schema has been looked up. The schema is
+    ``reader`` or ``type_ipc`` if the caller gives one of them, otherwise the newest of ``subject`` in the registry."""
 
     kind: FormatKind
     reader: Schema | None = None
@@ -99,8 +99,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     in the order of partitions and offsets. Tails come last.
 
     ``lease_ms`` is how long the objects of the plan are kept for the scan after compaction has replaced them. 0: for
-    the grace period only; such a scan writes nothing into the metadata. ``pin_token`` is that of a scan that renews
-    its pin; others share pins.
+    the grace period only; such a scan writes nothing into the metadata. ``pin_token`` belongs to a scan that renews its
+    pin; other scans share pins.
 
     ``times`` leaves out records by their time. ``values`` asks for decoded values; ``value_format`` is set when their
     schema has been settled."""

@@ -68,15 +68,15 @@ class Scan:
             yield from unit_rows(unit, self._clock, self._rng, self.bad_values)
 
     def to_arrow(self) -> Any:
-        """All rows as a pyarrow.Table, in memory. Raises what ``batches`` raises."""
+        """Returns all rows as a pyarrow.Table, in memory. Raises what ``batches`` raises."""
         return table_of(self.batches(), self.schema)
 
     def to_pandas(self) -> Any:
-        """All rows as a pandas.DataFrame. Raises what ``batches`` raises, and ArrowMissing without pandas."""
+        """Returns all rows as a pandas.DataFrame. Raises what ``batches`` raises, and ArrowMissing without pandas."""
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
-        """All rows as a polars.DataFrame. Raises what ``batches`` raises, and ArrowMissing without Polars."""
+        """Returns all rows as a polars.DataFrame. Raises what ``batches`` raises, and ArrowMissing without Polars."""
         return polars_frame(self.to_arrow())
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -108,7 +108,7 @@ class Scan:
         return "\n".join([self._summary(), *lines, *self._notes()])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """Shows the result in notebooks."""
         head = "".join(f"<th>{escape(cell)}</th>" for cell in HEADER)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()

@@ -1,6 +1,6 @@
 """The rows of a scan unit as Arrow record batches: what a task of Spark, or ``siltstone.scan``, iterates over.
 
-A record outside of the wanted offsets is dropped here: a block that two units share is read by both, and each of its
+A record outside the wanted offsets is left out here: a block that two units share is read by both, and each of its
 records is a row of one.
 """
 

@@ -1,8 +1,8 @@
 """Plans a scan: one image, the ends that brokers report, offsets by time, and the units that follow from them.
 
-The order matters. First the scan pins the objects of all later images (SR8), then brokers upload what is to be flushed,
-then the image is taken, then brokers are asked: what they have acknowledged by then is in the image's objects or in the
-tail.
+The order matters. First the scan pins the objects of all later images (SR8), then brokers upload tails that are to be
+flushed, then the image is taken, and last brokers are asked for their ends: every record that they have acknowledged by
+then is in the image's objects or in the tail.
 """
 
 import logging
@@ -45,8 +45,8 @@ log = logging.getLogger(__name__)
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
-    """A planned scan: every reading of it gives the same rows. ``version`` is that of the metadata's image;
-    ``warnings`` say which parts of the request were left out."""
+    """A planned scan: each time it is read it gives the same rows. ``version`` is that of the metadata's image;
+    ``warnings`` name the parts of the request that were left out."""
 
     version: int
     planned_ms: int
@@ -113,9 +113,9 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
 def to_flush(
     image: MetadataImage, partitions: Sequence[ScanPartition], request: ScanRequest
 ) -> list[ScanPartition]:
-    """The partitions whose tail is uploaded before the scan. With AUTO those of compacted topics, since no pin holds a
-    tail: key compaction may remove a record before a task fetches it. A scan without a lease may not write, and has no
-    pin either, so it fetches such a tail, too."""
+    """Returns the partitions whose tail is uploaded before the scan. With AUTO these are the partitions of compacted
+    topics, since no pin holds a tail, and key compaction may remove a record before a task fetches it. A scan without a
+    lease may not write, and has no pin either, so it fetches such a tail, too."""
     if request.tail is Tail.FLUSH:
         return list(partitions)
     if request.tail is not Tail.AUTO or not request.lease_ms:
@@ -131,8 +131,8 @@ def to_flush(
 
 def _pin(source: MaintenanceContext, request: ScanRequest) -> int:
     """Pins the objects that the metadata name from now on. Returns the end of the lease, in ms since 1970. A pin is an
-    entry of the log, and an entry in an older copy of the metadata would hide that it is older, so the marks in the
-    buckets are asked first (rule 11)."""
+    entry of the log. An entry in an older copy of the metadata would hide that the copy is older, so the marks in the
+    buckets are read first (rule 11)."""
     if not request.lease_ms:
         return 0
     check_metadata_is_newest(source)
@@ -151,7 +151,7 @@ def settle_values(source: MaintenanceContext, request: ScanRequest) -> ValueForm
 
 
 def _sample(source: MaintenanceContext, request: ScanRequest) -> Iterator[bytes | None]:
-    """The first values of the scan, SAMPLE_VALUES of them or fewer."""
+    """Yields the first values of the scan, at most SAMPLE_VALUES."""
     sampling = msgspec.structs.replace(request, columns=(VALUE,), lease_ms=0, pin_token="", values=None)
     left = SAMPLE_VALUES
     for unit in plan_scan(source, sampling).units:
@@ -227,8 +227,8 @@ def _offset_at(
 
 
 def _store_id(source: MaintenanceContext, image: MetadataImage, units: Sequence[Sequence[ScanPiece]]) -> str:
-    """The store's id. Objects of another store would have the same names, so each bucket of the plan is asked whose it
-    is; the others may be out of reach."""
+    """Returns the store's id. Objects of another store would have the same names, so the marker of each bucket of the
+    plan is read; other buckets may be out of reach."""
     store_id = store_id_of(image) or ""
     if store_id:
         all_pieces = [piece for pieces in units for piece in pieces]

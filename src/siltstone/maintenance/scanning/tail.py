@@ -1,12 +1,12 @@
-"""The tail of a partition: records that are acknowledged, and in no object yet. They are in the write-ahead log of the
-node that has the partition open, and only its broker can give them.
+"""Reads the tail of a partition: records that are acknowledged, and in no object yet. They are in the write-ahead log
+of the node that has the partition open, and only its broker can return them.
 
-A scan never passes over a tail in silence. A partition whose stream is CLOSED has no tail. The owner of a partition
+A scan never leaves a tail out in silence. A partition whose stream is CLOSED has no tail. The owner of a partition
 whose stream is OPENED is asked for its end; an owner that cannot be asked is an error, unless the request leaves tails
 out.
 
-The address of a node outlives the node, so a broker is believed only if it has the store's cluster id, and the topic
-with the planned topic id.
+The address of a node outlives the node, so the answers of a broker are used only if it has the store's cluster id, and
+the topic with the planned topic id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ FETCH_VERSION = 13
 """The first version of Fetch that names a topic by its id: a topic that was made anew has another id."""
 
 FETCH_TIME_LIMIT_MS = 20_000
-"""How long a task waits for a broker that is not ready, or restarts."""
+"""A task waits this long for a broker that is not ready, or restarts."""
 
 NOT_THERE = (Unavailable, NotKafka, RequestNotSpoken, KafkaRefusal)
 
@@ -75,8 +75,8 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class TailEnds:
-    """The answers of the owners: the end of each partition that has a tail, and its owner. Leaving the ``with`` block
-    closes the connections to the owners; ``offset_at`` cannot be called after that."""
+    """Holds the answers of the owners: the end of each partition that has a tail, and its owner. Leaving the ``with``
+    block closes the connections to the owners; ``offset_at`` cannot be called after that."""
 
     def __init__(self, cluster_id: str) -> None:
         self._cluster_id = cluster_id
@@ -100,19 +100,20 @@ class TailEnds:
         self._owners[partition.key] = owner
 
     def end_of(self, partition: ScanPartition) -> int:
-        """The high watermark if the owner was asked, else the end of what is in objects."""
+        """Returns the high watermark if the owner was asked, and otherwise the end of the records that are in
+        objects."""
         return max(self._ends.get(partition.key, 0), partition.committed_offset)
 
     def offset_at(self, partition: ScanPartition, timestamp_ms: int) -> int | None:
-        """The offset of the first record of that time or later; None if the partition has no tail, or none in it.
-        Raises TailNotReadable."""
+        """Returns the offset of the first record of that time or later; None if the partition has no tail, or no such
+        record in it. Raises TailNotReadable."""
         owner = self._owners.get(partition.key)
         if owner is None or self.end_of(partition) <= partition.committed_offset:
             return None
         asked = TopicPartition(*partition.key)
         with _readable([partition.name], owner.node_id, owner.address):
-            told = offsets_at(owner.cluster, [asked], timestamp_ms)[asked].offset
-        return None if told == NO_OFFSET or told >= self.end_of(partition) else told
+            found = offsets_at(owner.cluster, [asked], timestamp_ms)[asked].offset
+        return None if found == NO_OFFSET or found >= self.end_of(partition) else found
 
     def piece(self, partition: ScanPartition, start_offset: int, end_offset: int) -> TailPiece:
         owner = self._owners[partition.key]
@@ -165,12 +166,12 @@ def _ask(
         found = offsets_at(cluster, [TopicPartition(*each.key) for each in theirs], LATEST)
         for each in theirs:
             ends.add(each, found[TopicPartition(*each.key)].offset, Owner(node_id, address, cluster))
-        opened.pop_all()  # the ends have the cluster now
+        opened.pop_all()  # ``ends`` closes the cluster from now on
 
 
 @contextmanager
 def _readable(names: list[str], node_id: int, address: str) -> Iterator[None]:
-    """Raises TailNotReadable for the failures of a broker that is asked about these partitions."""
+    """Turns failures of a broker that is asked about these partitions, inside the block, into TailNotReadable."""
     try:
         yield
     except (*NOT_THERE, Stranger) as trouble:
@@ -179,7 +180,7 @@ def _readable(names: list[str], node_id: int, address: str) -> Iterator[None]:
 
 
 class Stranger(Exception):
-    """The broker at the address is one of another store, or does not have the topic of the plan."""
+    """The broker at the address belongs to another store, or does not have the topic of the plan."""
 
 
 def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_id: str) -> None:
@@ -212,9 +213,9 @@ class TailReader:
         self._cluster.close()
 
     def read(self, kernels: Kernels) -> Iterator[Batches]:
-        """The batches that hold the offsets of the piece, in order. Records that were uploaded meanwhile are returned
-        by the same broker, which reads them from their objects. Raises TailNotReadable, DataLost, TopicNotThere,
-        ScanDamaged."""
+        """Yields the batches that hold the offsets of the piece, in order. Records that were uploaded meanwhile are
+        returned by the same broker, which reads them from their objects. Raises TailNotReadable, DataLost,
+        TopicNotThere, ScanDamaged."""
         piece = self._piece
         where = AnswerPlace(piece.address)
         position = piece.start_offset
@@ -228,7 +229,8 @@ class TailReader:
             yield batches
 
     def _fetched(self, position: int) -> memoryview:
-        """The batches from ``position`` on, at least one. Retries for a while if the broker is gone or not ready."""
+        """Fetches the batches from ``position`` on, at least one. Retries for a while if the broker is gone or not
+        ready."""
         piece = self._piece
         while True:
             try:
@@ -247,7 +249,7 @@ class TailReader:
                 try:
                     self._patience.wait_after(trouble)
                 except (Unavailable, NotKafka, RequestNotSpoken) as last:
-                    reason = f"its broker at {piece.address} does not give them: {last}"
+                    reason = f"its broker at {piece.address} does not return them: {last}"
                     raise TailNotReadable([piece.name], piece.node_id, reason) from last
 
     def _ask(self, position: int) -> memoryview:
@@ -284,8 +286,8 @@ def _partitions(answer: FetchResponse) -> Iterator[FetchedPartition]:
 
 
 def _framed(data: memoryview, stream_id: int, position: int) -> tuple[bytes, int]:
-    """The whole batches in frames, as a block has them, and the offset after the last. A broker may cut off the last
-    batch. Raises BatchChecksumWrong, and TruncatedBatch if there is no whole batch."""
+    """Returns the whole batches in frames, as a block has them, and the offset after the last. A broker may cut off the
+    last batch. Raises BatchChecksumWrong, and TruncatedBatch if there is no whole batch."""
     framed = bytearray()
     for header, batch in whole_batches(data):
         refuse_wrong_checksum(header, batch)

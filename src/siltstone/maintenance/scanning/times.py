@@ -1,8 +1,9 @@
-"""The offset of the first record at or after a time, found without a broker: the answer is that of ListOffsets.
+"""Finds the offset of the first record at or after a time without a broker; the result is the same as that of
+ListOffsets.
 
-The image says which range of a stream reaches the time, the index of its object which block does, and the headers of
-the block's batches which batch; that one is decoded. If a header's largest timestamp is too high, one more block is
-read, and the answer is the same.
+The image says which range of a stream reaches the time, the index of that object says which block does, and the headers
+of the block's batches say which batch does; that batch is decoded. If a header's largest timestamp is too high, one
+more block is read, and the answer is the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,8 +27,8 @@ CopiesOf = Callable[[Sequence[int], str], Copies]
 def committed_offset_at(
     image: ImageView, partition: ScanPartition, timestamp_ms: int, copies_of: CopiesOf
 ) -> int | None:
-    """The offset of the first record with that time or a later one, in offset order, among those in objects; None if
-    there is none. Raises ScanDamaged, and what the stores raise."""
+    """Returns the offset of the first record, in offset order, with that time or a later one, among the records in
+    objects; None if there is none. Raises ScanDamaged, and what the stores raise."""
     start = partition.start_offset
     for held in find_ranges(image, partition.stream.stream_id, start):
         if held.largest_timestamp_ms < timestamp_ms:

@@ -1,4 +1,4 @@
-"""What one task of a scan is given, as bytes: ``ScanUnit``.
+"""``ScanUnit`` is the input of one task of a scan, as bytes.
 
 A unit names everything that its reader needs, so the reader needs the buckets (or, for a tail piece, the broker), but
 no metadata. A reader of another version of this program refuses a unit by its ``version``.
@@ -15,8 +15,8 @@ UNIT_VERSION = 2
 
 class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The offsets [start, end) of a partition's data stream, all of which the object holds. ``object_bytes`` is the
-    size of the object, ``size_bytes`` about how many of them the piece has. Blocks whose largest timestamp is below
-    ``passed_over_ms`` are not read: none of their records is wanted. ``copies``: the further buckets in which the
+    size of the object, ``size_bytes`` about how many of these bytes the piece has. Blocks whose largest timestamp is
+    below ``passed_over_ms`` are not read: none of their records is wanted. ``copies``: the further buckets in which the
     object is."""
 
     topic: str
@@ -42,7 +42,7 @@ class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class TailPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The offsets [start, end) that were in no object when the scan was planned. The broker of ``node_id`` at
-    ``address`` has them, and tells its clients ``cluster_id``; ``topic_id`` is 32 hex digits."""
+    ``address`` has them, and its cluster id is ``cluster_id``; ``topic_id`` is 32 hex digits."""
 
     topic: str
     topic_id: str

@@ -41,7 +41,7 @@ class BadValueCount:
 def settled(
     wish: ValueWish, topics: Iterable[str], sample: Callable[[], Iterable[bytes | None]]
 ) -> ValueFormat:
-    """The value format of a scan of these topics. Raises ScanRefused, and what ``settle_format`` raises."""
+    """Returns the value format of a scan of these topics. Raises ScanRefused, and what ``settle_format`` raises."""
     names = sorted(set(topics))
     subject = wish.subject
     if not subject and len(names) == 1:
@@ -60,7 +60,7 @@ def settled(
 
 
 def rows_schema(columns: Sequence[str], value_format: ValueFormat | None) -> Any:
-    """The pyarrow.Schema of a scan's rows. Raises ArrowMissing."""
+    """Returns the pyarrow.Schema of a scan's rows. Raises ArrowMissing."""
     schema = arrow_schema(columns)
     if value_format is None or VALUE not in columns:
         return schema
@@ -82,7 +82,7 @@ class ValueColumn:
         """The columns to read. ``offset`` is always among them, because an error names a bad value by its offset."""
 
     def decoded(self, batch: Any, partition: str) -> Any:
-        """The record batch with decoded values. Raises BadValueFound, RegistryNotReachable."""
+        """Returns the record batch with decoded values. Raises BadValueFound, RegistryNotReachable."""
         found = self._decoder.decode(batch.column(self._number))
         if found.bad:
             self._judge(found.bad, batch, partition)

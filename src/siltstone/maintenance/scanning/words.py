@@ -1,4 +1,4 @@
-"""A program's words → a ScanRequest: the keyword arguments of ``siltstone.scan`` and ``siltstone.spark.read``."""
+"""Makes a ScanRequest of the keyword arguments of ``siltstone.scan`` and ``siltstone.spark.read``."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -91,7 +91,7 @@ def scan_request(
 def time_range(
     from_ms: int | None, until_ms: int | None, *, trusts_batches: bool = False
 ) -> TimeRange | None:
-    """None if neither is given. Raises ScanRefused for a range without any time in it."""
+    """Returns the range; None if neither bound is given. Raises ScanRefused for a range without any time in it."""
     if from_ms is None and until_ms is None:
         return None
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
@@ -110,7 +110,7 @@ def value_wish(
     message: str = "",
     bad_values: str = "fail",
 ) -> ValueWish | None:
-    """None if values stay bytes. Raises ScanRefused, FormatRefused."""
+    """Returns how values are decoded; None if values stay bytes. Raises ScanRefused, FormatRefused."""
     if kind is None:
         if schema is not None or registry or subject or message:
             raise ScanRefused(
@@ -138,7 +138,7 @@ def _time_ms(time: datetime | None, what: str) -> int | None:
 
 def _a_time(time: Any, what: str) -> datetime:
     if not isinstance(time, datetime):
-        raise ScanRefused(f"{what}={time!r} is no time: give a datetime with a time zone")
+        raise ScanRefused(f"{what}={time!r} is not a time: give a datetime with a time zone")
     return time
 
 
@@ -160,7 +160,7 @@ def _bound(place: Place, what: str) -> Bound:
         return Bound(BoundKind.OFFSET, place)
     if place in ("earliest", "latest"):
         return EARLIEST if place == "earliest" else LATEST
-    raise ScanRefused(f"{what}={place!r} is no place: give an offset, 'earliest', 'latest' or a datetime")
+    raise ScanRefused(f"{what}={place!r} is not a place: give an offset, 'earliest', 'latest' or a datetime")
 
 
 def _tail(text: str) -> Tail:

@@ -1,6 +1,6 @@
-"""Maintenance as a service, in lanes. A lane is a thread with a metadata client of its own, in which some kinds take
-turns. The kinds that only free space have a lane of their own, so that no long copy delays them (GC14). So do
-kinds that spread what they copy over their interval, with those that rewrite the same objects.
+"""Runs maintenance as a service, in lanes. A lane is a thread with a metadata client of its own, in which some kinds
+take turns. The kinds that only free space have a lane of their own, so that no long copy delays them (GC14). Kinds that
+spread their copies over their interval have another lane, together with kinds that rewrite the same objects.
 
 No failure of a kind ends a lane: it is logged and counted, and the kind is tried again.
 """
@@ -24,8 +24,8 @@ from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SECOND_MS
 log = logging.getLogger(__name__)
 
 TROUBLE_MS = 60 * SECOND_MS
-"""A kind whose run ended with trouble, or whose job another driver has, is tried again after this time, or after its
-interval if that is shorter."""
+"""A kind whose run ended early because of a failure, or whose job another driver has, is tried again after this time,
+or after its interval if that is shorter."""
 
 
 class Lane:
@@ -44,7 +44,7 @@ class Lane:
         seconds_max: float,
         spread_ms: Mapping[str, int] | None = None,
     ) -> None:
-        """``spread_ms``: by kind, the time over which a scheduled run spreads the bytes that it copies."""
+        """``spread_ms``: kind → the time over which a scheduled run spreads the bytes that it copies."""
         self.name = name
         self._spread_ms = dict(spread_ms or {})
         self._context = context
@@ -61,8 +61,8 @@ class Lane:
         self._current.cancel(reason)
 
     def turn(self, *, is_everything_due: bool = False) -> float:
-        """Runs the kinds that are due, each at most once. With ``is_everything_due`` somebody waits, so
-        none is spread. → Milliseconds until a kind is due again."""
+        """Runs the kinds that are due, each at most once. With ``is_everything_due`` the caller waits for the end, so
+        no kind is spread. → Milliseconds until a kind is due again."""
         if (wait_ms := self._find_metadata()) is not None:
             return wait_ms
         done: list[str] = []
@@ -113,7 +113,7 @@ class Lane:
         now_ms, chance = self._context.clock.now_ms(), self._context.rng.random()
         if (
             report.has_no_runner
-        ):  # for the other kinds there is none, either: one line says so, not one for each
+        ):  # the other kinds have no runner, either: one line says so, not one for each kind
             for name in self._kinds:
                 self._schedule = self._schedule.postponed(name, now_ms, TROUBLE_MS)
         elif report.trouble:
@@ -147,7 +147,7 @@ class Lane:
 STATISTICS_LOGGED_SECONDS = 600.0
 BROKEN_MS = 60_000
 STOP_SECONDS_MAX = 20.0
-"""A healthy Spark ends its jobs within a second after they were cancelled; one that died never does."""
+"""A healthy Spark ends its jobs within a second after they were cancelled; a Spark that died never does."""
 
 
 class MaintenanceService:

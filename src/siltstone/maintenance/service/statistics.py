@@ -1,4 +1,4 @@
-"""Counts of what a maintenance service has done since it started, by kind, for its log and for programs."""
+"""Counts what a maintenance service has done since it started, by kind, for its log and for programs."""
 
 from collections.abc import Iterable
 from threading import Lock
@@ -13,12 +13,12 @@ from siltstone.runtime.clock import Clock
 
 
 class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts of one kind. ``runs`` counts runs that had units to do, ``troubles`` runs that ended early because
-    of a failure that no unit is to blame for. ``unusable`` counts what the latest run could not read.
+    """The counts of one kind. ``runs`` counts runs that had units to do, ``troubles`` runs that ended early because of
+    a failure that no unit has caused. ``unusable`` counts objects that the latest run could not read.
     ``last_success_ms`` is 0 before the first success; a run without units is a success, unless something could not be
-    read. ``running_since_ms`` is 0 when the kind is not running. ``bytes_left`` is what the last plan wanted to read
-    and is not done; None before the first plan. ``rate`` is that of the present run, or of the latest one;
-    ``held_seconds``: how long tasks waited for it."""
+    read. ``running_since_ms`` is 0 when the kind is not running. ``bytes_left``: the bytes that the last plan wanted to
+    read and that are not done; None before the first plan. ``rate`` is the rate of the present run, or of the latest
+    one; ``held_seconds``: how long tasks waited for it."""
 
     kind: str
     runs: int = 0
@@ -85,7 +85,8 @@ class Counters:
             return ServiceStatistics(self._clock.now_ms(), kinds, lost_ms)
 
     def _at_present(self, counts: KindStatistics) -> KindStatistics:
-        """With the rate of the run that is under way, and what its tasks have waited."""
+        """Returns the counts with the rate of the run that is under way, and with the time that its tasks have
+        waited."""
         watch = self._watches.get(counts.kind)
         if watch is None:
             return counts

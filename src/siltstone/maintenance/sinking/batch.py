@@ -1,12 +1,13 @@
-"""Ends a batch of a sink, on the driver: the intent, the relay or the load, done.
+"""Ends a batch of a sink on the driver, in steps: the intent, the relay or the load, and the record that the batch is
+done.
 
 The process may die after each step. Before the intent nothing of the batch is stored, and its staged objects are
-deleted a day later. After it the next driver that asks finishes the batch, with the parts that the intent names.
-After the last write the record says done, and a repetition changes nothing.
+deleted a day later. After the intent the next driver of the sink finishes the batch, with the parts that the intent
+names. After the last write the record says that the batch is done, and a repetition changes nothing.
 
-If the caller names no mode, a batch is relayed where a broker is there: one of its streams is open, or a broker of the
-store answers. Otherwise it is loaded, in mode OBJECTS. A load that was begun, and whose streams a broker has opened
-since, is finished by a relay: a load writes nothing before its commit.
+If the caller names no mode, a batch is relayed where there is a broker: one of its streams is open, or a broker of the
+store answers. Otherwise the batch is loaded, in mode OBJECTS. If a broker opens the streams after a load was begun, the
+batch is finished by a relay, because a load makes nothing visible before its commit.
 """
 
 import logging
@@ -62,8 +63,8 @@ from siltstone.runtime.randomness import random_token
 log = logging.getLogger(__name__)
 
 OVERLAPS_MAX = 5
-"""While another process relays the same batch, the relay asks again how far the producer came, at most so many
-times."""
+"""While another process relays the same batch, the relay asks the brokers again up to which sequence the producer has
+written, at most this many times."""
 
 Step = Callable[[str], None]
 """Called with the name of each step that is done; tests kill the process there."""
@@ -72,7 +73,7 @@ Step = Callable[[str], None]
 class SinkDriver:
     """The driver of one batch of a sink. ``bootstrap`` overrides the addresses of brokers in the metadata. ``mode`` is
     RELAY, OBJECTS, or None for the one that fits. The record of a nameless sink is removed when its only batch is done,
-    or is known not to be written at all: no other driver knows the sink's id."""
+    or is known not to be written at all, because no other driver knows the sink's id."""
 
     def __init__(
         self,
@@ -157,8 +158,8 @@ class SinkDriver:
         is_new: bool,
     ) -> tuple[str, SinkBatch]:
         """Writes the manifest and the intent. Returns the manifest's key and the batch that the sink's record then has.
-        What could fail permanently is checked before the intent: the topics exist, and a broker answers, or the streams
-        are closed."""
+        Conditions that could fail permanently are checked before the intent: the topics exist, and a broker answers or
+        the streams are closed."""
         source = self._source
         store = store_at(self._plan.bucket_url)
         key, crc, producer_id = "", 0, -1
@@ -187,7 +188,7 @@ class SinkDriver:
         return key, source.metadata.execute(BeginSinkBatch(self._sink_id, wanted, staged_ms))
 
     def _fitting_mode(self, parts: Sequence[StagedPart]) -> str:
-        """The mode of a batch for which the caller has named none."""
+        """Returns the mode of a batch for which the caller has named none."""
         if self._bootstrap is not None or self._any_open(parts):
             return RELAY
         try:
@@ -210,7 +211,7 @@ class SinkDriver:
     def _producer(
         self, standing: SinkBatch | None, parts: Sequence[StagedPart]
     ) -> tuple[int, tuple[SinkTarget, ...]]:
-        """The sink's producer, a new one if it has none, and the high watermarks of the streams."""
+        """Returns the sink's producer, a new one if it has none, and the high watermarks of the streams."""
         with self._cluster(parts) as cluster:
             producer_id = standing.producer_id if standing is not None else -1
             if producer_id < 0:
@@ -235,7 +236,8 @@ class SinkDriver:
             raise
 
     def _forget_nameless(self) -> None:
-        """Removes the record of a nameless sink of which nothing is written: nobody could finish its batch."""
+        """Removes the record of a nameless sink of which nothing is written, because no other driver could finish its
+        batch."""
         if self._is_nameless:
             with suppress(SiltstoneError):
                 self._source.metadata.execute(RemoveKey(f"{SINK_PREFIX}{self._sink_id}"))
@@ -268,7 +270,7 @@ class SinkDriver:
             raise SinkBatchStuck(self._sink_id, begun.batch_id, gone.topic, "the topic was deleted") from gone
 
     def _cluster(self, parts: Sequence[StagedPart]) -> Cluster:
-        """The brokers, after a check that they are this store's and have the topics. Raises BrokerNotFound,
+        """Returns the brokers, after a check that they are this store's and have the topics. Raises BrokerNotFound,
         TopicGoneForSink."""
         image = self._source.metadata.refresh()
         topics = {part.topic: part.topic_id for part in parts}
@@ -317,7 +319,7 @@ def abandon(source: MaintenanceContext, sink_id: str) -> SinkBatch | None:
 
 
 def _addresses(image: MetadataImage, stream_ids: Sequence[int]) -> str:
-    """The address of a broker that owns one of the streams, else of any node."""
+    """Returns the address of a broker that owns one of the streams, and otherwise of any node."""
     owners = [image.streams[stream_id].owner for stream_id in stream_ids if stream_id in image.streams]
     for node_id in (*dict.fromkeys(owners), *image.nodes):
         address = node_address(image, node_id)

@@ -1,8 +1,8 @@
-"""Rows of a task → record batches of each partition. No I/O.
+"""Makes record batches of each partition from the rows of a task. No I/O.
 
-A row goes to the partition that its column ``partition`` says, else to that of its key by Kafka's hash, else to one
-partition for each run of KEYLESS_RUN_BYTES, so that rows without keys make large batches. What the topic's broker would
-refuse is refused here: after the intent of the batch it would be too late.
+A row is written to the partition that its column ``partition`` names, else to the partition of its key by Kafka's hash,
+else to one partition for each run of KEYLESS_RUN_BYTES, so that rows without keys make large batches. Rows that the
+topic's broker would refuse are refused here, because after the intent of the batch it would be too late.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from siltstone.value_formats.value_format import FormatKind, ValueEncoding
 BATCH_BYTES_MAX = 1 * MIB
 KEYLESS_RUN_BYTES = 16 * KIB
 RECORD_OVERHEAD_BYTES = 24
-"""An upper bound of what a record has besides key, value and headers."""
+"""An upper bound of the bytes that a record has besides key, value and headers."""
 
 PartitionKey = tuple[str, int]
 """Topic name and partition number."""
@@ -39,7 +39,7 @@ class _OpenBatch(msgspec.Struct):
 
 
 class RowEncoder:
-    """Collects the rows of one task and gives record batches to ``on_batch``. ``task_number`` spreads the tasks' rows
+    """Collects the rows of one task and passes record batches to ``on_batch``. ``task_number`` spreads the tasks' rows
     without keys over the partitions; ``now_ms`` is the time of rows that have none."""
 
     def __init__(self, plan: SinkPlan, task_number: int, now_ms: int, on_batch: Encoded) -> None:
@@ -62,7 +62,7 @@ class RowEncoder:
             raise RowRefused(self._plan.topic or "a topic", str(cause)) from cause
 
     def _columns(self, rows: Any) -> Iterator[tuple[Any, ...]]:
-        """The rows, each as what ``add`` takes."""
+        """Yields the rows as the arguments of ``add``."""
         names = rows.schema.names
         count = rows.num_rows
 
@@ -118,7 +118,7 @@ class RowEncoder:
         self.open_bytes += size_bytes
 
     def seal_all(self) -> None:
-        """Gives all open batches to ``on_batch``. Raises RowRefused."""
+        """Passes all open batches to ``on_batch``. Raises RowRefused."""
         for key in list(self._open):
             self._seal(key)
         self.open_bytes = 0
@@ -169,7 +169,8 @@ class RowEncoder:
 
 
 def _batches(place: TopicPlace, records: list[Record]) -> Iterator[tuple[bytearray, int]]:
-    """The records as one batch, or as several if compression makes it too large for the topic. Raises RowRefused."""
+    """Yields the records as one batch, or as several if one would be too large for the topic after compression. Raises
+    RowRefused."""
     data = build_batch(records, compression=Codec(place.codec))
     if len(data) <= place.message_bytes_max:
         yield data, len(records)

@@ -1,4 +1,4 @@
-"""Why a batch of a sink is refused or fails: one class for each cause."""
+"""The errors with which a batch of a sink is refused or fails, one class for each cause."""
 
 from siltstone.model.errors import CorruptData, InvalidRequest, Unavailable
 
@@ -40,7 +40,8 @@ class SinkBatchStuck(InvalidRequest):
 
 
 class SinkOutcomeUnknown(Unavailable):
-    """The metadata store did not say whether the commit of a batch was applied. The same batch again finds out."""
+    """The metadata store did not say whether the commit of a batch was applied. Writing the same batch again finds
+    out."""
 
     def __init__(self, sink_id: str, batch_id: int) -> None:
         super().__init__(

@@ -1,8 +1,8 @@
-"""The load of a batch: its staged record batches become objects, and one commit appends them to closed streams.
+"""Loads a batch: its staged record batches become objects, and one commit appends them to closed streams.
 
-No broker takes part. Before the commit nothing of the batch can be seen, and the streams stay closed all the time: a
-broker that starts during the copy opens them at once, and then the commit is refused. Whatever was prepared or uploaded
-for a commit that was refused is deleted, and the sweep deletes what a driver that died has left.
+No broker takes part. Before the commit nothing of the batch can be seen. The streams are not locked meanwhile: a broker
+that starts during the load opens them, and then the commit is refused. Objects of a commit that was refused are
+deleted, and the sweep deletes the objects that a driver which died has left.
 """
 
 import logging
@@ -32,11 +32,12 @@ from siltstone.model.objects import object_key
 log = logging.getLogger(__name__)
 
 COPIES_MAX = 3
-"""How often a batch is written anew because its streams have moved on meanwhile: two loads of one topic do that."""
+"""A batch is written again at most this many times because the ends of its streams have moved meanwhile, as by another
+load of the same topic."""
 
 WRITERS = 4
-"""Objects written side by side. Each holds a part of the manifest and what it has not uploaded yet, some 150 MiB at
-most."""
+"""Objects that are written side by side. Each holds a part of the manifest and the bytes that are not uploaded yet,
+some 150 MiB at most."""
 
 
 def load_batch(
@@ -78,7 +79,7 @@ class _Load:
         self._command = command
         self._on_step = on_step
         self._written: dict[int, list[str]] = {}
-        """Keys that were begun, by bucket id."""
+        """Bucket id → keys of objects that were begun."""
 
     def run(self) -> None:
         source = self._source
@@ -104,8 +105,8 @@ class _Load:
         self._commit(planned, written)
 
     def _buckets(self, planned: LoadPlan, outputs: OutputBuckets) -> tuple[int, ...]:
-        """The first bucket of each object, as the strategy of the store says. Each, and those of copies, has been
-        checked to be this store's, and to have seen no newer metadata (rule 11)."""
+        """Returns the first bucket of each object, as the strategy of the store says. These buckets, and those of
+        copies, have been checked: they are this store's, and have seen no newer metadata (rule 11)."""
         bucket_ids = tuple(
             outputs.of_set() if each.is_set else outputs.of_stream(each.runs[0].stream_id)
             for each in planned.objects
@@ -136,8 +137,8 @@ class _Load:
                 raise
 
     def _in_all_buckets(self, image: MetadataImage, made: NewObject) -> NewObject:
-        """The object with the buckets in which it is, once it is copied into those for which replication has prepared
-        it. Raises TooFewBuckets."""
+        """Copies the object into the buckets for which replication has prepared it, and returns the object with the
+        buckets in which it is. Raises TooFewBuckets."""
         prepared, stores = image.objects[made.object_id], self._source.buckets.store
         places, troubles = [prepared.bucket_id], {}
         sources = ((prepared.bucket_id, stores(prepared.bucket_id).url),)
@@ -157,8 +158,8 @@ class _Load:
         return replace(made, bucket_ids=tuple(places))
 
     def _commit(self, planned: LoadPlan, written: list[NewObject]) -> None:
-        """Commits, and asks again while the outcome is unknown (rule 5): only a refusal to the first question permits
-        the deletion of what was written."""
+        """Commits, and repeats the commit while the outcome is unknown (rule 5). Only if the first try is refused may
+        the written objects be deleted."""
         source, command = self._source, self._command
         stream_sets = [new for new, each in zip(written, planned.objects, strict=True) if each.is_set]
         complete = CommitSinkBatch(
@@ -189,8 +190,8 @@ class _Load:
         raise SinkOutcomeUnknown(command.sink_id, command.batch_id)
 
     def _delete_written(self) -> None:
-        """What cannot be deleted now is left to the sweep, which deletes it when the time limit of the prepared objects
-        has passed."""
+        """Deletes the written objects. Objects that cannot be deleted now are left to the sweep, which deletes them
+        when the time limit of the prepared objects has passed."""
         for bucket_id, keys in self._written.items():
             try:
                 self._source.buckets.store(bucket_id).delete(keys)

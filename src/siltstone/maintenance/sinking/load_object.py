@@ -1,6 +1,6 @@
 """Writes one object of a load: staged record batches get their offsets and their leader epoch, both outside of Kafka's
 CRC, and become blocks. An object that is larger than PART_BYTES is a multipart upload, so its bytes are never all in
-memory: a part of the manifest, at most STAGED_BYTES, and what is not uploaded yet.
+memory: only a part of the manifest, at most STAGED_BYTES, and the bytes that are not uploaded yet.
 """
 
 from contextlib import suppress
@@ -91,8 +91,8 @@ def write_load_object(
 def _copy_part(
     builder: ObjectBuilder, run: LoadedRun, part: StagedPart, data: bytes, offset: int, now_ms: int
 ) -> int:
-    """Adds the record batches of a part; returns the offset after them. Each is checked by its CRC, because no broker
-    will do so. Raises ManifestDamaged."""
+    """Adds the record batches of a part; returns the offset after them. The CRC of each batch is checked, because no
+    broker will check it. Raises ManifestDamaged."""
     batches = memoryview(bytearray(data))
     size_bytes, first = 0, offset
     for header, batch in whole_batches(batches):
@@ -128,5 +128,5 @@ def _copy_part(
 
 
 def _times(header: BatchHeader) -> tuple[int, int]:
-    """The smallest and the largest timestamp, as a broker takes them from the header."""
+    """Returns the smallest and the largest timestamp, as a broker takes them from the header."""
     return min(header.base_timestamp_ms, header.max_timestamp_ms), header.max_timestamp_ms

@@ -1,4 +1,4 @@
-"""Image and manifest → the objects that a load writes, each with its streams and offsets. Pure.
+"""Plans the objects that a load writes, each with its streams and offsets, from image and manifest. Pure.
 
 As in uploads of a broker, a stream with SPLIT_SIZE_BYTES or more gets stream objects of its own, and all others share
 one stream set object. A stream object is cut at LOAD_OBJECT_BYTES_MAX. All offsets follow from the record counts of the
@@ -20,8 +20,8 @@ from siltstone.metadata.streams import load_epoch
 from siltstone.model.limits import HOUR_MS, MIB, SECOND_MS, SPLIT_SIZE_BYTES, STREAMS_PER_OBJECT_MAX
 
 LOAD_OBJECT_BYTES_MAX = 256 * MIB
-"""A broker that opens the partition later knows the newest time of each object, so this is how far it may have to read
-for a lookup by time. Stream object compaction joins the objects in time."""
+"""A broker that opens the partition later knows the newest time of each object, so a lookup by time may have to read
+this many bytes. Stream object compaction joins the objects in time."""
 
 PREPARED_MS_MIN = 1 * HOUR_MS
 BYTES_PER_SECOND_MIN = 4 * MIB
@@ -54,14 +54,14 @@ class PlannedLoadObject(msgspec.Struct, frozen=True):
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
-    """``loads`` are what the commit assumes of the streams."""
+    """``loads`` are the states of the streams that the commit assumes."""
 
     loads: tuple[StreamLoad, ...]
     objects: tuple[PlannedLoadObject, ...]
 
     @property
     def time_limit_ms(self) -> int:
-        """For how long the objects are prepared."""
+        """The time for which the objects are prepared."""
         size_bytes = sum(each.size_bytes for each in self.objects)
         return PREPARED_MS_MIN + size_bytes * SECOND_MS // BYTES_PER_SECOND_MIN
 
@@ -97,7 +97,7 @@ def plan_load(
 
 
 def closed_stream(image: ImageView, part: StagedPart) -> StreamMetadata:
-    """The stream of a part, to which a sink may append. Raises TopicGoneForSink, StreamNotClosed."""
+    """Returns the stream of a part, to which a sink may append. Raises TopicGoneForSink, StreamNotClosed."""
     stream = image.streams.get(part.stream_id)
     if part.topic_id not in image.topics or stream is None or stream.state is StreamState.DELETED:
         raise TopicGoneForSink(part.topic)
@@ -110,7 +110,7 @@ def closed_stream(image: ImageView, part: StagedPart) -> StreamMetadata:
 
 
 def _cut(run: LoadedRun, object_bytes_max: int) -> Iterator[LoadedRun]:
-    """The run, cut before each part with which it would be larger than the limit."""
+    """Cuts the run before each part with which it would be larger than the limit."""
     offset = run.start_offset
     taken: list[StagedPart] = []
     for part in run.parts:

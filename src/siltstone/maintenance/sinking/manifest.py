@@ -30,13 +30,13 @@ class SinkManifest(msgspec.Struct, frozen=True, array_like=True):
     inline: bytes
 
     def streams(self) -> Iterator[tuple[int, list[StagedPart]]]:
-        """Each stream id with its parts, in order."""
+        """Yields each stream id with its parts, in order."""
         ordered = sorted(self.parts, key=lambda part: part.stream_id)  # stable
         for stream_id, parts in groupby(ordered, key=lambda part: part.stream_id):
             yield stream_id, list(parts)
 
     def bytes_of(self, store: ObjectStore, part: StagedPart) -> bytes:
-        """The record batches of a part. Raises ManifestDamaged, and what the bucket raises."""
+        """Returns the record batches of a part. Raises ManifestDamaged, and what the bucket raises."""
         end = part.position + part.size_bytes
         if not part.key:
             return self.inline[part.position : end]

@@ -1,4 +1,4 @@
-"""The input of a sink's tasks, made from one image: the topics, the limits at which their broker refuses records, and
+"""Makes the input of a sink's tasks from one image: the topics, the limits at which their broker refuses records, and
 the place for staged objects. A task reaches the bucket and nothing else.
 """
 
@@ -36,8 +36,8 @@ _SPACES = re.compile(r"\s+")
 
 
 class EncodingWish(msgspec.Struct, frozen=True):
-    """How a caller wants values encoded: as JSON, or as Avro with a schema or with the newest of a registry's
-    subject."""
+    """Says how a caller wants values encoded: as JSON, or as Avro with a schema or with the newest schema of a subject
+    in a registry."""
 
     schema: str | None = None
     registry: str = ""
@@ -46,7 +46,8 @@ class EncodingWish(msgspec.Struct, frozen=True):
 
 
 class TopicPlace(msgspec.Struct, frozen=True, array_like=True):
-    """A topic with its partitions' data streams, and what its broker refuses. ``codec`` is that of the batches."""
+    """A topic with its partitions' data streams, and the limits at which its broker refuses records. ``codec`` is the
+    codec of the batches."""
 
     name: str
     topic_id: str
@@ -104,8 +105,8 @@ def plan_sink(
 
 
 def value_encoding(wish: EncodingWish, topic: str | None) -> ValueEncoding:
-    """JSON, or the Avro schema with which values are written: the given one, or the newest of the subject. Raises
-    SinkRefused, and what the registry and the schema raise."""
+    """Returns JSON, or the Avro schema with which values are written: the given one, or the newest one of the subject.
+    Raises SinkRefused, and what the registry and the schema raise."""
     if wish.kind is FormatKind.JSON:
         return AS_JSON
     from siltstone.value_formats.encoders.avro import AvroEncoder  # noqa: PLC0415  loads fastavro
@@ -176,7 +177,9 @@ def _refuse_columns(columns: list[tuple[str, str]], *, has_topic: bool, is_encod
             "a sink needs the column value: select something as value, such as struct(*) with value=json"
         )
     if not has_topic and "topic" not in names:
-        raise SinkRefused("option topic says where the rows go, or a column topic does for each: give one")
+        raise SinkRefused(
+            "give option topic, the topic of all rows, or a column topic, which names the topic of each row"
+        )
 
 
 def _place(topic: TopicMetadata, defaults: dict[str, str], compression: str | None) -> TopicPlace:

@@ -50,7 +50,7 @@ class Relay:
         self._number = 0
 
     def end_targets(self) -> tuple[SinkTarget, ...]:
-        """The next sequence number of the producer in each stream after the batch."""
+        """Returns the next sequence number of the producer in each stream after the batch."""
         return tuple(
             SinkTarget(
                 stream_id,
@@ -62,15 +62,15 @@ class Relay:
         )
 
     def done_records(self, image: ImageView) -> dict[int, int]:
-        """How many of the batch's records each stream has already. Raises SinkBatchStuck, and what the brokers
+        """Returns how many of the batch's records each stream has already. Raises SinkBatchStuck, and what the brokers
         raise."""
         places = {stream_id: parts[0] for stream_id, parts in self._manifest.streams()}
         partitions = {stream_id: _partition(part) for stream_id, part in places.items()}
-        told = described_sequences(self._cluster, partitions.values(), self._batch.producer_id)
+        described = described_sequences(self._cluster, partitions.values(), self._batch.producer_id)
         done: dict[int, int] = {}
         for stream_id, parts in self._manifest.streams():
             total = sum(part.record_count for part in parts)
-            last = told.get(partitions[stream_id])
+            last = described.get(partitions[stream_id])
             if last is None or last < 0:
                 last = self._looked_up(image, stream_id, partitions[stream_id])
             target = self._targets[stream_id]
@@ -106,7 +106,7 @@ class Relay:
             ) from refusal
 
     def _outgoing(self, done: Mapping[int, int]) -> Iterator[OutgoingBatch]:
-        """The record batches that are missing, in the order of the parts, each as the producer's next."""
+        """Yields the record batches that are missing, in the order of the parts, each as the producer's next."""
         passed: dict[int, int] = {}
         for part in self._manifest.parts:
             before = passed.get(part.stream_id, 0)
@@ -136,7 +136,7 @@ class Relay:
             )
 
     def _looked_up(self, image: ImageView, stream_id: int, partition: TopicPartition) -> int | None:
-        """The last sequence of the producer since the batch began, read from the partition."""
+        """Returns the last sequence of the producer since the batch began, read from the partition."""
         start = self._targets[stream_id].start_offset
         stream = image.streams[stream_id]
         end = offsets_at(self._cluster, [partition], LATEST)[partition].offset
@@ -154,8 +154,8 @@ class Relay:
 
 
 def start_offsets(cluster: Cluster, parts: Sequence[StagedPart]) -> tuple[SinkTarget, ...]:
-    """Each stream of the parts with its high watermark. The sequence numbers are assigned later, by the command that
-    begins the batch."""
+    """Returns each stream of the parts with its high watermark. The sequence numbers are assigned later, by the command
+    that begins the batch."""
     partitions = {part.stream_id: _partition(part) for part in parts}
     found = offsets_at(cluster, set(partitions.values()), LATEST)
     return tuple(

@@ -1,8 +1,10 @@
-"""What a task leaves in the bucket for the driver: parts, each a run of record batches of one partition.
+"""A task writes its record batches into the bucket for the driver, as parts: a part is a run of batches of one
+partition.
 
 The task keeps up to STAGED_BYTES in memory, then writes an object with a part for each partition. A task with few rows
-writes none: its report carries the bytes, and the driver puts those of all tasks into the manifest. A staged object has
-a random name, because two attempts of a task may run at once; the driver takes the parts of the attempt that won.
+writes no object: its report carries the bytes, and the driver puts those of all tasks into the manifest. A staged
+object has a random name, because two attempts of a task may run at once; the driver uses the parts of the attempt whose
+report Spark accepted.
 """
 
 from collections.abc import Iterable

@@ -40,7 +40,7 @@ several tasks."""
 
 
 class Group(Protocol):
-    """What becomes one object: the neighbours of a merge group, or one object that is relocated."""
+    """The objects that become one: the neighbours of a merge group, or one object that is relocated."""
 
     @property
     def name(self) -> str: ...
@@ -66,9 +66,9 @@ class Merging:
         self.upload: MultipartUpload | None = None
         self.failure = ""
         self.source_url = ""
-        """Where the sources are, if they are not in the bucket of the object."""
+        """The URL of the bucket of the sources, if they are not in the bucket of the object."""
         self.copies: tuple[tuple[tuple[int, str], ...], ...] = ()
-        """Where each of the sources is, if any is in several buckets."""
+        """The places of each source, if any source is in several buckets."""
         self.bucket_ids: tuple[int, ...] = ()
         """The buckets in which the object is, once it is copied into all of them."""
         self.results: list[CopyResult] = []
@@ -140,7 +140,8 @@ class Merging:
     def _shared_out(
         self, parts: tuple[Part, ...]
     ) -> tuple[tuple[CopiedPart, ...], tuple[ReadPart, ...], bytes]:
-        """The parts of one task: those to copy, those to read, and the blocks in which the latter count."""
+        """Returns the parts of one task: those to copy, those to read, and the blocks that the parts to read consist
+        of."""
         blocks: list[bytes] = []
         read: list[ReadPart] = []
         first = 0
@@ -206,7 +207,8 @@ class Wave:
             yield from self.carry_out([merging.group])
 
     def _plan(self, groups: Sequence[Group]) -> Iterator[UnitReport | PlannedMerge]:
-        """The merge of each group by the newest image, or its report when it cannot or need not be merged."""
+        """Plans the merge of each group by the newest image. A group that cannot or need not be merged gets its report
+        instead."""
         image = self._context.metadata.refresh()
         members = [member for group in groups if self._stands(image, group) for member in group.members]
         sources, left_out = read_indexes(self._context.buckets, members, self._watch.steps("read indexes"))
@@ -285,7 +287,7 @@ class Wave:
         for done, merging in enumerate(mergings, start=1):
             yield self._committed(merging)
             if done < len(mergings):
-                self._watch.tell("commit", done, len(mergings))
+                self._watch.report("commit", done, len(mergings))
 
     def _committed(self, merging: Merging) -> UnitReport:
         if merging.failure:
@@ -301,7 +303,7 @@ class Wave:
         return merging.done()
 
     def _check_writable(self, groups: Sequence[Group]) -> dict[int, str]:
-        """By bucket id, why nothing may be written there."""
+        """Returns bucket id → why nothing may be written there."""
         bucket_ids = {group.bucket_id for group in groups}
         try:
             self._outputs.of_copies()
@@ -310,7 +312,7 @@ class Wave:
         return why_not_writable(self._context, bucket_ids)
 
     def _stands(self, image: MetadataImage, group: Group) -> bool:
-        """Whether all members are still committed and live. A member that was trimmed meanwhile is left to
+        """Returns whether all members are still committed and live. A member that was trimmed meanwhile is left to
         ``dead-objects``, and the other members become another group in the next plan."""
         return all(
             is_live(image.streams.get(held_by(member).stream_id), held_by(member))
@@ -319,8 +321,8 @@ class Wave:
         )
 
     def _failed(self, group: Group, reason: str) -> UnitReport:
-        """The report of a group that failed; NOT_NEEDED when its objects were replaced meanwhile, since that may be the
-        cause."""
+        """Makes the report of a group that failed; NOT_NEEDED when its objects were replaced meanwhile, since that may
+        be the cause."""
         if not self._stands(self._context.metadata.refresh(), group):
             return _overtaken(group)
         return UnitReport(name=group.name, outcome=Outcome.FAILED, text=reason)
@@ -331,7 +333,7 @@ def _overtaken(group: Group) -> UnitReport:
 
 
 def _side_by_side(step: Callable[[Merging], None], mergings: Sequence[Merging]) -> None:
-    """Does a step of all mergings that have not failed. A failure is noted in its merging; the others go on."""
+    """Does a step of all merges that have not failed. A failure is noted in its merge, and the others go on."""
 
     def attempt(merging: Merging) -> None:
         try:
@@ -345,8 +347,9 @@ def _side_by_side(step: Callable[[Merging], None], mergings: Sequence[Merging]) 
 
 @contextmanager
 def _uploads_ended(mergings: Sequence[Merging]) -> Iterator[None]:
-    """Aborts the uploads that were not completed, at the end of the ``with`` block; tasks that still run then fail.
-    Objects that were put are left to the sweep, because a task that still runs could put them again after a deletion.
+    """At the end of the ``with`` block, aborts the uploads that were not completed; tasks that are still running then
+    fail. Objects that were put are left to the sweep, because a task that still runs could put them again after a
+    deletion.
     """
     try:
         yield

@@ -89,8 +89,8 @@ class _Work(msgspec.Struct, frozen=True):
 def waves(
     groups: Sequence[MergeGroup], settings: StreamObjectCompactionSettings
 ) -> Iterator[Sequence[MergeGroup]]:
-    """The merge groups in waves. A wave has at most the bytes and the objects of the largest group there may be, so
-    that its indexes fit into memory and copies are soon committed."""
+    """Yields the merge groups in waves. A wave has at most the bytes and the objects of the largest group there may be,
+    so that its indexes fit into memory and copies are soon committed."""
     return portions(
         groups,
         GROUPS_PER_WAVE,
@@ -100,7 +100,7 @@ def waves(
 
 
 def _is_compacted(topics: Mapping[int, TopicStream], stream_id: int) -> bool:
-    """Whether the stream's topic is compacted by key."""
+    """Returns whether the stream's topic is compacted by key."""
     stream = topics.get(stream_id)
     return stream is not None and stream.is_compacted
 
@@ -113,7 +113,8 @@ def _topic_name(topics: Mapping[int, TopicStream], stream_id: int) -> str | None
 def _unit(
     group: MergeGroup, stream: TopicStream | None, settings: StreamObjectCompactionSettings
 ) -> PlannedUnit:
-    """The planned unit of a merge group. Bytes that are copied inside the store count as neither read nor written."""
+    """Returns the planned unit of a merge group. Bytes that are copied inside the store count as neither read nor
+    written."""
     small_bytes = group.small_bytes(settings.part_bytes_min)
     reason = _REASONS[group.level].format(
         objects=counted(len(group.members), "stream object"),

@@ -1,13 +1,13 @@
-"""The merge of one merge group: which blocks the new object holds, its parts, and what its commit says.
+"""Plans the merge of one merge group: the blocks of the new object, its parts, and the contents of its commit.
 
 A merge is a value: the bytes of the new object follow from it, down to index and footer, so a task that runs twice
 writes the same. Blocks are not changed; the index entries of neighbours are joined up to a limit, and their checksums
 combined, so a damaged block is still detected afterwards.
 
-Parts are copied inside the store where possible. A store accepts no part below a minimum (5 MiB on S3) but the last,
-so a smaller piece of a source is read by the task, together with its neighbours, until the part is large enough. A
-part that is read begins and ends with whole blocks, so that every block which passes through a task is verified; a
-copy may be cut anywhere. The last part is always written by the task: it has what is left, and the index and footer.
+Parts are copied inside the store where possible. A store accepts no part below a minimum (5 MiB on S3) but the last, so
+a smaller piece of a source is read by the task, together with its neighbours, until the part is large enough. A part
+that is read begins and ends with whole blocks, so that every block which passes through a task is verified; a copy may
+be cut anywhere. The last part is always written by the task: it has the remaining blocks, the index and the footer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,8 @@ Part = CopiedPart | ReadPart
 
 
 def lay_out(table: Table, trailer: bytes, settings: StreamObjectCompactionSettings) -> list[Part]:
-    """The parts in order; the last one is a ReadPart. ``table`` has the blocks in the order of the new object."""
+    """Returns the parts in order; the last one is a ReadPart. ``table`` has the blocks in the order of the new
+    object."""
     layout = _Layout(table, settings)
     for first, end in _spans(table):
         layout.add(first, end)
@@ -115,7 +116,7 @@ class _Layout:
 
 
 def _spans(table: Table) -> Iterator[tuple[int, int]]:
-    """The spans of rows [first, end) whose bytes are contiguous in one source."""
+    """Yields the spans of rows [first, end) whose bytes are contiguous in one source."""
     ends_before = table["position"][:-1] + table["size_bytes"][:-1]
     leaps = (table["source"][1:] != table["source"][:-1]) | (table["position"][1:] != ends_before)
     firsts = [0, *(np.flatnonzero(leaps) + 1).tolist()]
@@ -139,7 +140,7 @@ class Merge:
 
     @property
     def is_put(self) -> bool:
-        """Whether the task reads all of it and puts it in one request, so that no multipart upload is needed."""
+        """Whether the task reads the whole object and puts it in one request, so that no multipart upload is needed."""
         return len(self.parts) == 1
 
     @cached_property
@@ -158,8 +159,8 @@ class Merge:
 
     @property
     def bytes_freed(self) -> int:
-        """The bytes that are freed when the sources are deleted: trimmed blocks, and what several indexes take more
-        than one."""
+        """The bytes that are freed when the sources are deleted: trimmed blocks, and the bytes that several indexes
+        need more than one."""
         return max(0, sum(source.size_bytes for source in self.sources) - self.size_bytes)
 
     def part_bytes(self, part: Part) -> int:

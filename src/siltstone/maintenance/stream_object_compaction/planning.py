@@ -22,7 +22,7 @@ Extent = tuple[ObjectMetadata, ...]
 
 
 def held_by(member: ObjectMetadata) -> ObjectRange:
-    """The one range of a stream object."""
+    """Returns the one range of a stream object."""
     (held,) = member.ranges
     return held
 
@@ -30,7 +30,7 @@ def held_by(member: ObjectMetadata) -> ObjectRange:
 def extents_of(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata], *, is_compacted: bool
 ) -> Iterator[Extent]:
-    """The extents of a stream in offset order, also those of a single object.
+    """Yields the extents of a stream in offset order, also those of a single object.
 
     When the stream's topic is compacted by key, an extent also ends at the clean offset. The next key compaction
     rewrites what lies after that offset; in one object with it, clean data would be copied now and rewritten then.
@@ -52,7 +52,8 @@ def extents_of(
 def _live_members(
     stream: StreamMetadata, objects: Mapping[int, ObjectMetadata]
 ) -> Iterator[ObjectMetadata | None]:
-    """The stream objects that hold something live, in offset order; None for a live range in a stream set object."""
+    """Yields the stream objects that hold something live, in offset order; None for a live range in a stream set
+    object."""
     for held in stream.ranges:
         if is_live(stream, held):
             holder = objects[held.object_id]
@@ -100,13 +101,14 @@ class MergeGroup(msgspec.Struct, frozen=True):
         return self.size_bytes / (len(self.members) - 1)
 
     def small_bytes(self, part_bytes_min: int) -> int:
-        """The bytes that are expected to pass through a task: those of members too small for a part of their own."""
+        """Returns the bytes that are expected to pass through a task: those of members too small for a part of their
+        own."""
         return sum(size for size in map(_size, self.members) if size < part_bytes_min)
 
 
 def groups_of(extent: Extent, settings: StreamObjectCompactionSettings, now_ms: int) -> Iterator[MergeGroup]:
-    """The merge groups of an extent in offset order: major ones of members that have settled, minor ones of the members
-    between those."""
+    """Yields the merge groups of an extent in offset order: major ones of members that have settled, minor ones of the
+    members between those."""
     rest: list[ObjectMetadata] = []
     settled_before_ms = now_ms - settings.settled_ms
     for stretch, is_settled in _stretches(extent, lambda member: member.committed_ms <= settled_before_ms):
@@ -149,13 +151,13 @@ Reach = Callable[[Sequence[int], int, StreamObjectCompactionSettings], int]
 
 
 def _major_reach(sizes: Sequence[int], first: int, settings: StreamObjectCompactionSettings) -> int:
-    """The reach of a major group. Its limit is hard: a larger object could not be written."""
+    """Returns the reach of a major group. Its limit is hard: a larger object could not be written."""
     totals = accumulate(sizes[first : first + settings.group_objects_max])
     return max(1, sum(1 for _ in takewhile(lambda total: total <= settings.group_bytes_max, totals)))
 
 
 def _minor_reach(sizes: Sequence[int], first: int, settings: StreamObjectCompactionSettings) -> int:
-    """The reach of a minor group. Its limit is soft: the member that reaches it still belongs to the group."""
+    """Returns the reach of a minor group. Its limit is soft: the member that reaches it still belongs to the group."""
     most = min(settings.group_objects_max, len(sizes) - first)
     totals = accumulate(islice(sizes, first, first + most))
     below = sum(1 for _ in takewhile(lambda total: total < settings.small_object_bytes, totals))
@@ -186,7 +188,7 @@ def _cut(
 def _stretches(
     extent: Sequence[ObjectMetadata], is_of_them: Callable[[ObjectMetadata], bool]
 ) -> Iterator[tuple[Extent, bool]]:
-    """The extent cut into stretches with the same answer of ``is_of_them``, each with that answer."""
+    """Yields the extent cut into stretches with the same answer of ``is_of_them``, each with that answer."""
     stretch: list[ObjectMetadata] = []
     answer = False
     for member in extent:
@@ -200,7 +202,7 @@ def _stretches(
 
 
 def _size(member: ObjectMetadata) -> int:
-    """The bytes of an object's blocks, trimmed ones included, as the image knows them."""
+    """Returns the bytes of an object's blocks, trimmed ones included, as the image knows them."""
     return held_by(member).size_bytes
 
 

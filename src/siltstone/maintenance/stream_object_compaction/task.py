@@ -1,10 +1,11 @@
-"""The task of a stream object compaction: ``run_copies``.
+"""``run_copies`` is the task of a stream object compaction.
 
 What the task writes, and where, follows from its input, so it may run twice, or at the same time as another call with
 the same input. A failure of an object or of the store is returned, not raised, because it concerns one merge group
 only, and the other groups of the wave are not affected.
 
-Memory: the read parts that are written at the same time, each less than three times the smallest part and a block.
+A task holds in memory the read parts that are written at the same time; each is smaller than three times the smallest
+part and a block.
 """
 
 import numpy as np
@@ -36,7 +37,7 @@ READS_SIDE_BY_SIDE = 8
 
 
 def run_copies(data: bytes) -> bytes:
-    """The task. It raises nothing but for a bug: failures are in the result."""
+    """Runs the task. It raises only for a bug: failures are in the result."""
     given = CODEC.decode_input(data)
     try:
         return CODEC.encode_result(_run(given))
@@ -106,7 +107,7 @@ class _Work:
         return self._store.upload_part(self._given.upload, part.part_number, part.position, buffers)
 
     def _read(self, blocks: Table) -> list[memoryview]:
-        """The bytes of the blocks, verified. Raises DamagedBlock, and what the store raises."""
+        """Reads the blocks and verifies them. Raises DamagedBlock, and what the store raises."""
         wanted = zip(blocks["source"].tolist(), blocks["position"].tolist(), strict=True)
         reads = plan_reads(blocks, self._given.read_request_bytes_max)
         return checked_blocks(

@@ -1,4 +1,4 @@
-"""The task input and the result of a stream object compaction: some parts of one new object."""
+"""Defines the task input and the result of a stream object compaction: some parts of one new object."""
 
 import msgspec
 

@@ -1,9 +1,9 @@
 """Carries out a compaction plan: ids are prepared, a multipart upload is started, the iterations run as tasks, and
 one commit replaces the sources.
 
-Until the commit nothing has changed for any reader. A driver may be killed at any point: the objects that it prepared
-are given up when their time limit has passed. Tasks may outlive the driver; they write what was planned, under ids
-that only this plan uses.
+Until the commit nothing has changed for any reader. A driver may be killed at any point: the sweep deletes the objects
+that the driver prepared when their time limit has passed. Tasks may outlive the driver; they write what was planned,
+under ids that only this plan uses.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,14 +29,16 @@ from siltstone.object_store.port import MultipartUpload, ObjectStore
 
 
 class SourcesUnusable(CorruptData):
-    """Tasks could not read some of the sources, so the round was given up. ``failures`` has one for each object."""
+    """Tasks could not read some of the sources, so the round was ended without a commit. ``failures`` has one for each
+    object."""
 
     def __init__(self, failures: Sequence[TaskFailure]) -> None:
         super().__init__("; ".join(failure.reason for failure in failures))
         self.failures = tuple({failure.object_id: failure for failure in failures}.values())
 
     def still_committed(self, image: MetadataImage) -> list[TaskFailure]:
-        """The failures without those of objects that other drivers have destroyed meanwhile: these need not be read."""
+        """Returns the failures without those of objects that other drivers have destroyed meanwhile, which need not be
+        read."""
         return [
             failure
             for failure in self.failures
@@ -86,15 +88,16 @@ class CompactionRound:
         self._bucket_ids: list[int] = []
 
     def carry_out(self) -> RoundOutcome:
-        """Raises SourcesUnusable, RunFailed, Cancelled, the Refusal of the commit, CompactionOutcomeUnknown, and what
-        the metadata raises. Whatever is raised, the old objects stay served."""
+        """Carries out the round. Raises SourcesUnusable, RunFailed, Cancelled, the Refusal of the commit,
+        CompactionOutcomeUnknown, and what the metadata raises. Whatever is raised, readers still find the old
+        objects."""
         context, plan = self._context, self._plan
         self._set_bucket_id = self._outputs.of_set()
         self._bucket_ids = [self._outputs.of_stream(stream_id) for stream_id in plan.stream_of_pieces]
         for bucket_id in sorted({self._set_bucket_id, *self._bucket_ids}):
             check_may_write(context, bucket_id)
         store = context.buckets.store(self._set_bucket_id)
-        # The plan is older than the job: another driver may have been at work in between.
+        # The plan is older than the job: another driver may have compacted objects in between.
         check_sources(context.metadata.refresh(), plan.compacted_ids)
         first_object_id = self._prepare()
         results = self._rewrite(store, first_object_id)
@@ -131,7 +134,7 @@ class CompactionRound:
                 store.complete_multipart(upload, parts)
             return results
         except BaseException:
-            # Nothing was committed, so the upload is of no use, and late attempts find it ended. Objects are left to
+            # Nothing was committed, so the upload is aborted, and late attempts of tasks fail. Objects are left to
             # the sweep: attempts that still run could put them again after they were deleted.
             if upload is not None:
                 _abort(store, upload)

@@ -73,7 +73,7 @@ class Extents:
         return self.end - self.first
 
     def of_rows(self) -> Integers:
-        """The number of each row's extent."""
+        """Returns the number of each row's extent."""
         return np.repeat(np.arange(len(self)), self.block_count)
 
 
@@ -111,7 +111,8 @@ def classes_of(stream_ids: Integers, classes: Classes) -> Integers:
 
 
 def _misfits(extents: Extents, small: Integers, held: Integers, small_object_bytes: int) -> Integers:
-    """The small extents of another class than the one with most bytes that have more than ``small_object_bytes``."""
+    """Returns the small extents of another class than the one with most bytes that have more than
+    ``small_object_bytes``."""
     sizes = extents.size_bytes[small]
     by_class = np.bincount(held, weights=sizes, minlength=len(RetentionClass))
     misfits: Integers = small[(held != by_class.argmax()) & (sizes > small_object_bytes)]
@@ -125,6 +126,6 @@ def _largest(extents: Extents, numbers: Integers, count: int) -> Integers:
 
 
 def _room(extents: Extents, settings: CompactionSettings) -> int:
-    """How many more stream objects the commit may add, after an upper bound of the cuts at the memory limit."""
+    """Returns how many more stream objects the commit may add, after an upper bound of the cuts at the memory limit."""
     cuts = int(2 * extents.size_bytes.sum() // settings.memory_bytes)
     return settings.stream_objects_max - int(extents.is_split.sum()) - cuts

@@ -31,7 +31,7 @@ class Bounds(msgspec.Struct, frozen=True, gc=False):
 
 
 def cut(table: Table, extents: Extents, small_rows: Integers, settings: CompactionSettings) -> list[Bounds]:
-    """The iterations, none of them empty. Raises MemoryLimitTooSmall."""
+    """Returns the iterations, none of them empty. Raises MemoryLimitTooSmall."""
     part_bytes_min = _part_bytes_min(int(table["size_bytes"][small_rows].sum()), settings)
     _refuse_small_memory(table, small_rows, settings.memory_bytes, part_bytes_min)
     cutter = _Cutter(table, extents, small_rows, settings.memory_bytes)
@@ -50,7 +50,8 @@ def cut(table: Table, extents: Extents, small_rows: Integers, settings: Compacti
 
 
 def _part_bytes_min(small_bytes: int, settings: CompactionSettings) -> int:
-    """The smallest size of a part: that of the settings, or more if the upload would otherwise have too many parts."""
+    """Returns the smallest size of a part: that of the settings, or more if the upload would otherwise have too many
+    parts."""
     return max(settings.part_bytes_min, -(-small_bytes // max(1, settings.part_count_max - 1)))
 
 
@@ -92,7 +93,7 @@ class _Cutter:
         return end
 
     def small_before(self, row: int) -> int:
-        """How many small rows come before the row."""
+        """Returns how many small rows come before the row."""
         return int(np.searchsorted(self._small_rows, row))
 
     def small_bytes(self, first: int, end: int) -> int:
@@ -106,7 +107,7 @@ class _Cutter:
         return int(self._small_rows[at]) if at < len(self._small_rows) else len(self._bytes_before)
 
     def _fit(self, first: int, room: int) -> int:
-        """The first row that does not fit into ``room`` bytes, counted from row ``first``."""
+        """Returns the first row that does not fit into ``room`` bytes, counted from row ``first``."""
         reached = self._bytes_before[first] + room
         return int(np.searchsorted(self._bytes_before, reached, side="right")) - 1
 

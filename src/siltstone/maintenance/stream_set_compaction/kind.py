@@ -1,4 +1,4 @@
-"""Stream set object compaction as a kind of maintenance.
+"""``sso-compaction``, stream set object compaction, as a kind of maintenance.
 
     image → candidates → indexes → plan → job → ids, multipart upload → iterations on the runner → commit
 
@@ -52,7 +52,7 @@ NOT_BY_TOPIC = "stream set objects hold many streams each and are compacted whol
 
 
 class StreamSetObjectCompaction:
-    """The kind of maintenance."""
+    """Plans and carries out the compaction of stream set objects."""
 
     name = JOB_KIND
 
@@ -123,7 +123,7 @@ def plan_round(
     watch: Watch,
     without: Mapping[int, str] | None = None,
 ) -> CompactionPlan:
-    """Reads the candidates' indexes, nothing else. ``without`` are objects to leave out of the plan, each with the
+    """Reads the candidates' indexes, nothing else. ``without`` has the objects to leave out of the plan, each with the
     reason. Raises OverlappingSources, MemoryLimitTooSmall."""
     now_ms = context.clock.now_ms()
     classes = stream_classes(image)
@@ -143,7 +143,7 @@ def plan_round(
 
 
 def _set_aside(image: MetadataImage, now_ms: int) -> dict[int, str]:
-    """The objects that wait for another try, each with the reason."""
+    """Returns the objects that wait for another try, each with the reason."""
     waiting = {
         aside.name: aside.reason
         for aside in all_set_aside(image)
@@ -156,14 +156,15 @@ def _set_aside(image: MetadataImage, now_ms: int) -> dict[int, str]:
 
 
 def _why_empty(image: MetadataImage, plan: CompactionPlan) -> str:
-    """Many small objects and nothing to do look like a failure, so the reason counts them."""
+    """Says why the plan is empty. Many small objects and nothing to do look like a failure, so the reason counts the
+    objects."""
     kinds = Counter(held.kind for held in image.objects.values() if held.state is ObjectState.COMMITTED)
     sets, own = kinds[ObjectKind.STREAM_SET_OBJECT], kinds[ObjectKind.STREAM_OBJECT]
     if not kinds:
         return "there are no objects"
     if not sets:
         return f"there is no stream set object, only {counted(own, 'stream object')}"
-    if plan.left_out:  # which streams those objects hold is not known
+    if plan.left_out:  # the streams of objects that were left out are not known
         return f"without those left out, no two of {counted(sets, 'stream set object')} hold the same stream"
     return f"of {counted(sets, 'stream set object')} no two hold the same stream"
 

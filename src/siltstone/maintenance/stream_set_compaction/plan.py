@@ -1,4 +1,4 @@
-"""The plan of a round: which objects are replaced, by which new objects, in which iterations.
+"""Defines the plan of a round: which objects are replaced, by which new objects, in which iterations.
 
 A plan is a value that follows from indexes, image and settings. The bytes of every new object follow from the plan,
 down to its index and footer, so a task that runs twice writes the same bytes to the same places. A plan of 15 TiB is
@@ -50,13 +50,13 @@ class StreamObjectPieces:
         return len(self.first)
 
     def between(self, first_row: int, end_row: int) -> range:
-        """The numbers of the stream objects that begin in rows [first_row, end_row)."""
+        """Returns the numbers of the stream objects that begin in rows [first_row, end_row)."""
         return range(int(np.searchsorted(self.first, first_row)), int(np.searchsorted(self.first, end_row)))
 
 
 class StreamObjectSizes:
-    """What the commit says about each stream object: the bytes of its blocks, the bytes of the object, and its largest
-    timestamp."""
+    """The facts about each stream object for the commit: the bytes of its blocks, the bytes of the object, and its
+    largest timestamp."""
 
     __slots__ = ("entry_count", "largest_timestamp_ms", "object_bytes", "size_bytes")
 
@@ -83,7 +83,7 @@ def _largest(table: Table, pieces: StreamObjectPieces) -> Integers:
 
 class CompactionPlan:
     """``sources`` are all usable candidates, by number; ``compacted`` has the numbers of those that are replaced.
-    ``table`` holds the live blocks of these by stream and offset, those of the force split first."""
+    ``table`` holds the live blocks of the compacted sources by stream and offset, those of the force split first."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class CompactionPlan:
         has_remaining: bool,
         force_split: int = 0,
     ) -> None:
-        """``force_split``: how many of the sources are so old that they are split."""
+        """``force_split``: the number of sources that are so old that they are split."""
         self.sources = tuple(sources)
         self.compacted_sources = tuple(sources[number] for number in compacted)
         self.left_out = tuple(left_out)
@@ -136,7 +136,7 @@ class CompactionPlan:
 
     @property
     def live_bytes(self) -> int:
-        """The bytes that are read. The same bytes are written, and indexes and footers in addition."""
+        """The bytes that the round reads. It writes the same bytes, and indexes and footers in addition."""
         return int(self.table["size_bytes"].sum())
 
     @cached_property
@@ -172,7 +172,8 @@ class CompactionPlan:
         )
 
     def new_objects(self, first_object_id: int) -> tuple[NewObject | None, tuple[NewObject, ...]]:
-        """The new objects as the commit lists them: the stream set object, if there is one, and the stream objects."""
+        """Returns the new objects as the commit lists them: the stream set object, if there is one, and the stream
+        objects."""
         sets = self._new_stream_set_object(first_object_id) if self.has_stream_set_object else None
         first = first_object_id + self.has_stream_set_object
         return sets, tuple(
@@ -233,7 +234,7 @@ class CompactionPlan:
         return NewObject(object_id, int(sizes.object_bytes[number]), (held,))
 
     def _new_stream_set_object(self, object_id: int) -> NewObject:
-        """The stream set object, with one range for each small extent: no stream has two of them."""
+        """Returns the stream set object, with one range for each small extent: no stream has two of them."""
         extents = np.flatnonzero(~self.extents.is_split)
         ranges = tuple(self._range_of_extent(int(extent), object_id) for extent in extents)
         return NewObject(object_id, int(self._small_bytes_before[-1]) + len(self._trailer), ranges)
@@ -251,7 +252,7 @@ class CompactionPlan:
 
 
 def small_rows(extents: Extents) -> Integers:
-    """The rows that are written to the stream set object, in order."""
+    """Returns the rows that are written to the stream set object, in order."""
     return (
         np.flatnonzero(~extents.is_split[extents.of_rows()]) if len(extents) else np.empty(0, dtype=np.int64)
     )

@@ -1,24 +1,25 @@
-"""Plans a round: chooses the candidates, the stream set objects whose indexes are worth reading, from the image alone;
-then takes these as sources with their indexes, and decides which are replaced, and by which objects. Pure: the same
-sources, image and time give the same plan.
+"""Plans a round. First it chooses the candidates from the image alone: the stream set objects whose indexes are worth
+reading. Then it takes the candidates with their indexes as sources, and decides which of them are replaced, and by
+which objects. Pure: the same sources, image and time give the same plan.
 
 The steps and their order are in the package's docstring. Four rules are decided here:
 
-*Candidates*: an object is one when it shares a live stream with another one (T04), holds nothing live, holds live data
-of a compacted topic, or is old enough to be force split (T07). Candidates are ordered by the age of their data, the
-oldest first: with the newest first, as in AutoMQ, old objects would wait for ever once there are more candidates than
-a round takes.
+*Candidates*: an object is a candidate when it shares a live stream with another object (T04), holds nothing live, holds
+live data of a compacted topic, or is old enough to be force split (T07). Candidates are ordered by the age of their
+data, the oldest first: with the newest first, as in AutoMQ, old objects would wait for ever once there are more
+candidates than a round takes.
 
 *Sharing* (T04): a source is rewritten when it shares a stream with another source. This is computed again each time a
 limit takes a source out.
 
 *Force split* (T07): sources whose data is old enough are split into stream objects whatever their neighbours are. All
-of a round are split together, so an extent that continues from one into the next becomes one stream object. A source
-with more streams than the round may add objects is treated as an ordinary one; otherwise it would stay for ever.
+aged sources of a round are split together, so an extent that continues from one source into the next becomes one stream
+object. A source with more streams than the round may add objects is treated as an ordinary one; otherwise it would stay
+for ever.
 
-*Limits* (T03): a round may make only so many stream objects, and its stream set object may hold only so many streams.
-When a limit is passed, the sources of the extent that is cheapest to give up are taken out, and the steps are repeated.
-Far beyond a limit several extents are given up at once; otherwise a thousand sources could need a thousand repetitions.
+*Limits* (T03) bound the stream objects that a round makes, and the streams in its stream set object. When a limit is
+exceeded, the sources of the extent that is cheapest to give up are taken out, and the steps are repeated. Far beyond a
+limit several extents are given up at once; otherwise a thousand sources could need a thousand repetitions.
 """
 
 from collections import Counter
@@ -48,7 +49,7 @@ from siltstone.model.objects import ObjectKind, ObjectState
 
 NO_PARTNER = "it shares no stream with another stream set object"
 BEYOND_STREAM_OBJECTS = "with it the round would make more stream objects than one commit may add"
-BEYOND_STREAMS = "with it the new stream set object would hold more streams than one may"
+BEYOND_STREAMS = "with it the new stream set object would hold more streams than an object may"
 
 
 class Candidates(msgspec.Struct, frozen=True):
@@ -65,7 +66,7 @@ def choose_candidates(
     now_ms: int,
     classes: Classes | None = None,
 ) -> Candidates:
-    """The candidates among the objects. When an id appears twice, the later metadata count."""
+    """Returns the candidates among the objects. When an id appears twice, the later metadata count."""
     sets = {held.object_id: held for held in objects if _is_committed_set(held)}
     live = {object_id: _live_streams(held, streams) for object_id, held in sets.items()}
     compacted = {each for each, held in (classes or {}).items() if held is RetentionClass.COMPACTED}
@@ -95,14 +96,14 @@ def plan_compaction(
     has_remaining: bool = False,
     is_every_source_wanted: bool = False,
 ) -> CompactionPlan:
-    """Plans a round. ``left_out`` and ``has_remaining`` come from the choice of candidates, and are passed on in the
+    """Plans a round. ``left_out`` and ``has_remaining`` come from the choice of candidates, and become part of the
     plan. With ``is_every_source_wanted`` each source is rewritten even when it shares no stream with another. Raises
     OverlappingSources, MemoryLimitTooSmall."""
     usable, tables, unusable = _usable(sources, streams)
     aged = choose_aged(usable, tables, settings, now_ms)
     object_ids = [source.metadata.object_id for source in usable]
     numbers = range(len(usable))
-    # All blocks are sorted together once, so overlapping sources are found whatever becomes of them.
+    # All blocks are sorted together once, so sources that overlap are found even if they are left out later.
     is_aged = _truths(len(usable), aged)
     is_bare = np.array([not len(each) for each in tables], dtype=np.bool_)
     table = sorted_table(tables, numbers, object_ids)
@@ -125,8 +126,8 @@ def plan_compaction(
 
 
 class Sharing:
-    """Which sources of a table share streams. Holds every pair (stream, source) once, so that a question costs time by
-    pairs, not by blocks."""
+    """Finds the sources of a table that share streams. It holds every pair (stream, source) once, so that the time of a
+    look-up depends on the pairs, not on the blocks."""
 
     def __init__(self, table: Table, source_count: int) -> None:
         self._source_count = source_count
@@ -136,7 +137,7 @@ class Sharing:
         self._source: Integers = pairs % max(1, source_count)
 
     def sharing(self, active: Truths) -> Truths:
-        """Which of the active sources share a stream with another active source."""
+        """Marks the active sources that share a stream with another active source."""
         counted = active[self._source]
         holders = np.bincount(self._stream[counted], minlength=1)
         shared = counted & (holders[self._stream.clip(max=len(holders) - 1)] > 1)
@@ -145,7 +146,7 @@ class Sharing:
         return found
 
     def streams_of_sources(self) -> Integers:
-        """How many streams each source holds."""
+        """Counts the streams that each source holds."""
         return np.bincount(self._source, minlength=self._source_count)
 
 
@@ -166,7 +167,7 @@ def _is_committed_set(held: ObjectMetadata) -> bool:
 
 
 def _live_streams(held: ObjectMetadata, streams: Mapping[int, StreamMetadata]) -> set[int]:
-    """The streams of which the object holds something live. A stream that the image does not know counts as live, so
+    """Returns the streams of which the object holds live data. A stream that is not in the image counts as live, so
     that the planner reports the object."""
     return {
         each.stream_id
@@ -192,7 +193,8 @@ def _usable(
 
 
 def _with_compacted(table: Table, classes: Classes, source_count: int) -> Truths:
-    """Which sources hold something of a compacted topic: its streams are split off whatever their neighbours are."""
+    """Marks the sources that hold data of a compacted topic: its streams are split off whatever their neighbours
+    are."""
     stream_ids, number = np.unique(table["stream_id"], return_inverse=True)
     is_compacted = (classes_of(stream_ids, classes) == RetentionClass.COMPACTED)[number]
     return _truths(source_count, set(table["source"][is_compacted].tolist()))
@@ -201,8 +203,8 @@ def _with_compacted(table: Table, classes: Classes, source_count: int) -> Truths
 def _within_limits(
     table: Table, is_aged: Truths, alone: Truths, classes: Classes, settings: CompactionSettings
 ) -> _Chosen:
-    """Groups the blocks and cuts them into iterations; as long as a limit is passed, again without the sources that are
-    taken out for it (T03). Sources that are true in ``alone`` need not share a stream."""
+    """Groups the blocks and cuts them into iterations. While a limit is exceeded, sources are taken out and the step is
+    repeated (T03). Sources that are true in ``alone`` need not share a stream."""
     aged_table = _rows_of(table, is_aged)
     ordinary_table = _rows_of(table, ~is_aged)
     sharing = Sharing(ordinary_table, len(is_aged))
@@ -223,7 +225,8 @@ def _within_limits(
 def _beyond_limits(
     rows: Table, extents: Extents, ordinary: Truths, sharing: Sharing, settings: CompactionSettings
 ) -> tuple[set[int], str, list[Bounds]]:
-    """The sources to take out, and why. When no limit is passed there are none, and the iterations are returned."""
+    """Returns the sources to take out, and why. When no limit is exceeded there are none, and the iterations are
+    returned."""
     split_count = int(extents.is_split.sum())
     excess = split_count - settings.stream_objects_max
     if excess > 0:
@@ -243,14 +246,14 @@ def _beyond_limits(
 
 
 def _or_youngest(victims: set[int], ordinary: Truths) -> set[int]:
-    """The sources to take out. Those of an extent with blocks from every source would be all sources; then the younger
-    half is taken out instead."""
+    """Returns the sources to take out. If they are all sources, as for an extent with blocks from every source, the
+    younger half is taken out instead."""
     return youngest(ordinary, 0.5) if len(victims) == ordinary.sum() > 2 else victims
 
 
 def _rows_of(table: Table, wanted: Truths) -> Table:
-    """The rows of the wanted sources. When these are all rows the table is not copied: it may have a hundred
-    megabytes."""
+    """Returns the rows of the wanted sources. When these are all rows, the table is not copied, since it may have a
+    hundred megabytes."""
     chosen = wanted[table["source"]]
     return table if chosen.all() else table[chosen]
 
@@ -278,7 +281,7 @@ def _truths(count: int, numbers: set[int]) -> Truths:
 def choose_aged(
     sources: Sequence[Source], tables: Sequence[Table], settings: CompactionSettings, now_ms: int
 ) -> set[int]:
-    """The numbers of the sources to force split: the oldest first, within the limit of stream objects."""
+    """Returns the numbers of the sources to force split: the oldest first, within the limit of stream objects."""
     aged: set[int] = set()
     room = settings.stream_objects_max
     for number, source in enumerate(sources):
@@ -289,8 +292,8 @@ def choose_aged(
 
 
 def _cost(table: Table, settings: CompactionSettings) -> int:
-    """An upper bound of the stream objects that a source becomes: one for each extent, and one for each cut at the
-    memory limit."""
+    """Returns an upper bound of the stream objects that a source becomes: one for each extent, and one for each cut at
+    the memory limit."""
     if not len(table):
         return 0
     extents = Extents(np.sort(table, order=["stream_id", "start_offset"]), 0, settings.split_size_bytes)
@@ -298,9 +301,9 @@ def _cost(table: Table, settings: CompactionSettings) -> int:
 
 
 def beyond_stream_objects(table: Table, extents: Extents, excess: int, source_count: int) -> set[int]:
-    """The sources to take out when there are too many stream objects: those of the split extents with the fewest
-    blocks; among equals, of extents from the fewest sources; then the first. ``choose_aged`` has kept the aged
-    extents alone within the limit."""
+    """Returns the sources to take out when there are too many stream objects: those of the split extents with the
+    fewest blocks; among equals, of extents from the fewest sources; then the first. ``choose_aged`` has limited the
+    aged extents, so that these alone do not exceed the limit."""
     split = np.flatnonzero(extents.is_split & (extents.fate != Fate.AGED))
     assert len(split), "aged extents alone pass the limit of stream objects"
     extent, _ = _pairs(table, extents)
@@ -313,8 +316,8 @@ def beyond_stream_objects(table: Table, extents: Extents, excess: int, source_co
 def beyond_streams(
     table: Table, extents: Extents, excess: int, source_count: int, streams_of_sources: Integers
 ) -> set[int]:
-    """The sources to take out when the stream set object has too many streams: those of the small extent whose sources
-    hold the fewest streams; among equals, the first."""
+    """Returns the sources to take out when the stream set object has too many streams: those of the small extent whose
+    sources hold the fewest streams; among equals, the first."""
     small = np.flatnonzero(~extents.is_split)
     extent, source = _pairs(table, extents)
     weight = np.bincount(extent, weights=streams_of_sources[source], minlength=len(extents))[small]
@@ -324,16 +327,16 @@ def beyond_streams(
 
 
 def youngest(active: Truths, share: float) -> set[int]:
-    """The given share of the active sources, at least one, with the youngest data. Sources are numbered by age, the
-    oldest first."""
+    """Returns the given share of the active sources, at least one, with the youngest data. Sources are numbered by age,
+    the oldest first."""
     numbers = np.flatnonzero(active)
     assert len(numbers), "aged extents alone pass the limit of stream objects"
     return set(numbers[-max(1, int(len(numbers) * share)) :].tolist())
 
 
 def _give_up(table: Table, extents: Extents, order: Integers, quota: int) -> set[int]:
-    """The sources of the first extent in ``order``, and of further extents as long as there are at most ``quota``
-    sources in all."""
+    """Returns the sources of the first extent in ``order``, and of further extents as long as there are at most
+    ``quota`` sources in all."""
     given_up: set[int] = set()
     for extent in order.tolist():
         more = given_up | set(table["source"][extents.first[extent] : extents.end[extent]].tolist())
@@ -346,7 +349,7 @@ def _give_up(table: Table, extents: Extents, order: Integers, quota: int) -> set
 
 
 def _pairs(table: Table, extents: Extents) -> tuple[Integers, Integers]:
-    """Every pair (extent, source) once. The rows of one source need not be contiguous within an extent."""
+    """Returns every pair (extent, source) once. The rows of one source need not be contiguous within an extent."""
     width = int(table["source"].max(initial=0)) + 1
     pairs = np.unique(extents.of_rows() * width + table["source"].astype(np.int64))
     return pairs // width, pairs % width

@@ -48,7 +48,7 @@ _SHORTER_THAN_MS = (
 
 
 def retention_class(config: TopicConfig) -> RetentionClass:
-    """The class of the streams that hold the topic's record batches."""
+    """Returns the class of the streams that hold the topic's record batches."""
     if config.is_compacted:
         return RetentionClass.COMPACTED
     if not config.is_deleted_by_age:
@@ -62,7 +62,7 @@ def retention_class(config: TopicConfig) -> RetentionClass:
 
 
 def stream_classes(image: ImageView) -> Classes:
-    """The class of every stream of a topic. Streams of snapshots have the class NONE, since each new snapshot
+    """Returns the class of every stream of a topic. Streams of snapshots have the class NONE, since each new snapshot
     replaces the ones before it."""
     return {
         stream_id: retention_class(each.config) if each.role is Role.BATCHES else RetentionClass.NONE

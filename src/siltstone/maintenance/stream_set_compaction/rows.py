@@ -12,7 +12,7 @@ from siltstone.model.objects import ObjectKind
 
 
 def planned_outputs(plan: CompactionPlan) -> Iterator[PlannedOutput]:
-    """The outputs in the order of their numbers, which is that of their object ids."""
+    """Yields the outputs in the order of their numbers, which is that of their object ids."""
     if plan.has_stream_set_object:
         yield _stream_set_row(plan)
     ends = np.array([bounds.end for bounds in plan.bounds], dtype=np.int64)

@@ -1,10 +1,10 @@
-"""The task of a stream set object compaction: ``run_iteration``.
+"""``run_iteration`` is the task of a stream set object compaction.
 
 What the task writes, and where, follows from its input, so it may run twice, or at the same time as another call with
 the same input: both write the same bytes to the same keys and part numbers. Every block is verified against its index
 entry before it is written, because rewriting a damaged block would give the damage a valid checksum.
 
-Memory: the blocks of the iteration, once, and the buffers of the store's client for concurrent requests.
+A task holds in memory the blocks of the iteration, once, and the buffers of the store's client for concurrent requests.
 """
 
 from collections.abc import Sequence
@@ -43,11 +43,11 @@ T = TypeVar("T")
 
 READS_SIDE_BY_SIDE = 4
 WRITES_SIDE_BY_SIDE = 4
-"""Enough to hide the latency of the store in one task, beside other tasks on the same machine."""
+"""So many writes hide the latency of the store in one task, beside other tasks on the same machine."""
 
 
 def run_iteration(data: bytes) -> bytes:
-    """The task. A source object that cannot be read is named in the result. Raises what the stores raise."""
+    """Runs the task. A source object that cannot be read is named in the result. Raises what the stores raise."""
     given = CODEC.decode_input(data)
     try:
         return CODEC.encode_result(_run(given))

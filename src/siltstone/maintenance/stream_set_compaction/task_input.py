@@ -1,7 +1,7 @@
-"""The task input and the result of one iteration of a compaction plan, as plain values.
+"""Defines the task input and the result of one iteration of a compaction plan, as plain values.
 
 A plan is made before any object id is prepared, so an ``Iteration`` refers to outputs by number. ``IterationInput``
-adds what was prepared since: the first id, the upload, and the buckets of the outputs with their URLs.
+adds the values that were prepared since: the first id, the upload, and the buckets of the outputs with their URLs.
 """
 
 import msgspec
@@ -57,9 +57,10 @@ class Iteration(msgspec.Struct, frozen=True):
 
 
 class IterationInput(msgspec.Struct, frozen=True):
-    """The task input: an iteration, and what was prepared for it. The id of an output is ``first_object_id`` plus its
-    number. ``upload`` is the multipart upload of the stream set object, which is in the bucket ``set_bucket_id``; None
-    when the plan makes none. ``bucket_ids``: the bucket of each of the iteration's stream objects."""
+    """The task input: an iteration, and the ids and the upload that were prepared for it. The id of an output is
+    ``first_object_id`` plus its number. ``upload`` is the multipart upload of the stream set object, which is in the
+    bucket ``set_bucket_id``; None when the plan makes none. ``bucket_ids``: the bucket of each of the iteration's
+    stream objects."""
 
     iteration: Iteration
     bucket_urls: dict[int, str]

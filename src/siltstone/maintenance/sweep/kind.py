@@ -66,7 +66,7 @@ class Sweep:
 
 
 def _uploads_listed(context: MaintenanceContext) -> tuple[list[MultipartUpload], list[Unplanned]]:
-    """The uploads of all buckets; and the buckets that could not be listed."""
+    """Returns the uploads of all buckets; and the buckets that could not be listed."""
     uploads: list[MultipartUpload] = []
     unplanned: list[Unplanned] = []
     for bucket_id in context.buckets.urls:
@@ -78,7 +78,7 @@ def _uploads_listed(context: MaintenanceContext) -> tuple[list[MultipartUpload],
 
 
 def _unit(due: Sequence[ObjectMetadata], expired: int, uploads: int, pins: int) -> PlannedUnit:
-    """The one unit of the plan. It is never set aside for longer than the time between two sweeps, because the
+    """Returns the one unit of the plan. It is never set aside for longer than the time between two sweeps, because the
     deletion of other objects must not wait for one bucket or object that fails."""
     size_bytes = sum(metadata.size_bytes for metadata in due)
     parts = (

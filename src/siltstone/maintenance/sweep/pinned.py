@@ -1,4 +1,5 @@
-"""Which destroyed objects scan pins keep in their buckets, and which pin keeps how many bytes. Pure.
+"""Scan pins keep destroyed objects in their buckets; this module finds which objects, and how many bytes each pin
+keeps. Pure.
 
 A pin holds every object that was destroyed at its version or later (``metadata.lookup``), so what an older pin holds
 includes what a newer one holds, and the oldest alone decides what is deleted.
@@ -62,7 +63,7 @@ def held_by_pin(
 
 
 def explained(held: list[Held]) -> Iterator[Unplanned]:
-    """A line for each of the oldest pins, and one for all others."""
+    """Yields a line for each of the oldest pins, and one for all others."""
     for each in held[:PINS_SHOWN_MAX]:
         yield Unplanned(f"pin {each.pin.token}", _words(each))
     if len(held) > PINS_SHOWN_MAX:

@@ -1,11 +1,11 @@
-"""The work of a sweep: it ends scan pins past their lease, gives up prepared objects after their time limit, deletes
-destroyed ones after their grace period, and aborts multipart uploads of objects that are not prepared any more.
+"""Does the work of a sweep: ends scan pins past their lease, destroys prepared objects after their time limit, deletes
+destroyed objects after their grace period, and aborts multipart uploads of objects that are no longer prepared.
 
 An object is deleted only if no committed metadata names it (rule 6): its id is DESTROYED in an image just read, and an
-id never leaves that state. Nor may a scan pin hold it: pins are ended by records first, then the image is read, and a
-pin that is put later holds nothing that this image has as destroyed. A bucket that fails is skipped, with the reason,
-and so is an object that the bucket refuses to delete; the next sweep tries again. Deleting is idempotent, so a sweep
-that is killed, or two at once, do no harm.
+id never leaves that state. Nor may a scan pin hold it. Overdue pins are ended by records first, then the image is read;
+a pin that is put later holds no object that is destroyed in this image. A bucket that fails is skipped, with the
+reason, and so is an object that the bucket refuses to delete; the next sweep tries again. Deleting is idempotent, so a
+sweep that is killed, or two at once, do no harm.
 """
 
 import logging
@@ -39,14 +39,14 @@ DENIED_OBJECTS_MAX = 20
 sweep."""
 
 EXPIRED_PER_COMMAND_MAX = 2_000
-"""Keeps a log entry of the metadata small."""
+"""The limit keeps a log entry of the metadata small."""
 
 
 class SweepReport(msgspec.Struct, frozen=True):
-    """What a sweep did. ``objects_waiting`` counts destroyed objects whose grace period is not over. ``passed_over``
-    names the buckets that failed, each with the reason. ``objects_pinned`` and ``bytes_pinned``: objects past their
-    grace period that scan pins hold; ``pins_ended``: pins whose lease was over; ``staged_deleted``: objects that sinks
-    had staged and that no batch needs."""
+    """The result of a sweep. ``objects_waiting`` counts destroyed objects whose grace period is not over.
+    ``passed_over`` names the buckets that failed, each with the reason. ``objects_pinned`` and ``bytes_pinned``:
+    objects past their grace period that scan pins hold; ``pins_ended``: pins whose lease was over; ``staged_deleted``:
+    objects that sinks had staged and no batch needs."""
 
     objects_expired: int
     objects_deleted: int
@@ -75,8 +75,8 @@ def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -
 
 
 def sweep_checked(context: MaintenanceContext, grace_period_ms: int) -> SweepReport:
-    """Does a whole sweep, just after the caller has called ``check_metadata_is_newest``. Each batch that is deleted is
-    preceded by a check of its own. Raises Unavailable when the metadata cannot be reached."""
+    """Does a whole sweep, just after the caller has called ``check_metadata_is_newest``. Before each batch is deleted,
+    the bucket is checked once more. Raises Unavailable when the metadata cannot be reached."""
     passed_over: dict[int, str] = {}
     pins_ended = _end_overdue_pins(context)
     expired = _expire(context)
@@ -101,7 +101,8 @@ def sweep_checked(context: MaintenanceContext, grace_period_ms: int) -> SweepRep
 
 
 def _end_overdue_pins(context: MaintenanceContext) -> int:
-    """Returns how many pins were ended. A pin that was renewed since the image was read remains."""
+    """Ends the pins whose lease is over, and returns their number. A pin that was renewed since the image was read
+    remains."""
     tokens = overdue_pins(context.metadata.refresh(), context.metadata.now_ms())
     if not tokens:
         return 0
@@ -110,8 +111,9 @@ def _end_overdue_pins(context: MaintenanceContext) -> int:
 
 
 def _expire(context: MaintenanceContext) -> int:
-    """Gives up all objects that are due in one image, in several commands. Each command names its objects, so that
-    200,000 prepared objects are looked at once, not once for each command, and it changes few shards of the image."""
+    """Destroys all prepared objects that are due in one image, in several commands. Each command names its objects, so
+    that 200,000 prepared objects are looked at once, not once for each command, and it changes few shards of the
+    image."""
     image = context.metadata.refresh()
     due = by_shard(expired_objects(image, context.metadata.now_ms(), len(image.prepared)))
     return sum(
@@ -159,7 +161,7 @@ def count_in_grace(image: MetadataImage, now_ms: int, grace_period_ms: int) -> i
 
 
 def _by_bucket(objects: Iterable[ObjectMetadata]) -> dict[int, list[ObjectMetadata]]:
-    """The objects of each bucket; one that has, or may have, copies is in several."""
+    """Returns the objects of each bucket; an object that has, or may have, copies is in several."""
     grouped: defaultdict[int, list[ObjectMetadata]] = defaultdict(list)
     for metadata in objects:
         for bucket_id in metadata.every_bucket_id:
@@ -248,7 +250,7 @@ def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, 
 
 
 def _delete_staged(context: MaintenanceContext, passed_over: dict[int, str]) -> int:
-    """Deletes what batches of sinks have left behind."""
+    """Deletes objects that batches of sinks have staged and no longer need."""
     deleted = 0
     for bucket_id in context.buckets.urls if has_sinks(context) else ():
         if bucket_id in passed_over:
@@ -261,9 +263,10 @@ def _delete_staged(context: MaintenanceContext, passed_over: dict[int, str]) -> 
 
 
 def is_forsaken(upload: MultipartUpload, image: MetadataImage) -> bool:
-    """Whether no driver or node can complete the upload. The image must be newer than the list that has the upload."""
+    """Returns whether no driver or node can complete the upload any more. The image must be newer than the list that
+    has the upload."""
     object_id = object_id_of_key(upload.key)
     if object_id is None or object_id >= image.next_object_id:
-        return False  # it belongs to another program, or to another store in the same bucket
+        return False  # the upload belongs to another program, or to another store in the same bucket
     metadata = image.objects.get(object_id)
     return metadata is None or metadata.state is not ObjectState.PREPARED

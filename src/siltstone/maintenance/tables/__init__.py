@@ -1,10 +1,10 @@
-"""Topics as tables: the kind of maintenance ``table-export`` appends the records of a topic to a Parquet, Iceberg
-or Delta table, each of them exactly once.
+"""Keeps topics as tables: the kind of maintenance ``table-export`` appends the records of a topic to a Parquet, Iceberg
+or Delta table, each record exactly once.
 
 Words. A *table* is a set of *data files* (Parquet) and its metadata. Its *ledger* says up to which offset of each
 partition the records are in it; the ledger is a part of the table, and changes only together with the data files. A
-*round* appends the offsets from the ledger to the end of what is in objects. *Dead letters* are records that cannot be
-decoded; they are rows of a second table, ``NAME__errors``, which has a ledger of its own.
+*round* appends the records from the ledger's offsets to the end of the objects. *Dead letters* are records that cannot
+be decoded; they are rows of a second table, ``NAME__errors``, which has a ledger of its own.
 
 Flow of a round: ledger → scan units → tasks that write data files → commit of the dead letters → commit of the table →
 ``progress``, a copy of the ledger in the metadata for retention and for people.

@@ -1,8 +1,8 @@
-"""Iceberg's transforms ``bucket`` and ``truncate``, over whole columns.
+"""Computes Iceberg's transforms ``bucket`` and ``truncate`` for whole columns.
 
 The hash of a bucket is murmur3 (x86, 32 bits, seed 0) of the bytes of a text or of binary, and of the eight bytes of
-any number, date or time [Iceberg spec, appendix B]. It is computed block by block for all values at once; the few
-longest values, for which that does not pay, one by one.
+any number, date or time [Iceberg spec, appendix B]. It is computed block by block for all values at once, and one by
+one for the few longest values.
 """
 
 from typing import Any
@@ -16,18 +16,19 @@ Words = npt.NDArray[np.uint32]
 
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _LONG_BYTES = 1_024
-"""A value that is longer is hashed by itself: a step for all values costs some microseconds, however few are left."""
+"""A longer value is hashed by itself: a step for all values costs some microseconds, however few values are still in
+it."""
 _MASK = 0xFFFFFFFF
 
 
 def bucket_of(column: Any, count: int) -> Any:
-    """The bucket of each value of an Arrow array, as int32; null for null."""
+    """Returns the bucket of each value of an Arrow array, as int32; null for null."""
     numbers = pa.array((hashes_of(column) & np.uint32(0x7FFFFFFF)) % np.uint32(count), pa.int32())
     return pc.if_else(column.is_valid(), numbers, pa.scalar(None, pa.int32()))
 
 
 def truncated(column: Any, width: int) -> Any:
-    """The first characters of texts; numbers rounded down to a multiple of the width."""
+    """Cuts texts to their first characters, and rounds numbers down to a multiple of the width."""
     if pa.types.is_integer(column.type):
         numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
         rounded = pa.array(numbers - np.mod(numbers, width), column.type)
@@ -36,7 +37,7 @@ def truncated(column: Any, width: int) -> Any:
 
 
 def hashes_of(column: Any) -> Words:
-    """Murmur3 of each value of an Arrow array; that of a null is any number."""
+    """Returns the murmur3 hash of each value of an Arrow array; the hash of a null is any number."""
     types = pa.types
     if types.is_string(column.type) or types.is_binary(column.type):
         return _of_bytes(column)
@@ -116,7 +117,7 @@ def _finished(state: Words, lengths: Words) -> Words:
 
 
 def murmur3(data: bytes) -> int:
-    """Of one value, as an unsigned number."""
+    """Returns the murmur3 hash of one value, as an unsigned number."""
     state, whole = 0, len(data) // 4 * 4
     for at in range(0, whole, 4):
         state ^= _scrambled_word(int.from_bytes(data[at : at + 4], "little"))

@@ -1,4 +1,4 @@
-"""The commit of a round to one table, and its three outcomes (rule 5).
+"""Commits a round to one table, with the three outcomes of rule 5.
 
 done      the data files are in the table, and the ledger has moved on
 refused   the table has changed since it was loaded. If its ledger is unchanged, another program has rewritten the
@@ -36,15 +36,15 @@ def commit_round(
     after: Ledger,
     replacement: Replacement | None = None,
 ) -> LoadedTable | None:
-    """Appends the files, makes the replacement, and sets the ledger to ``after``, exactly once. Returns the table after
-    the commit; None if another driver has moved the ledger. Raises CommitUnknown, CatalogFailed, what a ledger raises,
-    and CommitOvertaken if another program has replaced the same files."""
+    """In one commit, exactly once, appends the files, replaces other files, and sets the ledger to ``after``. Returns
+    the table after the commit; None if another driver has moved the ledger. Raises CommitUnknown, CatalogFailed, what a
+    ledger raises, and CommitOvertaken if another program has replaced the same files."""
     before = table.ledger
     for attempt in range(ATTEMPTS_MAX):
         try:
             table.append(files, after, replacement)
         except CommitOvertaken as overtaken:
-            log.info("a commit is made again if that is needed: %s", overtaken)
+            log.info("a commit is repeated if that is needed: %s", overtaken)
         except CommitUnknown as trouble:
             log.warning("the outcome of a commit is looked up: %s", trouble)
             ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
@@ -65,7 +65,7 @@ def commit_round(
 
 
 def loaded(tables: TableFormat, name: str) -> LoadedTable:
-    """The newest state of a table that has to be there. Raises LedgerLost, CatalogFailed."""
+    """Returns the newest state of a table that has to be there. Raises LedgerLost, CatalogFailed."""
     found = tables.load(name)
     if found is None:
         raise LedgerLost(name, "the table is gone")

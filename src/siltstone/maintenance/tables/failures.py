@@ -1,4 +1,4 @@
-"""Why an export stops or waits: one class for each cause. None of them loses or doubles a record."""
+"""The errors with which an export stops or waits, one class for each cause. None of them loses or repeats a record."""
 
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable
 
@@ -13,11 +13,11 @@ class TablesMissing(InvalidRequest):
 
 
 class TableNotThere(InvalidRequest):
-    """The topic is not kept as a table, or nothing was exported yet."""
+    """The topic is not kept as a table, or no record of it was exported yet."""
 
 
 class TableOfAnotherTopic(InvalidRequest):
-    """A table of that name is there, and holds the records of another topic, or of one that was deleted."""
+    """A table of that name exists, and holds the records of another topic, or of a topic that was deleted."""
 
     def __init__(self, table: str, topic: str) -> None:
         super().__init__(
@@ -28,11 +28,11 @@ class TableOfAnotherTopic(InvalidRequest):
 
 
 class TableNotOurs(InvalidRequest):
-    """A table of that name is there, and was not made by an export."""
+    """A table of that name exists, and was not made by an export."""
 
     def __init__(self, table: str) -> None:
         super().__init__(
-            f"table {table} is there and was not made by Siltstone: set siltstone.table.name to another name"
+            f"table {table} exists and was not made by Siltstone: set siltstone.table.name to another name"
         )
         self.table = table
 

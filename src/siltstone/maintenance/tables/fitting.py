@@ -1,8 +1,8 @@
-"""Several schemas, one table: the type that a column has to have for all of them, and columns of another type put into
-it.
+"""Fits several schemas into one table: finds the type that a column has to have for all of them, and converts columns
+to it.
 
 A number may become wider, and a struct may get more fields. A column never gets a type that older data files do not
-fit, so two types that have nothing in common are a *conflict*, and values of the second one stay out of the table.
+fit. So two types that have nothing in common are a *conflict*, and values of the second schema become dead letters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,14 @@ import pyarrow as pa
 from siltstone.topic_configs.table_export import KAFKA
 
 VALUE = "value"
-"""The column of values whose schema is no record."""
+"""The column of values whose schema is not a record."""
 
 _WIDER = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
 
 
 def plain_type(kind: Any) -> Any:
-    """The type without the difference between Arrow's small and large texts and lists, which files do not have."""
+    """Returns the type with Arrow's small texts and lists instead of large ones, a difference that files do not
+    have."""
     if pa.types.is_large_binary(kind):
         return pa.binary()
     if pa.types.is_large_string(kind):
@@ -34,8 +35,8 @@ def plain_type(kind: Any) -> Any:
 
 
 def columns_of_type(kind: Any, *, may_widen: bool, has_times: bool = True) -> dict[str, Any]:
-    """The columns that values of a type become, by name. Where a column cannot be widened later, numbers are wide from
-    the beginning. Where there is no type for a time of day, it is a number of microseconds."""
+    """Returns the columns that values of a type become, by name. Where a column cannot be widened later, numbers are
+    wide from the beginning. Where there is no type for a time of day, it is a number of microseconds."""
     parts = {each.name: each.type for each in kind} if pa.types.is_struct(kind) else {VALUE: kind}
     numbers = {} if may_widen else _WIDER
     if not has_times:
@@ -45,7 +46,8 @@ def columns_of_type(kind: Any, *, may_widen: bool, has_times: bool = True) -> di
 
 
 def _stored(kind: Any, numbers: Mapping[Any, Any]) -> Any:
-    """The type in files; None for one without content, an empty struct or nothing but null, which files cannot have."""
+    """Returns the type as files store it; None for a type that files cannot have, because it has no content: an empty
+    struct, or only null."""
     if pa.types.is_struct(kind):
         parts = [(each.name, _stored(each.type, numbers)) for each in kind]
         kept = [(name, part) for name, part in parts if part is not None]
@@ -62,7 +64,7 @@ def _stored(kind: Any, numbers: Mapping[Any, Any]) -> Any:
 
 
 def joined_type(there: Any, here: Any, *, may_widen: bool) -> Any:
-    """The type of a column that has the type ``there`` and is to hold values of the type ``here``; None for a
+    """Returns the type for a column that has the type ``there`` and is to hold values of the type ``here``; None for a
     conflict. ``may_widen``: the column may become wider, and its structs may get fields."""
     types = pa.types
     if there == here or _is_wider(there, here):
@@ -102,7 +104,7 @@ def _joined_structs(there: Any, here: Any, *, may_widen: bool) -> Any:
 
 
 def joined_columns(table: dict[str, Any], found: dict[str, Any], *, may_widen: bool) -> dict[str, Any] | str:
-    """The columns of a table that is to hold the found columns, too; or the conflict."""
+    """Returns the columns of a table that is to hold the found columns, too, or the conflict."""
     columns = dict(table)
     by_small_name = {name.lower(): name for name in table}
     for name, here in found.items():
@@ -120,7 +122,7 @@ def joined_columns(table: dict[str, Any], found: dict[str, Any], *, may_widen: b
 
 
 def column_arrays(array: Any) -> Iterator[tuple[str, Any]]:
-    """The columns of decoded values, by name."""
+    """Yields the columns of decoded values, by name."""
     if pa.types.is_struct(array.type):
         yield from zip([each.name for each in array.type], array.flatten(), strict=True)
     else:
@@ -128,8 +130,8 @@ def column_arrays(array: Any) -> Iterator[tuple[str, Any]]:
 
 
 def fitted(array: Any, kind: Any) -> Any:
-    """The array, which is no slice of another, as one of a type that ``joined_type`` has found for it: fields that it
-    lacks are null. Raises pyarrow.ArrowInvalid."""
+    """Converts an array, which is not a slice of another one, to a type that ``joined_type`` has found for it: fields
+    that it lacks are null. Raises pyarrow.ArrowInvalid."""
     if array.type.equals(kind, check_metadata=True):
         return array
     if pa.types.is_struct(kind):

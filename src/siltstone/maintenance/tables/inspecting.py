@@ -1,4 +1,4 @@
-"""What commands and programs show of tables.
+"""Finds what commands and programs show of tables.
 
 ``table_rows`` needs the metadata alone. ``opened_table`` opens the table itself, in its catalog.
 """
@@ -22,9 +22,9 @@ from siltstone.topic_configs.table_export import KEY, TableConfig
 
 
 class TableRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic that is kept as a table. ``lag_offsets`` and ``lag_bytes`` are in objects and not in the table;
-    ``exported_ms`` is 0 before the first export. ``trouble`` says why the last export failed, or why there can be
-    none."""
+    """One topic that is kept as a table. ``lag_offsets`` and ``lag_bytes`` count what is in objects and not in the
+    table; ``exported_ms`` is 0 before the first export. ``trouble`` says why the last export failed, or why there can
+    be none."""
 
     topic: str
     table: str
@@ -63,7 +63,7 @@ def table_rows(image: MetadataImage) -> list[TableRow]:
 
 
 def export_of(image: ImageView, topic: str) -> TopicExport:
-    """The configurations of a topic's table. Raises TableNotThere."""
+    """Returns the configurations of a topic's table. Raises TableNotThere."""
     found = exports(image)
     if topic not in found:
         known = f"kept as tables are {', '.join(found)}" if found else "no topic is kept as a table"
@@ -75,7 +75,7 @@ def export_of(image: ImageView, topic: str) -> TopicExport:
 def opened_table(
     context: MaintenanceContext, settings: TableSettings, topic: str, *, dead_letters: bool = False
 ) -> Iterator[LoadedTable]:
-    """The table of a topic, or that of its dead letters. Raises TableNotThere, TablesMissing, CatalogFailed,
+    """Opens the table of a topic, or the table of its dead letters. Raises TableNotThere, TablesMissing, CatalogFailed,
     LedgerLost."""
     image = context.metadata.refresh()
     export = export_of(image, topic)
@@ -91,7 +91,7 @@ def opened_table(
 
 
 def opened_in(tables: TableFormat, image: ImageView, export: TopicExport) -> LoadedTable | None:
-    """The table of a topic; None before its first export. Raises LedgerLost for one that is gone since."""
+    """Opens the table of a topic; None before its first export. Raises LedgerLost if the table is gone since."""
     table = tables.load(export.table)
     progress = progress_in(image, export)
     if table is None and progress is not None and progress.offsets:
@@ -100,14 +100,14 @@ def opened_in(tables: TableFormat, image: ImageView, export: TopicExport) -> Loa
 
 
 def file_urls(table: LoadedTable, settings: TableSettings) -> list[str]:
-    """The URLs of the data files of a table. A reader of a Parquet table is given these: in the folder there may be
-    files of rounds that failed, too."""
+    """Returns the URLs of the data files of a table. A reader of a Parquet table needs this list, because its folder
+    may also have files of rounds that failed."""
     home = home_of(settings.location)
     return [f"{home}/{folder_of(table.name)}{each.path}" for each in table.files()]
 
 
 def keys_in_several_partitions(table: LoadedTable, settings: TableSettings, config: TableConfig) -> int:
-    """How many rows more than keys an upsert table has. Reads the keys of the whole table. Raises what the store
+    """Counts how many more rows than keys an upsert table has. Reads the keys of the whole table. Raises what the store
     raises."""
     from siltstone.maintenance.tables.reading import repeated_keys  # noqa: PLC0415  loads pyarrow
 

@@ -1,7 +1,7 @@
-"""Which files of a table are rewritten in a round. Pure.
+"""Decides which files of a table are rewritten in a round. Pure.
 
-In a table that is appended to, the small files of a partition value are joined when there are many of them; in a table
-with the newest record of each key, the files of each bucket that has new records are merged with these.
+In a table that is only appended to, the small files of a partition value are joined when there are many of them. In a
+table with the newest record of each key, the files of each bucket that has new records are merged with the new records.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,8 @@ every five minutes; a reader would otherwise open 288 files for a day. Each row 
 file has 32 MiB: at most three bytes for each byte of the file, in a table of files of 10 MiB."""
 
 JOINS_MAX = 32
-"""So many partition values are joined in a round at most, so that a round does not take much longer than its export."""
+"""At most this many partition values are joined in a round, so that a round does not take much longer than its
+export."""
 
 Values = tuple[PartitionValue, ...]
 
@@ -33,7 +34,7 @@ class Rewrite(msgspec.Struct, frozen=True):
 
 
 def joins(there: Iterable[DataFile], added: Sequence[DataFile]) -> list[Rewrite]:
-    """The joins of small files; only partition values that get rows in this round are looked at."""
+    """Returns the joins of small files. Only partition values that get rows in this round are considered."""
     small: dict[Values, list[DataFile]] = {each.partition: [] for each in added}
     for each in there:
         if each.partition in small and each.size_bytes < SMALL_BYTES:
@@ -44,7 +45,7 @@ def joins(there: Iterable[DataFile], added: Sequence[DataFile]) -> list[Rewrite]
 
 
 def _fitting(files: list[DataFile]) -> tuple[DataFile, ...]:
-    """The smallest of the files that make one together."""
+    """Returns the smallest files, as many as together become one file."""
     chosen: list[DataFile] = []
     size_bytes = 0
     for each in sorted(files, key=lambda file: (file.size_bytes, file.path)):
@@ -56,7 +57,7 @@ def _fitting(files: list[DataFile]) -> tuple[DataFile, ...]:
 
 
 def merges(there: Iterable[DataFile], staged: Sequence[DataFile]) -> list[Rewrite]:
-    """The merges of staged files, one for each bucket that they touch."""
+    """Returns the merges of staged files, one for each bucket for which they have records."""
     by_bucket: dict[Values, list[DataFile]] = {}
     for each in staged:
         by_bucket.setdefault(each.partition, []).append(each)

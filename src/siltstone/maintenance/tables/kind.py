@@ -47,7 +47,7 @@ class TableExport:
             attempt.context.metadata.execute(gone)
         rounds = Rounds(attempt, self._settings, self._task, self._round_bytes)
         for done, name in enumerate(names):
-            attempt.watch.tell("export", done, len(names))
+            attempt.watch.report("export", done, len(names))
             if not attempt.watch.may_begin():
                 return
             yield rounds.export(name)

@@ -1,7 +1,8 @@
-"""The columns of tables: which Arrow columns a topic's configurations ask for, and how rows are put together.
+"""Decides which Arrow columns a topic's configurations ask for, and puts rows together.
 
-``table_schema`` and ``dead_letter_schema`` are what the driver wants of a table. A task is given the schema of the
-table itself, which has the format's field ids and may have more columns; ``Shaping`` puts rows into that form.
+``table_schema`` and ``dead_letter_schema`` are the schemas that the driver wants a table to have. A task is given the
+schema of the table itself, which has the format's field ids and may have more columns; ``Shaping`` puts rows into that
+form.
 """
 
 from collections.abc import Mapping
@@ -41,13 +42,13 @@ _TYPES = {
 
 
 def field_type(kind: str) -> Any:
-    """The Arrow type of a field of one of the types of ``siltstone.table.columns``."""
+    """Returns the Arrow type for a type of ``siltstone.table.columns``."""
     return _TYPES[kind]
 
 
 def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) -> Any:
-    """The pyarrow.Schema that the configurations ask for. ``columns`` are the types of the fields that values with
-    schemas have."""
+    """Returns the pyarrow.Schema that the configurations ask for. ``columns`` are the types of the fields that values
+    with schemas have."""
     record = arrow_schema(ALL_COLUMNS)
     key = pa.string() if config.key == "string" else pa.binary()
     if not config.has_fields:
@@ -60,12 +61,13 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) 
 
 
 def _column_type(kind: str, config: TableConfig) -> Any:
-    """A Delta table has long for int from the beginning, since its columns cannot become wider."""
+    """Returns the type of a column. A Delta table has long for int from the beginning, since its columns cannot become
+    wider."""
     return field_type("long" if (kind, config.table_format) == ("int", "delta") else kind)
 
 
 def dead_letter_schema() -> Any:
-    """The pyarrow.Schema of a table of dead letters: the record as it is, and why it cannot be decoded."""
+    """Returns the pyarrow.Schema of a table of dead letters: the record as it is, and why it cannot be decoded."""
     return pa.schema([*arrow_schema(ALL_COLUMNS), pa.field(REASON, pa.string())])
 
 
@@ -74,8 +76,8 @@ def _with(field: Any, types: Mapping[str, Any]) -> Any:
 
 
 def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
-    """Why rows of the wanted schema cannot be appended to the table, even after the missing columns are added; empty if
-    they can. ``may_widen``: an int column of the table may become long, and the like."""
+    """Says why rows of the wanted schema cannot be appended to the table, even after the missing columns are added;
+    empty if they can. ``may_widen``: an int column of the table may become long, and the like."""
     for field in wanted:
         at = table.get_field_index(field.name)
         if at < 0:
@@ -89,8 +91,8 @@ def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
 
 
 def misdivision(schema: Any, config: TableConfig) -> str:
-    """Why a table of the schema cannot be divided as configured; empty if it can. Only fields of values' schemas are
-    judged here: those of JSON are known when a topic is configured."""
+    """Says why a table of the schema cannot be divided as configured; empty if it can. Only fields of values' schemas
+    are checked here: the fields of JSON values are known when a topic is configured."""
     if config.table_format == "delta":
         taken = [
             each for each in config.division if is_derived(each) and division_column(each) in schema.names
@@ -145,7 +147,7 @@ def _is_record(schema: Any) -> bool:
 
 
 def added(table: Any, wanted: Any) -> list[str]:
-    """The names of the columns that the table lacks or that have to become wider."""
+    """Returns the names of the columns that the table lacks or that have to become wider."""
     return [
         field.name
         for field in wanted
@@ -160,7 +162,7 @@ class Shaping:
         self._schema = schema
 
     def rows(self, columns: Mapping[str, Any], count: int) -> Any:
-        """A pyarrow.RecordBatch. A column of the table that is not among ``columns`` is null."""
+        """Returns a pyarrow.RecordBatch. A column of the table that is not among ``columns`` is null."""
         arrays = [_array(field, columns, count) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -176,7 +178,7 @@ def _array(field: Any, columns: Mapping[str, Any], count: int) -> Any:
 
 
 def _outer(columns: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The columns of the record, without the prefix that keeps their names apart from the fields' names."""
+    """Returns the columns of the record, without the prefix that distinguishes their names from those of fields."""
     return {
         name.removeprefix(f"{KAFKA}."): array
         for name, array in columns.items()

@@ -24,7 +24,7 @@ from siltstone.topic_configs.table_export import APPEND
 LAYOUT = 1
 PREFIX = "siltstone."
 GAPS_MAX = 100
-"""A ledger lists only so many gaps, the newest: it is read and written in every round."""
+"""A ledger lists only the newest gaps, at most this many, because it is read and written in every round."""
 
 
 class Gap(msgspec.Struct, frozen=True, array_like=True):
@@ -55,13 +55,13 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = APPEND
 
     def offset(self, partition: int) -> int | None:
-        """The first offset that was not exported; None if nothing of the partition was."""
+        """Returns the first offset that was not exported; None if no record of the partition was exported."""
         return self.offsets.get(partition)
 
     def after(
         self, ends: Mapping[int, int], token: str, committed_ms: int, gaps: tuple[Gap, ...] = ()
     ) -> "Ledger":
-        """The ledger after a round up to ``ends``. No offset moves back."""
+        """Returns the ledger after a round up to ``ends``. No offset moves back."""
         for partition, end in ends.items():
             assert end >= self.offsets.get(partition, 0), f"partition {partition} would go back to {end}"
         return msgspec.structs.replace(
@@ -79,7 +79,7 @@ class _Commit(msgspec.Struct):
 
 
 def properties_of(ledger: Ledger) -> dict[str, str]:
-    """The ledger as properties of a table."""
+    """Returns the ledger as properties of a table."""
     mode = {} if ledger.mode == APPEND else {f"{PREFIX}mode": ledger.mode}
     return {
         **mode,
@@ -99,7 +99,7 @@ def _text(value: object) -> str:
 
 
 def ledger_of(table: str, properties: Mapping[str, str]) -> Ledger:
-    """The ledger that the properties hold. Raises LedgerLost."""
+    """Returns the ledger that the properties hold. Raises LedgerLost."""
 
     def text(name: str) -> str:
         found = properties.get(f"{PREFIX}{name}")

@@ -56,7 +56,7 @@ class ExportLag(msgspec.Struct, frozen=True):
 
 
 def exports(image: ImageView) -> dict[str, TopicExport]:
-    """The topics that are kept as tables, by name."""
+    """Returns the topics that are kept as tables, by name."""
     defaults = topic_defaults(image)
     found: dict[str, TopicExport] = {}
     for topic in sorted(image.topics.values(), key=lambda each: each.name):
@@ -67,8 +67,8 @@ def exports(image: ImageView) -> dict[str, TopicExport]:
 
 
 def progress_in(image: ImageView, export: TopicExport) -> TableProgress | None:
-    """How far the topic was exported to the table that it is configured for. None if nothing was exported to that
-    table, or if the progress cannot be read; the next round writes it again."""
+    """Returns how far the topic was exported to the table that it is configured for. None if nothing was exported to
+    that table, or if the progress cannot be read; the next round writes it again."""
     try:
         progress = progress_of(image, export.topic.topic_id)
     except DamagedTableProgress:
@@ -78,7 +78,7 @@ def progress_in(image: ImageView, export: TopicExport) -> TableProgress | None:
 
 
 def conflict(export: TopicExport, all_exports: Mapping[str, TopicExport]) -> str:
-    """Why a topic cannot be exported as it is configured; empty when it can."""
+    """Says why a topic cannot be exported as it is configured; empty when it can."""
     own = {export.table, export.dead_letter_table}
     for other in all_exports.values():
         if other.topic.name != export.topic.name and own & {other.table, other.dead_letter_table}:
@@ -102,8 +102,8 @@ def _streams(image: ImageView, topic: TopicMetadata) -> Iterator[tuple[int, Stre
 
 
 def bytes_of(stream: StreamMetadata, start: int, end: int) -> int:
-    """The bytes in objects of the offsets [start, end). A range that reaches beyond them counts in proportion to its
-    offsets."""
+    """Returns the bytes in objects of the offsets [start, end). A range that reaches beyond them counts in proportion
+    to its offsets."""
     found = 0
     for held in stream.ranges:
         inside = min(held.end_offset, end) - max(held.start_offset, start)
@@ -197,8 +197,8 @@ class RoundRanges(msgspec.Struct, frozen=True):
 def round_ranges(
     image: ImageView, export: TopicExport, ledger: Ledger, verdict: Ledger | None, bytes_max: int
 ) -> RoundRanges:
-    """The offsets of the next round, which begins where the table's ledger ends. ``verdict`` is the ledger of the dead
-    letters if it is ahead of the table's: then the round ends where the dead letters' ledger ends. Raises
+    """Returns the offsets of the next round, which begins where the table's ledger ends. ``verdict`` is the ledger of
+    the dead letters if it is ahead of the table's: then the round ends where the dead letters' ledger ends. Raises
     TableAhead."""
     starts: Offsets = {}
     ends: Offsets = {}
@@ -226,7 +226,7 @@ def round_ranges(
 
 
 def _end(stream: StreamMetadata, start: int, bytes_max: int) -> int:
-    """The end of the offsets from ``start`` on that have about ``bytes_max`` bytes; at least one offset."""
+    """Returns the end of the offsets from ``start`` on that have about ``bytes_max`` bytes; at least one offset."""
     left = bytes_max
     for held in stream.ranges:
         if held.end_offset <= start:
@@ -242,5 +242,5 @@ def _end(stream: StreamMetadata, start: int, bytes_max: int) -> int:
 
 
 def is_ahead(dead_letters: Ledger, ledger: Ledger) -> bool:
-    """Whether dead letters were committed in a round that the table has not seen."""
+    """Returns whether dead letters were committed in a round that the table has not seen."""
     return any(end > (ledger.offset(number) or 0) for number, end in dead_letters.offsets.items())

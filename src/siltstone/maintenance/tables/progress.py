@@ -1,4 +1,4 @@
-"""How far each topic is in its table, as the metadata knows it: a copy of the table's ledger, never ahead of it. Pure.
+"""The metadata record how far each topic is in its table: a copy of the table's ledger, never ahead of it. Pure.
 
 The progress of a topic is one metadata key:
 
@@ -52,7 +52,8 @@ class TableProgress(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
     def is_of(self, table: str, table_format: str) -> bool:
-        """Whether this is the progress of that table: the topic may have been configured for another table since."""
+        """Returns whether this is the progress of that table: the topic may have been configured for another table
+        since."""
         return (self.table, self.table_format) == (table, table_format)
 
 
@@ -74,8 +75,8 @@ def put_schema_ids(topic_id: str, ids: Iterable[int]) -> PutKey:
 
 
 def schema_ids_of(image: ImageView, topic_id: str) -> tuple[int, ...]:
-    """The ids of schemas that earlier rounds have met; a value that cannot be read counts as none, as the ids only save
-    work."""
+    """Returns the ids of schemas that earlier rounds have met; a value that cannot be read counts as none, as the ids
+    only save work."""
     try:
         return msgspec.json.decode(image.keys.get(f"{SCHEMAS_PREFIX}{topic_id}", b"[]"), type=tuple[int, ...])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -83,13 +84,13 @@ def schema_ids_of(image: ImageView, topic_id: str) -> tuple[int, ...]:
 
 
 def schemas_gone(image: ImageView) -> list[RemoveKey]:
-    """What removes the ids of schemas of topics that were deleted."""
+    """Returns the commands that remove the ids of schemas of deleted topics."""
     named = [key for key in image.keys if key.startswith(SCHEMAS_PREFIX)]
     return [RemoveKey(key) for key in sorted(named) if key.removeprefix(SCHEMAS_PREFIX) not in image.topics]
 
 
 def progress_of(image: ImageView, topic_id: str) -> TableProgress | None:
-    """None before the first export. Raises DamagedTableProgress."""
+    """Returns None before the first export. Raises DamagedTableProgress."""
     stored = image.keys.get(key_of(topic_id))
     if stored is None:
         return None
@@ -105,7 +106,7 @@ def progress_of(image: ImageView, topic_id: str) -> TableProgress | None:
 
 
 def topics_gone(image: ImageView) -> list[str]:
-    """The ids of topics that were deleted, and whose progress is still kept."""
+    """Returns the ids of topics that were deleted, and whose progress is still kept."""
     named = [key.removeprefix(KEY_PREFIX) for key in image.keys if key.startswith(KEY_PREFIX)]
     return sorted(topic_id for topic_id in named if topic_id not in image.topics)
 
@@ -125,8 +126,8 @@ def exported_offset(image: ImageView, stream: TopicStream) -> int | None:
 
 
 def bound_of(image: ImageView) -> Callable[[TopicStream], tuple[int, str] | None]:
-    """A function that returns how far a stream may be trimmed because of its table, and the reason; None when no table
-    limits it."""
+    """Returns a function that returns how far a stream may be trimmed because of its table, and the reason; None when
+    no table limits it."""
 
     def bound(stream: TopicStream) -> tuple[int, str] | None:
         exported = exported_offset(image, stream)

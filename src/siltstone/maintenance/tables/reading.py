@@ -1,7 +1,7 @@
 """Reads the rows of data files, batch by batch, and puts them into the present schema of the table.
 
-A column is found by the field id that Iceberg gave it, and otherwise by its name: a file that was written before a
-column was renamed has the id. A column that a file lacks is null.
+A column is found by the field id that Iceberg assigned, and otherwise by its name: the id also finds the column in a
+file that was written before the column was renamed. A column that a file lacks is null.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,22 +62,22 @@ class RowFile:
         self._file.close()
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Its rows as pyarrow.RecordBatches, none of which has rows of two row groups: a group that an export has
-        written takes a limited number of bytes in memory, however large its rows are. ``columns`` are paths; None:
-        all."""
+        """Yields the rows of the file as pyarrow.RecordBatches, none of which has rows of two row groups: a group that
+        an export has written takes a limited number of bytes in memory, however large its rows are. ``columns`` are
+        paths; None: all columns."""
         for group in range(self._file.num_row_groups):
             yield from self._file.iter_batches(
                 self._batch_rows(group), row_groups=[group], columns=columns, use_threads=False
             )
 
     def _batch_rows(self, group: int) -> int:
-        """So many rows that they take a limited number of bytes, also in a file of another program."""
+        """Returns how many rows of the file take a limited number of bytes, also in a file of another program."""
         metadata = self._file.metadata.row_group(group)
         row_bytes = max(1, metadata.total_byte_size // max(1, metadata.num_rows))
         return int(max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes)))
 
     def column_bytes(self, path: str) -> int:
-        """The bytes of a column before compression."""
+        """Returns the bytes of a column before compression."""
         metadata = self._file.metadata
         at = next(at for at in range(metadata.num_columns) if metadata.schema.column(at).path == path)
         groups = range(metadata.num_row_groups)
@@ -85,7 +85,7 @@ class RowFile:
 
 
 def realigned(rows: Any, schema: Any) -> Any:
-    """A pyarrow.RecordBatch in the schema."""
+    """Puts a pyarrow.RecordBatch into the schema."""
     if rows.schema.equals(schema, check_metadata=True):
         return rows
     there = list(zip(rows.schema, rows.columns, strict=True))
@@ -126,8 +126,8 @@ def _of_type(array: Any, kind: Any) -> Any:
 
 
 def repeated_keys(store: ObjectStore, folder: str, files: Iterable[DataFile], key: str) -> int:
-    """How many rows more than keys an upsert table has, as its keys have records in several partitions. ``key`` is the
-    path of the key's column. The keys of one bucket are in memory at a time."""
+    """Counts how many more rows than keys an upsert table has, because some keys have records in several partitions.
+    ``key`` is the path of the key's column. The keys of one bucket are in memory at a time."""
     buckets: dict[tuple[Any, ...], list[DataFile]] = {}
     for each in files:
         buckets.setdefault(each.partition, []).append(each)

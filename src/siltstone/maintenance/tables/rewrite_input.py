@@ -1,4 +1,4 @@
-"""What a task that rewrites files of a table is given, and what it returns, as bytes."""
+"""Defines the input and the result of a task that rewrites files of a table, as bytes."""
 
 import msgspec
 
@@ -9,9 +9,9 @@ from siltstone.topic_configs.table_export import PartitionTransform
 
 
 class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of one partition value are replaced. ``schema`` is that of data files, in Arrow's IPC form; ``division``
-    has the transforms of a Delta table. Files are named ``folder``/data/``token``-``number``-N.parquet in the store at
-    ``location``.
+    """Files of one partition value that are to be replaced. ``schema`` is the schema of data files, in Arrow's IPC
+    form; ``division`` has the transforms of a Delta table. Files are named
+    ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
 
     Without ``key`` the rows of the ``old`` files are written again, in their order. With ``key``, the path of the key's
     column, the rows of the ``staged`` files take the place of older rows with their partition and key."""

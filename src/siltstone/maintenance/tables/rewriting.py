@@ -1,12 +1,13 @@
-"""The task that replaces files of a table by others: ``run_rewrite``. It joins small files, or merges the newest
+"""``run_rewrite`` is the task that replaces files of a table by others. It joins small files, or merges the newest
 records of a bucket into its rows.
 
 To merge, it first reads the partitions, keys and offsets of the staged files, and finds the newest offset of each
-partition and key. Then it writes the old rows whose partition and key are not among these, and the staged rows that are
-the newest, except tombstones. Staged offsets are higher than those of old rows, because the ledger never goes back. A
-bucket with more staged rows or keys than fit in memory is done in *slices*, each of which has the keys of some hashes.
+partition and key. Then it writes the old rows whose partition and key are not among the staged ones, and the newest
+staged row of each key, except tombstones. Staged offsets are higher than those of old rows, because the ledger never
+moves back. A bucket with more staged rows or keys than fit in memory is merged in *slices*, each of which has the keys
+of some hashes.
 
-What it writes follows from its input alone, as in ``task``.
+The bytes that it writes follow from its input alone, as in ``task``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ SLICE_KEY_BYTES = 64 * MIB
 
 
 def run_rewrite(data: bytes) -> bytes:
-    """The task. Raises what the stores raise."""
+    """Runs the task. Raises what the stores raise."""
     given = CODEC.decode_input(data)
     return CODEC.encode_result(rewrite(given, store_at(given.location)))
 
@@ -99,7 +100,8 @@ class _Rewriting:
         return max(1, -(-rows // SLICE_ROWS), -(-key_bytes // SLICE_KEY_BYTES))
 
     def _newest(self, number: int, slices: int) -> tuple[Any, Any]:
-        """The partitions and keys of a slice's staged rows, joined to one text each, and their newest offsets."""
+        """Returns the partitions and keys of a slice's staged rows, joined to one text each, and their newest
+        offsets."""
         names = [self._given.key, *(f"{self._outer}{name}" for name in (PARTITION, OFFSET))]
         parts = []
         for rows in self._rows(self._given.staged, names):
@@ -129,7 +131,8 @@ class _Rewriting:
         return pc.binary_join_element_wise(partitions, self._key(rows), pa.scalar(b":", pa.binary()))
 
     def _is_in(self, rows: Any, number: int, slices: int) -> Any:
-        """Which rows belong to the slice. The hash is mixed again, because all keys of a bucket have its remainder."""
+        """Says which rows belong to the slice. The hash is mixed again, because the hashes of all keys of a bucket have
+        one remainder."""
         if slices == 1:
             return pa.array(np.ones(rows.num_rows, dtype=np.bool_))
         mixed = (hashes_of(self._key(rows)) * np.uint32(0x9E3779B1)) >> np.uint32(8)

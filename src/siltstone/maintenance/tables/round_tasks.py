@@ -1,4 +1,4 @@
-"""The tasks of a round: what they are given, and what they return."""
+"""Runs the tasks of a round: makes their inputs, and gathers their results."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -44,13 +44,13 @@ class RoundTasks:
             end=bounds(ranges.ends),
             columns=ALL_COLUMNS,
             tail=Tail.COMMITTED,
-            fail_on_data_loss=False,  # what was removed meanwhile becomes a gap
+            fail_on_data_loss=False,  # records that were removed meanwhile become a gap
             unit_bytes_max=FILE_BYTES,
         )
 
     def token(self, parts: Iterable[bytes]) -> str:
-        """A name that only this round has: a round with another plan would write other bytes, and must not use the same
-        file names."""
+        """A name that only this round has. A round with another plan would write other bytes, so it must not use the
+        same file names."""
         digest = blake2b(digest_size=8)
         for part in parts:
             digest.update(part)
@@ -92,7 +92,7 @@ class RoundTasks:
             )
 
     def run(self, given: Iterable[tuple[int, ExportInput]], size_bytes: int) -> dict[int, ExportResult]:
-        """The results of the tasks, by the numbers of their units."""
+        """Runs the tasks, and returns their results by the numbers of their units."""
         numbers, inputs = [], []
         for number, each in given:
             numbers.append(number)
@@ -106,7 +106,7 @@ class RoundTasks:
         return results
 
     def rewrite(self, table: LoadedTable, plans: Sequence[Rewrite]) -> Replacement:
-        """Runs a task for each of the plans. Returns what the commit is to replace."""
+        """Runs a task for each of the plans. Returns the files that the commit is to replace."""
         config, given = self._export.config, []
         token = self.token([repr(plans).encode()])
         for number, plan in enumerate(plans):
@@ -139,7 +139,7 @@ class RoundTasks:
     def _results(
         self, task: Task, inputs: Sequence[bytes], what: str, size_bytes: int
     ) -> Iterator[tuple[int, bytes]]:
-        """The results of the tasks, in the order in which they end. Raises RunFailed."""
+        """Yields the results of the tasks, in the order in which they end. Raises RunFailed."""
         watch = self._attempt.watch
         report_progress = watch.steps(f"{what} {self._export.topic.name}", size_bytes)
         done = 0

@@ -1,9 +1,9 @@
-"""The driver of an export: a round of one topic, from the table's ledger to the commit.
+"""Drives an export: a round of one topic, from the table's ledger to the commit.
 
 The order matters. The progress is read before the table, so it is never ahead of the ledger unless the table was rolled
 back. Dead letters are committed before the table. A round that is killed in between is repeated up to exactly the
-offsets in the dead letters' ledger. The offsets of the dead letters are the *verdict* for the repetition: it leaves out
-these records and no others. So no record is in both tables, and none is in neither.
+offsets in the dead letters' ledger. The offsets of the dead letters are the *verdict* for the repetition, which leaves
+out these records and no others. So every record is in exactly one of the two tables.
 """
 
 import logging
@@ -70,7 +70,7 @@ its first bad record."""
 
 
 class Rounds:
-    """The rounds of one attempt, one topic after another."""
+    """Does the rounds of one attempt, one topic after another."""
 
     def __init__(
         self, attempt: Attempt, settings: TableSettings, task: Task | None, round_bytes: int
@@ -101,8 +101,8 @@ class Rounds:
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What the tasks of a round have written for the state ``table``. ``ends`` and ``gaps`` are those of the scan that
-    was really planned."""
+    """The files that the tasks of a round have written for the state ``table``. ``ends`` and ``gaps`` belong to the
+    scan that was really planned."""
 
     table: LoadedTable
     token: str
@@ -200,7 +200,7 @@ class _Round:
         return self._extended(table, wanted)
 
     def _wanted(self, table: LoadedTable | None) -> Any:
-        """The pyarrow.Schema that the table has to have, as far as the values' schemas are known."""
+        """Returns the pyarrow.Schema that the table has to have, as far as the values' schemas are known."""
         if self._schemas is None:
             return table_schema(self._export.config)
         columns = self._schemas.columns(None if table is None else table.schema)
@@ -214,7 +214,7 @@ class _Round:
         if added(table.schema, wanted):
             with suppress(
                 CommitOvertaken
-            ):  # by another driver, for the same columns; or the next round tries again
+            ):  # another driver has added the same columns, or the next round tries again
                 table.add_columns(wanted)
             table = loaded(self._tables, name)
             if missing := added(table.schema, wanted):
@@ -224,8 +224,8 @@ class _Round:
         return table
 
     def _opened_dead_letters(self) -> LoadedTable | None:
-        """The table of dead letters, which is made before there is a dead letter, because the tasks' files need its
-        field ids. None if no value can be bad, or if the configurations do not keep bad records."""
+        """Opens the table of dead letters. It is made before there is a dead letter, because the tasks' files need its
+        field ids. Returns None if every value can be decoded, or if the configurations do not keep bad records."""
         config, name = self._export.config, self._export.dead_letter_table
         table = self._tables.load(name)
         is_needed = config.errors == "dead-letter" and (config.value, config.key) != ("raw", "raw")
@@ -240,7 +240,8 @@ class _Round:
         return table
 
     def _checked(self, table: LoadedTable) -> Ledger:
-        """The ledger of a table that is this topic's. Raises TableOfAnotherTopic, and what a ledger raises."""
+        """Returns the ledger of a table, which has to be this topic's. Raises TableOfAnotherTopic, and what a ledger
+        raises."""
         ledger = table.ledger
         if ledger.identity != self._identity:
             raise TableOfAnotherTopic(table.name, self._export.topic.name)
@@ -310,9 +311,9 @@ class _Round:
         verdict: dict[int, list[int]] | None,
         size_bytes: int,
     ) -> tuple[LoadedTable, tuple[ExportResult, ...]]:
-        """Runs the tasks, and those again that have met schemas which they were not given; all of them, if the table
-        has got other columns for these schemas, so that all files of a commit have the same. The tasks that run again
-        write files of other names."""
+        """Runs the tasks, and runs those again that have found schemas which were not in their input. If the table has
+        got other columns for these schemas, all tasks run again, so that all files of a commit have the same columns.
+        Tasks that run again write files of other names."""
         numbered = dict(enumerate(units))
         results = self._run(table, dead_letters, numbered, token, verdict, size_bytes)
         needed = {schema_id for each in results.values() for schema_id in each.needed}
@@ -344,7 +345,8 @@ class _Round:
         )
 
     def _replacement(self, written: _Written, files: Sequence[DataFile]) -> Replacement | None:
-        """What the commit replaces: the rows of the buckets that have new records, or small files by larger ones."""
+        """Returns what the commit replaces: the files of the buckets that have new records, or small files by larger
+        ones."""
         if not files:
             return None
         there = written.table.files()
@@ -395,7 +397,7 @@ class _Round:
             self._context.metadata.execute(put_schema_ids(topic_id, self._schemas.ids))
 
     def _sweep(self, tables: Iterable[LoadedTable], now_ms: int) -> None:
-        """Forgets old states of the tables, and deletes the files that nothing needs any more."""
+        """Drops old states of the tables, and deletes the files that no state needs."""
         store, image = store_at(self._settings.location), self._context.metadata.image
         for each in tables:
             each.expire(now_ms)

@@ -1,13 +1,12 @@
-"""The schemas of a topic's values, as the driver of a round knows them: which there are, and which columns of the table
-follow from them.
+"""Finds the schemas of a topic's values for the driver of a round, and the columns of the table that follow from them.
 
 A round begins with the newest schema of the topic's subject and with those of earlier rounds. A task that meets another
 id reports it; the driver fetches the schema, the table gets its columns, and the task runs again. So no file is written
 for a schema whose columns the table does not have yet.
 
-A schema that the registry does not have, that cannot be understood, or that conflicts with a column of the table, is
+A schema that the registry does not have, that cannot be parsed, or that conflicts with a column of the table, is
 *refused*: every value that names it is a dead letter with that reason. If the registry does not answer, the round
-fails, because then nothing is known of the values.
+fails, because the values may be right.
 """
 
 from collections.abc import Iterable
@@ -31,11 +30,11 @@ from siltstone.value_formats.value_format import FormatKind, Schema
 from siltstone.value_formats.wire import NOT_FRAMED
 
 SCHEMAS_MAX = 1_000
-"""The most schemas of one round, refused ones included. A topic has a handful; values that are not in the wire format
-but begin with the byte 0 seem to name any number of them."""
+"""The most schemas of one round, refused ones included. A topic has a handful; but values that begin with the byte 0
+and are not in the wire format seem to name any number of schemas."""
 
 SCHEMAS_BYTES_MAX = 8 * MIB
-"""All schemas of a round together: each task is given them."""
+"""The most bytes of all schemas of a round together, since each task gets them in its input."""
 
 
 class RoundSchemas:
@@ -63,8 +62,8 @@ class RoundSchemas:
 
     def begin(self, known: Iterable[int]) -> None:
         """Finds the schemas with which a round begins; ``known`` are the ids of earlier rounds. Raises
-        RegistryNotReachable; and SchemaUnknown or SchemaMalformed if the values name no schemas and theirs is not
-        there."""
+        RegistryNotReachable; and SchemaUnknown or SchemaMalformed if the values name no schemas and their schema cannot
+        be had."""
         subject = f"{self._topic}-value"
         if not self._config.is_framed:
             schema = (
@@ -74,7 +73,7 @@ class RoundSchemas:
             if reason := self._refused.get(NOT_FRAMED):
                 raise SchemaMalformed(f"the schema of topic {self._topic} cannot be used: {reason}")
             return
-        with suppress(SchemaUnknown):  # producers may name their subjects otherwise; values name ids
+        with suppress(SchemaUnknown):  # producers may use other subjects; values name ids
             self._add(*self._registry.latest(subject))
         self.fetch(known)
 
@@ -92,8 +91,8 @@ class RoundSchemas:
             raise TooManySchemas(self._topic, SCHEMAS_MAX, SCHEMAS_BYTES_MAX)
 
     def columns(self, table: Any | None) -> dict[str, Any]:
-        """The columns of the table, and those that the schemas add; ``table`` is its pyarrow.Schema, or None. Schemas
-        that conflict with it are refused from now on: the newest of the subject is asked first."""
+        """Returns the columns of the table and those that the schemas add; ``table`` is the table's pyarrow.Schema, or
+        None. Schemas that conflict with it are refused from now on. The newest schema of the subject is added first."""
         columns = {each.name: plain_type(each.type) for each in table or () if each.name != KAFKA}
         self._conflicts = {}
         for schema_id, found in self._columns.items():
@@ -105,13 +104,13 @@ class RoundSchemas:
         return columns
 
     def given(self) -> ValueSchemas:
-        """What tasks are given. Conflicts are those that ``columns`` has found last."""
+        """Returns the schemas for the tasks' inputs, with the conflicts that ``columns`` has found last."""
         refused = {**self._refused, **self._conflicts}
         by_id = {schema_id: schema for schema_id, schema in self._found.items() if schema_id not in refused}
         return ValueSchemas(by_id, refused)
 
     def _named(self) -> Schema:
-        """The file of the folder of schemas that the configurations name."""
+        """Returns the name of the file in the folder of schemas that the configurations name."""
         parts = urlsplit(self._place)
         if parts.scheme in ("http", "https"):
             raise FormatRefused(

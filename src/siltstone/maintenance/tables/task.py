@@ -1,4 +1,4 @@
-"""The task of an export: ``run_export``. It reads a scan unit, decodes its records, and writes data files.
+"""``run_export`` is the task of an export. It reads a scan unit, decodes its records, and writes data files.
 
 What it writes, and where, follows from its input alone, so it may run twice, or at the same time as another call with
 the same input. Nothing that it writes is in a table before the driver's commit.
@@ -31,7 +31,7 @@ BAD_DATA = (ScanDamaged, ScanOutdated, TimestampNotInRange)
 
 
 def run_export(data: bytes) -> bytes:
-    """The task. Raises what the stores raise."""
+    """Runs the task. Raises what the stores raise."""
     given = CODEC.decode_input(data)
     return CODEC.encode_result(export_unit(given, store_at(given.location)))
 
@@ -147,7 +147,7 @@ def _place(record: Mapping[str, Any], row: int) -> tuple[int, int]:
 
 
 def _among(record: Mapping[str, Any], verdict: Mapping[int, list[int]]) -> Any:
-    """Which rows the verdict names. A batch has the records of one partition."""
+    """Says which rows the verdict names. A batch has the records of one partition."""
     count = len(record[OFFSET])
     named = verdict.get(record[PARTITION][0].as_py(), []) if count else []
     return np.isin(record[OFFSET].to_numpy(), np.array(named, dtype=np.int64))

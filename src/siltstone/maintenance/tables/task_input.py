@@ -1,4 +1,4 @@
-"""What one task of an export is given, and what it returns, as bytes."""
+"""The input and the report of one task of an export are encoded as bytes here."""
 
 import msgspec
 

@@ -26,7 +26,7 @@ from siltstone.topic_configs.table_export import (
 
 DATA = "data/"
 TOMBSTONE = "__tombstone"
-"""A column of staged files alone: whether the record has no value. A row of the layout of fields does not show it."""
+"""A column that only staged files have: whether the record is a tombstone. The columns of fields do not show it."""
 _UNITS_US = {"day": 86_400_000_000, "hour": 3_600_000_000}
 
 Values = tuple[PartitionValue, ...]
@@ -71,7 +71,7 @@ class _OpenFile:
 
 
 class FileWriting:
-    """The files of one task for one table. ``held_bytes`` never exceeds the limit by more than one batch."""
+    """Writes the files of one task for one table. ``held_bytes`` never exceeds the limit by more than one batch."""
 
     def __init__(self, store: ObjectStore, folder: str, stem: str, schema: Any, limits: FileLimits) -> None:
         self._store = store
@@ -114,7 +114,7 @@ class FileWriting:
 
 
 def staged_schema(schema: Any) -> Any:
-    """The pyarrow.Schema of staged files of a table: records that are not merged yet."""
+    """Returns the pyarrow.Schema of staged files of a table: records that are not merged yet."""
     return pa.schema([*schema, pa.field(TOMBSTONE, pa.bool_())])
 
 
@@ -146,8 +146,8 @@ def divided(
 
 
 def _values(rows: Any, by: PartitionTransform, config: TableConfig) -> Any:
-    """The partition values of the rows [as Iceberg's transforms]: for times the number of units since 1970, rounded
-    down."""
+    """Returns the partition values of the rows [as Iceberg's transforms]: for times the number of units since 1970,
+    rounded down."""
     outer, _, inner = config.source_of(by.column).rpartition(".")
     column = rows.column(outer).field(inner) if outer else rows.column(inner)
     if by.transform == IDENTITY:

@@ -1,14 +1,14 @@
-"""Tasks at a limited rate. What a task reads and writes passes a limiter of its own, inside the task, so the rate is
-kept within a large task as well as between small ones (GC16).
+"""Runs tasks at a limited rate. The bytes that a task reads and writes pass a limiter of its own, inside the task, so
+the rate is kept within a large task as well as between small ones (GC16).
 
-The driver divides the rate of a run among the tasks that run at a time, and wraps each task input with the share
-(``PacedInput``); the task runs under this pace wherever it is run, and its result comes back with the time that it was
-held. Without a rate and without limits nothing is wrapped.
+The driver divides the rate of a run among the tasks that run at a time, and wraps each task input with its share
+(``PacedInput``). The task keeps to this share wherever it runs, and returns its result with the time for which it was
+held. Without a rate and without limits no input is wrapped.
 
-A byte that is copied counts once, though it is read and written: reading is held by the rate. A task finds its pace
-through ``running_pace``, in the thread in which it was called and in ``PacedThreads``. A task that runs in the
-driver's process is held by the driver's clock, and cancelled within ``limiter.STEP_MS``; Spark ends a task that is
-cancelled by itself.
+A byte that is copied counts once, though it is read and written: only the read is held by the rate. A task finds its
+pace through ``running_pace``, in the thread in which it was called and in ``PacedThreads``. A task that runs in the
+driver's process uses the driver's clock, and is cancelled within ``limiter.STEP_MS``; on an executor Spark itself ends
+a cancelled task.
 """
 
 from collections import OrderedDict
@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 
 class TaskPace(msgspec.Struct, frozen=True, array_like=True):
-    """How fast one task may be. ``bytes_per_second`` is its share of the run's rate; 0: no rate. ``counts_copies``:
-    what is copied inside a store counts as well. ``limits`` are those of the process in which the task runs, for all
-    tasks of it together."""
+    """Says how fast one task may copy. ``bytes_per_second`` is its share of the run's rate; 0: no rate.
+    ``counts_copies``: bytes that are copied inside a store count, too. ``limits`` apply to all tasks of the process
+    together in which the task runs."""
 
     bytes_per_second: int = 0
     grade: Grade = Grade.MAINTENANCE
@@ -47,7 +47,8 @@ class TaskPace(msgspec.Struct, frozen=True, array_like=True):
         return bool(self.bytes_per_second or any(map(self.limits.of, Direction)))
 
     def shared(self, tasks_at_a_time: int) -> "TaskPace":
-        """The pace of each of so many tasks that run at the same time. A rate is never divided down to none."""
+        """Returns the pace of each of so many tasks that run at the same time. A rate is never divided down to 0, which
+        would mean no rate."""
         if not self.bytes_per_second:
             return self
         share = max(1, self.bytes_per_second // max(1, tasks_at_a_time))
@@ -55,7 +56,7 @@ class TaskPace(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PacedInput(msgspec.Struct, frozen=True, array_like=True):
-    """``run`` names the run among those that executors work for."""
+    """``run`` names the run, since executors may work for several."""
 
     pace: TaskPace
     run: str
@@ -77,14 +78,16 @@ def _nothing() -> None:
 
 
 SAVED_MS_MAX = 10_000
-"""While tasks write what they have read they read nothing, and catch up afterwards by so much."""
+"""While tasks write they read nothing. Afterwards they may read faster until they have caught up with this much
+time."""
 
 RUNS_KEPT_MAX = 16
 
 
 class _Limiters:
-    """The limiters of one run in this process: one for each thread that runs tasks, since each has a share of the rate.
-    Tasks that follow each other in a thread share it, so a run keeps to its rate although its tasks also write."""
+    """Holds the limiters of one run in this process: one for each thread that runs tasks, since each has a share of the
+    rate. Tasks that follow each other in a thread share a limiter, so a run keeps to its rate although its tasks also
+    write."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int], Limiter] = {}
@@ -103,7 +106,7 @@ _lock = Lock()
 
 
 def _limiters_of(run: str) -> _Limiters:
-    """Those of a run whose driver is another process; RUNS_KEPT_MAX runs are remembered."""
+    """Returns the limiters of a run whose driver is another process; RUNS_KEPT_MAX runs are remembered."""
     with _lock:
         found = _limiters.pop(run, None) or _Limiters()
         _limiters[run] = found
@@ -125,15 +128,16 @@ class RunningPace:
         self.held_ms = 0.0
 
     def passage(self, url: str) -> Passage:
-        """How the requests to the store at the URL pass. Copies inside a folder go through the disk of this machine,
-        and so they count."""
+        """Returns how requests to the store at the URL pass the limiter. Copies inside a folder count, because they use
+        the disk of this machine."""
         return _Paced(self, counts_copies=self._pace.counts_copies or url.startswith("file:"))
 
     def at_rate(self, size_bytes: int) -> None:
         self._hold(self._rate, Direction.IN, size_bytes)
 
     def end(self) -> None:
-        """Waits until what was read is paid for: many small tasks in many threads keep to the rate as well."""
+        """Waits until the rate allows the bytes that were read, so that many small tasks in many threads keep to the
+        rate as well."""
         self.held_ms += self._rate.pay(Direction.IN, self._check)
 
     def of_process(self, direction: Direction, size_bytes: int) -> None:
@@ -146,7 +150,7 @@ class RunningPace:
 
 
 class _Paced:
-    """See Passage."""
+    """Implements Passage."""
 
     def __init__(self, pace: RunningPace, *, counts_copies: bool) -> None:
         self._pace = pace
@@ -166,16 +170,16 @@ class _Paced:
 
 _pace: ContextVar[RunningPace | None] = ContextVar("pace", default=None)
 _driver: ContextVar[tuple[Clock, Check, _Limiters] | None] = ContextVar("driver", default=None)
-"""The driver's clock, its check and the limiters of its run, in threads of the driver's process."""
+"""The driver's clock, its check and the limiters of its run, for threads of the driver's process."""
 
 
 def running_pace() -> RunningPace | None:
-    """The pace of the task that runs in this thread; None: it has none, or no task runs here."""
+    """Returns the pace of the task that runs in this thread; None if the task has none, or no task runs here."""
     return _pace.get()
 
 
 class PacedThreads(ThreadPoolExecutor):
-    """Threads of a task, in which its pace holds as well."""
+    """A pool of threads of a task, in which the pace of the task applies, too."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         context = copy_context()
@@ -183,7 +187,7 @@ class PacedThreads(ThreadPoolExecutor):
 
 
 class PacedTask:
-    """A Task whose inputs are PacedInput and whose results are PacedResult."""
+    """Runs another task. Its inputs are PacedInput, and its results PacedResult."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -203,7 +207,7 @@ class PacedTask:
 
 
 class _PacedInputs(Sequence[bytes]):
-    """Each input is wrapped when it is taken, since a large plan makes its inputs one by one, too."""
+    """The wrapped inputs. Each is wrapped when it is taken, since a large plan makes its inputs one by one."""
 
     def __init__(self, inputs: Sequence[bytes], pace: TaskPace, run: str) -> None:
         self._inputs = inputs
@@ -229,8 +233,8 @@ def _wrapped(pace: TaskPace, run: str, given: bytes) -> bytes:
 
 
 class PacedRunner:
-    """Runs tasks on another runner, at most at the rate of ``pace`` all together. ``units``: at most so many tasks are
-    given to ``run_each``. ``check`` raises when the run was cancelled; ``on_held`` is called for each task that has
+    """Runs tasks on another runner, at most at the rate of ``pace`` all together. ``units``: the most tasks that are
+    passed to ``run_each``. ``check`` raises when the run was cancelled; ``on_held`` is called for each task that has
     ended, with the milliseconds for which the task was held."""
 
     def __init__(
@@ -244,7 +248,7 @@ class PacedRunner:
         on_held: Callable[[float], None],
         run: str = "",
     ) -> None:
-        """``run``: a name of the run that no other has that may run on the same executors at the same time."""
+        """``run``: a name that no other run has which may use the same executors at the same time."""
         self._run = run
         self._limiters = _Limiters()
         self._runner = runner
@@ -258,7 +262,7 @@ class PacedRunner:
         self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
     ) -> list[bytes]:
         pace = self._pace.shared(min(self.slots, len(inputs)))
-        with self._told():
+        with self._driver_announced():
             results = self._runner.run(
                 PacedTask(task), _PacedInputs(inputs, pace, self._run), on_progress, label
             )
@@ -276,7 +280,7 @@ class PacedRunner:
         ended = self._runner.run_each(PacedTask(task), wrapped, on_waiting, label_of)
         try:
             while True:
-                with self._told():
+                with self._driver_announced():
                     end = next(ended, None)
                 if end is None:
                     return
@@ -297,7 +301,7 @@ class PacedRunner:
         self._runner.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _driver_announced(self) -> Iterator[None]:
         """Tasks that run in this process meanwhile use the driver's clock and check."""
         before = _driver.set((self._clock, self._check, self._limiters))
         try:

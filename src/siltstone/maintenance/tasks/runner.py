@@ -1,8 +1,8 @@
-"""Tasks and what runs them.
+"""Defines tasks and the port to what runs them.
 
-All tasks share what a task is, how its input and its result are encoded (``TaskCodec``) and how a result names the
-object to blame (``TaskFailure``). ``Runner`` is the port to what runs tasks: ``InProcessRunner`` here, Spark's runner
-in ``siltstone.spark``. ``LateRunner`` starts a runner when the first unit needs one, because many runs have no task.
+``TaskCodec`` encodes the input and the result of a task, and ``TaskFailure`` names the object that made a task fail.
+``Runner`` is the port to what runs tasks: ``InProcessRunner`` here, Spark's runner in ``siltstone.spark``.
+``LateRunner`` starts a runner when the first unit needs one, because many runs have no task.
 """
 
 import resource
@@ -29,8 +29,8 @@ Result = TypeVar("Result")
 
 
 class TaskFailure(msgspec.Struct, frozen=True, array_like=True):
-    """Why a task has no result although its runner is well, in one line. ``object_id`` is the source object to blame;
-    None when no single object is."""
+    """Says in one line why a task has no result although its runner works. ``object_id`` is the source object that
+    caused the failure; None when no single object did."""
 
     reason: str
     object_id: int | None = None
@@ -58,12 +58,13 @@ class TaskCodec(Generic[Input, Result]):
 
 
 def failure_in_one_line(failure: BaseException) -> str:
-    """The class of an exception and its text, for a terminal and a log."""
+    """Returns the class of an exception and its text, for a terminal and a log."""
     return f"{type(failure).__name__}: {' '.join(str(failure).split())}"
 
 
 def peak_memory_bytes() -> int:
-    """The largest resident size of this process so far (``getrusage`` counts kibibytes on Linux, bytes on macOS)."""
+    """Returns the largest resident size of this process so far (``getrusage`` counts kibibytes on Linux, bytes on
+    macOS)."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
@@ -78,8 +79,8 @@ TaskEnd: TypeAlias = tuple[int, bytes | RunFailed]
 
 
 class RunnerUnusable(Unavailable):
-    """No task can be run, whatever its input. No unit is to blame for it, so none is set aside, and the run ends. The
-    text says what to do."""
+    """No task can be run, whatever its input. No unit has caused it, so none is set aside, and the run ends. The text
+    says what to do."""
 
 
 class RunnerNotStarted(RunnerUnusable):
@@ -95,7 +96,8 @@ class WorkersUnfit(RunnerUnusable):
 
 
 LabelOf = Callable[[int], str]
-"""What people see of a task, by the number of its input: kind, unit and job, such as ``so-compaction t-0, job 7``."""
+"""Returns the text that people see of a task, by the number of its input: kind, unit and job, such as ``so-compaction
+t-0, job 7``."""
 
 
 class Runner(Protocol):
@@ -104,7 +106,7 @@ class Runner(Protocol):
     ) -> list[bytes]:
         """Runs the task once for each input, and returns the results in the order of the inputs. ``on_progress`` is
         called with (tasks done, tasks in all). ``label`` is for the pages of a runner that has pages. Raises RunFailed
-        when a task failed for good, when the other tasks may have run or not; and RunnerUnusable."""
+        when a task failed for good (the other tasks may have run or not), and RunnerUnusable."""
         ...
 
     def run_each(
@@ -233,7 +235,7 @@ class InProcessRunner:
     def _run_in_threads(
         self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None
     ) -> list[bytes]:
-        """After the first failure no further task is started."""
+        """Runs the tasks in threads. After the first failure no further task is started."""
         pool = ThreadPoolExecutor(self._threads_max, thread_name_prefix="maintenance")
         try:
             futures = [
@@ -249,7 +251,8 @@ class InProcessRunner:
 
 
 def _attempt_at(task: Task, inputs: Sequence[bytes], at: int) -> bytes:
-    """Takes the input out of the sequence only now: a large plan encodes its task inputs one by one, to save memory."""
+    """Runs one task. Its input is taken out of the sequence only now, since a large plan encodes its task inputs one by
+    one to save memory."""
     return _attempt(task, inputs[at])
 
 

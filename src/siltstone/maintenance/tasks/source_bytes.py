@@ -1,5 +1,5 @@
-"""Reading the source objects of a task: stores by URL, ranged reads side by side, and blocks whose checksums are
-verified before they are written to a new object.
+"""Reads the source objects of a task: opens stores by URL, reads ranges side by side, and verifies the checksums of
+blocks before they are written to a new object.
 
 A read that fails because of one object raises an error with the object's id, so that the task can report it. Bytes are
 not copied in memory: a block that lies in two reads is a list of two views.
@@ -32,8 +32,8 @@ _lock = Lock()
 
 
 def store_at(url: str) -> ObjectStore:
-    """The store at a URL, opened once in each process and never closed. In a task, the bytes of its requests are
-    held by the pace of the task (``PacedThreads``). Raises what ``open_store`` raises."""
+    """Returns the store at a URL, which is opened once in each process and never closed. In a task, the pace of the
+    task holds its requests (``PacedThreads``). Raises what ``open_store`` raises."""
     with _lock:
         store = _opened.get(url)
         if store is None:
@@ -52,7 +52,7 @@ class UnusableSource(CorruptData):
 
 @contextmanager
 def blaming(object_id: int) -> Iterator[None]:
-    """Inside the ``with`` block, a store's error about a missing or truncated object becomes an UnusableSource."""
+    """Turns a store's error about a missing or truncated object, inside the ``with`` block, into UnusableSource."""
     try:
         yield
     except (ObjectNotFound, ObjectTruncated) as cause:
@@ -60,7 +60,7 @@ def blaming(object_id: int) -> Iterator[None]:
 
 
 def copies_at(urls: Sequence[tuple[int, str]], object_id: int) -> Copies:
-    """The copies of an object in the buckets of these ids and URLs. Raises what ``open_store`` raises."""
+    """Returns the copies of an object in the buckets of these ids and URLs. Raises what ``open_store`` raises."""
 
     def note(bucket_id: int, failure: SiltstoneError) -> None:
         log.warning(
@@ -72,14 +72,14 @@ def copies_at(urls: Sequence[tuple[int, str]], object_id: int) -> Copies:
 
 
 def read_source(copies: Copies, object_id: int, start: int, end: int) -> bytes:
-    """Bytes [start, end) of a source object. Raises UnusableSource, and what the stores raise."""
+    """Reads bytes [start, end) of a source object. Raises UnusableSource, and what the stores raise."""
     with blaming(object_id):
         return copies.read(lambda store: store.get_range(object_key(object_id), start, end))
 
 
 def read_block(copies: Copies, object_id: int, entry: BlockEntry) -> bytes:
-    """One block of a source object, undamaged, after a damaged one was read. Raises DamagedBlock, UnusableSource, and
-    what the stores raise."""
+    """Reads an undamaged copy of a block of a source object, after a damaged one was read. Raises DamagedBlock,
+    UnusableSource, and what the stores raise."""
 
     def undamaged(store: ObjectStore) -> bytes:
         block = store.get_range(object_key(object_id), entry.position, entry.end_position)
@@ -91,7 +91,7 @@ def read_block(copies: Copies, object_id: int, entry: BlockEntry) -> bytes:
 
 
 SourceError = (UnusableSource, DamagedBlock)
-"""Errors for which one source object is to blame."""
+"""Errors that one source object has caused."""
 
 
 def blame(error: UnusableSource | DamagedBlock) -> TaskFailure:
@@ -102,9 +102,10 @@ Views = list[memoryview]
 
 
 class SourceBytes:
-    """The bytes of planned reads. All reads are submitted when this is made; the executor decides how many run side by
-    side. They are submitted in the order in which the outputs need them (``wanted`` has source and position of each
-    block, in the order of writing), so the first object is written while the blocks of the last are still read."""
+    """Holds the bytes of planned reads. All reads are submitted when this object is made; the executor decides how many
+    run side by side. They are submitted in the order in which the outputs need them (``wanted`` has source and position
+    of each block, in the order of writing), so the first object is written while the blocks of the last are still
+    read."""
 
     def __init__(
         self,
@@ -122,11 +123,11 @@ class SourceBytes:
         self._brought: list[Future[bytes]] = [begun[at] for at in range(len(self._reads))]
 
     def _holding(self, source: int, position: int) -> int:
-        """The number of the read that holds the position."""
+        """Returns the number of the read that holds the position."""
         return bisect_right(self._starts, (source, position)) - 1
 
     def views(self, source: int, position: int, size_bytes: int) -> Views:
-        """The bytes of a block. Waits until they have been read. Raises what the read raised."""
+        """Returns the bytes of a block, and waits until they have been read. Raises what the read raised."""
         views: Views = []
         at = self._holding(source, position)
         end = position + size_bytes
@@ -143,9 +144,9 @@ class SourceBytes:
 def checked_blocks(
     blocks: Table, sources: SourceBytes, object_ids: Sequence[int], copies_of: Callable[[int], Copies]
 ) -> list[memoryview]:
-    """The bytes of the blocks one after another, each block verified by its checksum: rewriting a damaged block would
-    give the damage a valid checksum. A damaged block is read from another copy, if its object has one. ``object_ids``
-    are the ids of the sources, by source number, as ``copies_of`` takes. Raises DamagedBlock."""
+    """Returns the bytes of the blocks one after another, each block verified by its checksum: rewriting a damaged block
+    would give the damage a valid checksum. A damaged block is read from another copy, if its object has one.
+    ``object_ids`` are the ids of the sources, by source number, as ``copies_of`` takes. Raises DamagedBlock."""
     buffers: list[memoryview] = []
     columns = (blocks["source"], blocks["position"], blocks["size_bytes"], blocks["crc32c"])
     for at, (source, position, size, crc) in enumerate(

@@ -1,8 +1,9 @@
-"""The task that copies one object, whole, into a further bucket: ``run_whole_copy``.
+"""``run_whole_copy`` is the task that copies one whole object into a further bucket.
 
-Every block is verified on its way, from whichever copy is undamaged, so a copy is as right as the object was. What is
-at the target already is kept if it is the object, and deleted otherwise: the metadata does not count it as a copy yet.
-A task that runs twice writes the same bytes. One part is read while the part before it is written.
+Every block is verified on its way, and read from another copy if it is damaged, so a copy is as right as the object
+was. An object that is at the target already is kept if it is the same, and deleted otherwise, since the metadata does
+not count it as a copy yet. A task that runs twice writes the same bytes. One part is read while the part before it is
+written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, Obj
 
 class WholeCopyInput(msgspec.Struct, frozen=True, kw_only=True):
     """``sources``: pairs of bucket id and URL of the places where the object is. ``target_url``: the bucket of the new
-    copy. ``part_bytes_min``: every part but the last has at least so many bytes; 0: READ_REQUEST_BYTES_MAX."""
+    copy. ``part_bytes_min``: every part but the last has at least this many bytes; 0: READ_REQUEST_BYTES_MAX."""
 
     object_id: int
     size_bytes: int
@@ -59,7 +60,7 @@ CODEC = TaskCodec(WholeCopyInput, WholeCopyResult)
 
 
 def run_whole_copy(data: bytes) -> bytes:
-    """The task. It raises nothing but for a bug: failures are in the result."""
+    """Runs the task. It raises only for a bug: failures are in the result."""
     given = CODEC.decode_input(data)
     try:
         return CODEC.encode_result(_run(given))
@@ -81,7 +82,7 @@ Part = list[Buffer]
 
 
 class WholeCopy:
-    """The copy of one object."""
+    """Makes the copy of one object."""
 
     def __init__(self, copies: Copies, target: ObjectStore, given: WholeCopyInput) -> None:
         self._copies = copies
@@ -121,13 +122,13 @@ class WholeCopy:
                 raise UnusableSource(self._object_id, cause) from cause
         try:
             self._target.put(self._key, [content])
-        except ObjectAlreadyExists:  # with other bytes
+        except ObjectAlreadyExists:  # it has other bytes
             self._target.delete([self._key])
             self._target.put(self._key, [content])
         return self._size_bytes
 
     def _whole(self, index: BlockIndex | IndexLiesBefore) -> list[BlockEntry]:
-        """The blocks by position. Raises CorruptData if they are not all of the object but its index."""
+        """Returns the blocks by position. Raises CorruptData unless they are the whole object except its index."""
         assert isinstance(index, BlockIndex), "the whole object was read"
         entries = sorted(index, key=lambda each: each.position)
         position = 0
@@ -138,7 +139,7 @@ class WholeCopy:
         return entries
 
     def _entries(self, copies: Copies) -> list[BlockEntry]:
-        """The blocks of the object by position. Raises UnusableSource if they are not all of it."""
+        """Returns the blocks of the object by position. Raises UnusableSource unless they are the whole object."""
 
         def read(store: ObjectStore) -> list[BlockEntry]:
             return self._whole(read_index(store, self._key, self._size_bytes))
@@ -149,7 +150,7 @@ class WholeCopy:
             raise UnusableSource(self._object_id, cause) from cause
 
     def _runs(self, entries: Sequence[BlockEntry]) -> Iterator[list[BlockEntry]]:
-        """The blocks of each part. The last part has the index and the footer, too."""
+        """Yields the blocks of each part. The last part has the index and the footer, too."""
         run: list[BlockEntry] = []
         for number, entry in enumerate(entries, start=1):
             run.append(entry)
@@ -160,7 +161,8 @@ class WholeCopy:
         yield run
 
     def _read(self, run: Sequence[BlockEntry], *, is_last: bool) -> Part:
-        """The verified blocks of a part. The index that ends the last one is verified when the target is read."""
+        """Reads the verified blocks of a part. The index at the end of the last part is verified when the target is
+        read."""
         start = run[0].position if run else 0
         blocks_end = run[-1].end_position if run else 0
         end = self._size_bytes if is_last else blocks_end
@@ -191,7 +193,7 @@ class WholeCopy:
             raise
 
     def _parts(self, runs: Sequence[list[BlockEntry]]) -> Iterator[tuple[int, Part]]:
-        """The parts with their positions; the next one is read while the caller works on the one before."""
+        """Yields the parts with their positions; the next part is read while the caller works on the one before."""
         with PacedThreads(1, thread_name_prefix="copy-read") as reader:
             ahead: Future[Part] | None = None
             for number, run in enumerate(runs):
@@ -203,7 +205,7 @@ class WholeCopy:
                 yield runs[-1][0].position if runs[-1] else 0, ahead.result()
 
     def _is_there(self, entries: Sequence[BlockEntry]) -> bool:
-        """Whether the object is at the target, undamaged. Whatever else is there is deleted."""
+        """Returns whether the object is at the target, undamaged. Another object that is there is deleted."""
         try:
             size_bytes = self._target.head(self._key).size_bytes
         except ObjectNotFound:

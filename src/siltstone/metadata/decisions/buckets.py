@@ -1,5 +1,5 @@
-"""Decisions about the list of a store's buckets (register, add, state, remove, strategy), and whether a bucket may be
-prepared for."""
+"""Decides the commands about the list of a store's buckets (register, add, state, remove, strategy), and whether
+objects may be prepared for a bucket."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -107,7 +107,7 @@ def refuse_log_in(view: ImageView, bucket_id: int) -> None:
 
 
 def removal(listed: BucketList, found: BucketDefinition) -> tuple[Record, ...]:
-    """The record of a list in which the bucket is REMOVED."""
+    """Returns the record of a list in which the bucket is REMOVED."""
     strategy = replace(
         listed.strategy, order=tuple(each for each in listed.strategy.order if each != found.id)
     )
@@ -161,7 +161,7 @@ def check_buckets_writable(view: ImageView, bucket_ids: Iterable[int]) -> None:
 
 
 def _with(listed: BucketList, changed: Iterable[BucketDefinition]) -> BucketList:
-    """The list with these buckets added, or in the place of those with their ids. Raises TooManyBuckets."""
+    """Returns the list with these buckets, which replace those with the same ids. Raises TooManyBuckets."""
     by_id = {each.id: each for each in (*listed.buckets, *changed)}
     if len(by_id) > BUCKETS_MAX:
         raise TooManyBuckets(f"a store has at most {BUCKETS_MAX} buckets, and this would be one more")

@@ -19,8 +19,9 @@ from siltstone.model.objects import ObjectState
 
 
 def decide_commit_compaction(view: ImageView, command: CommitCompaction, now_ms: int) -> Decision[None]:
-    """Whether this commit was done before is checked before the job's fence: a driver that lost the answer, and whose
-    job was taken over since, must not be refused, or it would delete objects that are committed."""
+    """Decides the commit of a compaction. Whether the commit was done before is checked before the job's fence: a
+    driver that lost the answer, and whose job was taken over since, must not be refused, or it would delete objects
+    that are committed."""
     objects = NewObjects.of(command.stream_set_object, command.stream_objects)
     _check_size(command)
     check_form(objects)

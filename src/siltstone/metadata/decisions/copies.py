@@ -1,8 +1,8 @@
-"""Decisions about copies of objects in several buckets: a further copy is prepared and added (B26), the only copies
-of a lost bucket are given up, and the bucket itself.
+"""Decides the commands about copies of objects in several buckets: a further copy is prepared and added (B26), objects
+that were only in a lost bucket are replaced, and the bucket is given up.
 
-Whatever may have landed somewhere is named by the metadata before it is put, so it is deleted with its object (B24).
-Data that are lost are dropped by records of their own (rule 4): RangesLost says which offsets, and the objects that
+The metadata names every copy before it is put, so a copy is deleted with its object even if its put had an unknown
+outcome (B24). Lost data is dropped by records of its own (rule 4): RangesLost names the offsets, and the objects that
 hold these offsets afterwards have no records.
 """
 
@@ -53,8 +53,8 @@ def decide_prepare_copies(view: ImageView, command: PrepareCopies, now_ms: int) 
 
 
 def decide_add_copies(view: ImageView, command: AddCopies, now_ms: int) -> Decision[None]:
-    """A copy of an object that was destroyed meanwhile is refused: a sweep may have deleted it before it was put, and
-    would not look for it again."""
+    """Decides to add copies. A copy of an object that was destroyed meanwhile is refused: a sweep may have deleted it
+    before it was put, and would not look for it again."""
     wanted = sorted(set(command.object_ids))
     found = {each: committed_object(view, each) for each in wanted}
     if all(each is not None and command.bucket_id in each.bucket_ids for each in found.values()):
@@ -150,7 +150,7 @@ def decide_give_up_bucket(view: ImageView, command: GiveUpBucket, now_ms: int) -
 
 
 def only_in_bucket(objects: Iterable[ObjectMetadata], bucket_id: int) -> list[ObjectMetadata]:
-    """The objects, in any state, of which no other bucket has a copy that counts."""
+    """Returns the objects, in any state, of which no other bucket has a copy that counts."""
     return [each for each in objects if each.bucket_ids == (bucket_id,)]
 
 

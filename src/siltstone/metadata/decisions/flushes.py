@@ -1,7 +1,7 @@
-"""Decisions about flushes: a live node is asked by numbers, and only its newest life answers.
+"""Decides the commands about flushes: the requests to a live node are numbered, and only its newest life may answer.
 
-An earlier life of the node that is not dead after all has nothing to commit, and would answer at once; the records that
-the newest life has acknowledged would then be missing in a scan. So an answer is fenced like a commit (rule 7).
+An earlier life of the node that is still running has nothing to commit, and would answer at once; the records that the
+newest life has acknowledged would then be missing in a scan. So an answer is fenced like a commit (rule 7).
 """
 
 from msgspec.structs import replace

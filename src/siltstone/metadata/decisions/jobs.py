@@ -61,7 +61,7 @@ def decide_renew_job(view: ImageView, command: RenewJob, now_ms: int) -> Decisio
 
 
 def decide_shorten_lease(view: ImageView, command: ShortenLease, now_ms: int) -> Decision[None]:
-    """A job that has finished is left as it is."""
+    """Decides to shorten a lease. A job that has finished is left as it is."""
     _check_lease(command.lease_ms)
     job = view.jobs.get(command.job_id)
     latest_ms = latest_lease_end(now_ms, command.lease_ms)
@@ -86,7 +86,8 @@ def decide_finish_job(view: ImageView, command: FinishJob, now_ms: int) -> Decis
 
 
 def decide_cancel_job(view: ImageView, command: CancelJob, now_ms: int) -> Decision[None]:
-    """What the job has committed stays committed. A job that has finished keeps its outcome."""
+    """Decides to cancel a job. Units that the job has committed stay committed. A job that has finished keeps its
+    outcome."""
     job = view.jobs.get(command.job_id)
     if job is None:
         raise JobNotRunning(f"there is no job {command.job_id}; see siltstone maintain status")

@@ -24,7 +24,8 @@ from siltstone.model.objects import ObjectKind, ObjectState
 def decide_commit_key_compaction(
     view: ImageView, command: CommitKeyCompaction, now_ms: int
 ) -> Decision[None]:
-    """Whether this commit was done before is checked first, for the reason in ``decide_commit_compaction``."""
+    """Decides the commit of a key compaction. Whether the commit was done before is checked first, for the reason in
+    ``decide_commit_compaction``."""
     objects = NewObjects.of(None, command.stream_objects)
     _check_command(command)
     check_form(objects)

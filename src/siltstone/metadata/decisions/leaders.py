@@ -59,14 +59,14 @@ def check_leader(
 def check_leader_of_stream(
     view: ImageView, node: NodeMetadata, stream: StreamMetadata
 ) -> tuple[PartitionsPlaced, ...]:
-    """As ``check_leader``, for a stream, which may belong to no partition."""
+    """Does the same as ``check_leader`` for a stream, which may belong to no partition."""
     partition = partition_of(view, stream)
     return () if partition is None else check_leader(view, node, *partition)
 
 
 def decide_open_partition(view: ImageView, command: OpenPartition, now_ms: int) -> Decision[OpenedPartition]:
-    """A repetition finds the streams open and changes nothing, unless the node was started again since: then records
-    say that the log of this start holds records of open streams."""
+    """Decides to open a partition. A repetition finds the streams open and changes nothing, unless the node was started
+    again since: then records say that the log of this start holds records of open streams."""
     node = check_node(view, command.node_id, command.node_epoch)
     topic, partition = existing_partition(view, command.topic_id, command.index)
     written: list[Record] = [*check_leader(view, node, topic, command.index)]

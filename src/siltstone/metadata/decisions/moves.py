@@ -94,8 +94,8 @@ def decide_give_up_partitions(
 def _is_held(
     partition: PartitionMetadata, data: StreamMetadata, node: NodeMetadata, ends: PartitionEnds
 ) -> bool:
-    """Whether the partition is still to be given up. A partition that the node leads and never opened is to be given up
-    if it has a target. A partition that the node opened under a later epoch was given up and came back: a late
+    """Returns whether the partition is still to be given up. A partition that the node leads and never opened is to be
+    given up if it has a target. A partition that the node opened under a later epoch was given up and came back: a late
     repetition must not close it again."""
     if partition.leader != node.node_id or data.epoch != ends.leader_epoch:
         return False

@@ -1,6 +1,6 @@
-"""The parts that the commits of uploads and of compactions share: checks of the new objects, and the records for them.
+"""Has what the commits of uploads and of compactions share: checks of the new objects, and the records for them.
 
-Besides, the records that destroy objects and delete streams: a deleted stream is forgotten together with the last
+It also makes the records that destroy objects and delete streams: a deleted stream is forgotten together with the last
 object that holds one of its ranges. ``uploads``, ``compaction`` and ``key_compaction`` are the commits.
 """
 
@@ -42,7 +42,8 @@ def committed_sources(view: ImageView, compacted: Sequence[int]) -> list[ObjectM
 
 
 def destruction(view: ImageView, object_ids: Iterable[int], now_ms: int) -> tuple[Record, ...]:
-    """Returns the records that destroy the objects, and those that forget deleted streams which they held last."""
+    """Returns the records that destroy the objects, and the records that forget deleted streams of which no other
+    object holds a range."""
     leaving = tuple(object_ids)
     if not leaving:
         return ()
@@ -127,7 +128,7 @@ def _check_ranges(kind: ObjectKind, new: NewObject) -> None:
 
 
 def was_done(view: ImageView, object_ids: Sequence[int]) -> bool:
-    """Whether this commit was done before, even if its objects were destroyed since.
+    """Returns whether this commit was done before, even if its objects were destroyed since.
 
     A commit is atomic: if one of the objects was committed and another is still PREPARED, this is another commit.
     """

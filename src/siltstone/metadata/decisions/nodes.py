@@ -1,5 +1,5 @@
-"""RegisterNode: the registration of a process under a node id, which fences the process registered before; and
-GiveUpLog, by which a person fences a node whose log is gone.
+"""Decides RegisterNode, the registration of a process under a node id, which fences the process that was registered
+before; and GiveUpLog, by which a person fences a node whose log is gone.
 
 Next: ``membership``, which fences, resumes, drains and forgets nodes, and gives out claims on their failover.
 """
@@ -34,7 +34,7 @@ from siltstone.metadata.refusals import (
 FIRST_NODE_EPOCH = 1
 
 STREAMS_CLOSED_AT_ONCE_MAX = 10_000
-"""Keeps a log entry of the metadata small."""
+"""The limit keeps a log entry of the metadata small."""
 
 LOST_LOG_PREFIX = "lost-log/"
 """The key LOST_LOG_PREFIX + node id has the newest epoch whose log was declared lost. It outlives the node."""
@@ -70,8 +70,9 @@ def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) ->
 
 
 def _fail_over(view: ImageView, command: RegisterNode) -> Decision[NodeRegistration]:
-    """A failover keeps the dead node's WAL location, because that log will be replayed. Without the claim, two
-    recoverers would fence each other for ever. Raises NodeEpochNotExist, ClaimLost, NodeLogBehind."""
+    """Registers a process for a failover, which keeps the dead node's WAL location, because that log will be replayed.
+    Without the claim, two recoverers would fence each other for ever. Raises NodeEpochNotExist, ClaimLost,
+    NodeLogBehind."""
     node = view.nodes.get(command.node_id)
     if node is None:
         raise NodeEpochNotExist(
@@ -112,18 +113,18 @@ def _check_log(node: NodeMetadata, command: RegisterNode) -> None:
 
 
 def lost_log_epoch(view: ImageView, node_id: int) -> int:
-    """The node epoch up to which the node's logs were declared lost; 0: none was."""
+    """Returns the node epoch up to which the node's logs were declared lost; 0 if none was."""
     return int(view.keys.get(f"{LOST_LOG_PREFIX}{node_id}", b"0"))
 
 
 def _check_not_lost(view: ImageView, command: RegisterNode) -> None:
-    """Refuses a log that was declared lost: its records do not continue their streams any more, so the start would
-    delete them. Raises NodeLogLost."""
+    """Refuses a log that was declared lost: its records no longer continue their streams, so the start would delete
+    them. Raises NodeLogLost."""
     lost_epoch = lost_log_epoch(view, command.node_id)
     if command.log_epoch and command.log_epoch <= lost_epoch != command.lost_log_epoch:
         raise NodeLogLost(
             f"the write-ahead log of node {command.node_id} was declared lost up to node epoch {lost_epoch}, and the "
-            "topics have gone on without what only it holds",
+            "topics have gone on without the records that only it holds",
             log_epoch=lost_epoch,
         )
 

@@ -1,4 +1,5 @@
-"""Decisions about the life cycle of objects: prepare, expire, forget (T27). Their commits are in other files."""
+"""Decides the commands about the life cycle of objects: prepare, expire, forget (T27). Commits are decided in other
+files."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -48,7 +49,7 @@ def decide_prepare_objects(view: ImageView, command: PrepareObjects, now_ms: int
 
 
 def _prepared(first_id: int, bucket_ids: tuple[int, ...], deadline_ms: int) -> Iterator[ObjectsPrepared]:
-    """One record for each run of objects in the same bucket."""
+    """Yields one record for each run of objects in the same bucket."""
     for bucket_id, run in groupby(bucket_ids):
         count = len([*run])
         yield ObjectsPrepared(first_id, count, bucket_id, deadline_ms)
@@ -75,8 +76,8 @@ def decide_expire_objects(view: ImageView, command: ExpireObjects, now_ms: int) 
 
 
 def decide_forget_objects(view: ImageView, command: ForgetObjects, now_ms: int) -> Decision[None]:
-    """Rule 6 is checked here again, although the sweep has selected only objects that are due. A pin that was put after
-    the sweep selected them holds none of them, so bytes that are gone are always forgotten."""
+    """Checks rule 6 again, although the sweep has selected only objects that are due. A pin that was put after the
+    sweep selected the objects holds none of them, so objects whose bytes are deleted can always be forgotten."""
     known = sorted({object_id for object_id in command.object_ids if object_id in view.objects})
     held_from = pinned_from(view)
     for object_id in known:

@@ -1,8 +1,8 @@
-"""Where new partitions, and those of nodes that are gone, get their leaders.
+"""The placement of partitions: which node leads a new partition, or one whose node is gone.
 
 Each partition goes to the node that leads the fewest, among those to the rack that got the fewest of this command, and
-among those to the node with the highest hash of topic, partition and node: so the order of node ids favours nobody, and
-equal images place alike.
+among those to the node with the highest hash of topic, partition and node: so the order of node ids favours no node,
+and equal images place alike.
 """
 
 from collections import Counter, defaultdict
@@ -101,8 +101,9 @@ def leaders_of_new(
 
 
 def decide_place_partitions(view: ImageView, command: PlacePartitions, now_ms: int) -> Decision[None]:
-    """A partition that was being moved goes to its target if that node is fit. Topics that were deleted, and
-    partitions whose leader is live, are passed over: another node placed them first."""
+    """Decides the placement of partitions. A partition that was being moved is placed at its target if that node is
+    fit. Topics that were deleted, and partitions whose leader is live, are passed over: another node placed them
+    first."""
     asked = check_node(view, command.node_id, command.node_epoch)
     check_number_of_partitions(len(command.partitions))
     placement = Placement(view, asked)

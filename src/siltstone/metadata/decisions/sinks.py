@@ -1,4 +1,4 @@
-"""Decisions about sinks: a batch is begun once, and ended by the driver that began or resumed it last.
+"""Decides the commands about sinks: a batch is begun once, and ended by the driver that began or resumed it last.
 
 Spark gives each batch of a query the next id, repeats the last one after a restart, and begins at 0 with a new
 checkpoint. So a batch id below the recorded one is never new, and a batch of another query never continues the recorded
@@ -82,7 +82,9 @@ def decide_commit_sink_batch(view: ImageView, command: CommitSinkBatch, now_ms: 
     check_sink_driver(command.sink_id, standing, command.driver)
     loaded = () if command.is_abandoned else _loaded(view, standing, command, now_ms)
     done = msgspec.structs.replace(standing, state=SinkState.DONE, manifest="", manifest_crc=0)
-    if command.is_abandoned:  # how far the producer came is not known, so the next batch has another one
+    if (
+        command.is_abandoned
+    ):  # the producer's last sequence is not known, so the next batch has another producer
         done = msgspec.structs.replace(done, state=SinkState.ABANDONED, producer_id=-1, targets=())
     else:
         targets = {target.stream_id: target for target in (*standing.targets, *command.targets)}
@@ -100,7 +102,7 @@ def check_sink_driver(sink_id: str, standing: SinkBatch | None, driver: str) -> 
 
 
 def _relayed_instead(sink_id: str, standing: SinkBatch, wanted: SinkBatch) -> Decision[SinkBatch]:
-    """The unfinished batch in mode RELAY, with its own parts."""
+    """Returns the unfinished batch in mode RELAY, with its own parts."""
     producer_id = wanted.producer_id if standing.producer_id < 0 else standing.producer_id
     relayed = msgspec.structs.replace(
         standing, mode=RELAY, driver=wanted.driver, producer_id=producer_id,
@@ -112,8 +114,8 @@ def _relayed_instead(sink_id: str, standing: SinkBatch, wanted: SinkBatch) -> De
 def _loaded(
     view: ImageView, standing: SinkBatch, command: CommitSinkBatch, now_ms: int
 ) -> tuple[Record, ...]:
-    """The records that commit the objects of the batch and move the ends of their streams. Raises CommandMalformed,
-    ObjectNotExist, StreamNotExist, StreamNotClosed, SinkStreamMoved, OffsetNotMatched."""
+    """Returns the records that commit the objects of the batch and move the ends of their streams. Raises
+    CommandMalformed, ObjectNotExist, StreamNotExist, StreamNotClosed, SinkStreamMoved, OffsetNotMatched."""
     objects = NewObjects.of(command.stream_set_object, command.stream_objects)
     has_objects = bool(objects.members or command.loads)
     if has_objects != (standing.mode == OBJECTS and bool(standing.manifest)):
@@ -138,7 +140,8 @@ def _loaded(
 
 
 def _checked_load(view: ImageView, load: StreamLoad) -> int:
-    """The end of the stream that the load continues. Raises StreamNotExist, StreamNotClosed, SinkStreamMoved."""
+    """Returns the end of the stream that the load continues. Raises StreamNotExist, StreamNotClosed,
+    SinkStreamMoved."""
     stream = existing_stream(view, load.stream_id)
     if stream.state is not StreamState.CLOSED:
         raise StreamNotClosed(
@@ -156,7 +159,8 @@ def _checked_load(view: ImageView, load: StreamLoad) -> int:
 def _begun(
     command: BeginSinkBatch, producer_id: int, standing: tuple[SinkTarget, ...], now_ms: int
 ) -> Decision[SinkBatch]:
-    """The intent. For each stream it has the sequence number of the recorded batch, and the offset of the command."""
+    """Makes the intent. For each stream it has the sequence number of the recorded batch, and the offset of the
+    command."""
     if now_ms - command.staged_ms > STAGED_MS_MAX:
         raise SinkPartsTooOld(
             f"the parts of batch {command.batch.batch_id} of sink {command.sink_id} were staged more than"
@@ -170,7 +174,7 @@ def _begun(
 
 
 def _targets(standing: tuple[SinkTarget, ...], given: tuple[SinkTarget, ...]) -> tuple[SinkTarget, ...]:
-    """The recorded targets, with the start offsets of the given ones; the sequences of streams that are new begin at
+    """Returns the recorded targets with the start offsets of the given ones; the sequences of new streams begin at
     0."""
     targets = {target.stream_id: target for target in standing}
     for target in given:

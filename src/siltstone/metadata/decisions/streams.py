@@ -26,8 +26,8 @@ def decide_create_stream(view: ImageView, command: CreateStream, now_ms: int) ->
 
 
 def decide_open_stream(view: ImageView, command: OpenStream, now_ms: int) -> Decision[StreamMetadata]:
-    """A stream that its owner opens again under the same epoch does not change. If the node was started again since, a
-    record says so: the log of this start now holds records of open streams."""
+    """Decides to open a stream. A stream that its owner opens again under the same epoch does not change. If the node
+    was started again since, a record says so: the log of this start now holds records of open streams."""
     node = check_node(view, command.node_id, command.node_epoch)
     stream = existing_stream(view, command.stream_id)
     if command.stream_epoch > stream.epoch:

@@ -21,8 +21,8 @@ from siltstone.model.objects import ObjectRange
 
 
 def decide_commit_upload(view: ImageView, command: CommitUpload, now_ms: int) -> Decision[None]:
-    """Whether this commit was done before is checked before any fence, because a refusal permits the caller to delete
-    what it uploaded."""
+    """Decides the commit of an upload. Whether the commit was done before is checked before any fence, because a
+    refusal permits the caller to delete what it uploaded."""
     objects = NewObjects.of(command.stream_set_object, command.stream_objects)
     if not objects.members:
         raise CommandMalformed("the commit of an upload names no object")
@@ -70,9 +70,9 @@ def _writable_stream(view: ImageView, node_id: int, held: ObjectRange) -> Stream
 
 
 def _check_continuity(stream: StreamMetadata, end_offset: int, held: ObjectRange) -> None:
-    """A range must begin at the stream's end offset. After a trim past the committed end has moved the end, the first
-    range committed across the new start may begin below it, but not inside a range that an object holds already.
-    Raises OffsetNotMatched."""
+    """Checks that each range begins at its stream's end offset. After a trim past the committed end has moved the end,
+    the first range committed across the new start may begin below it, but not inside a range that an object holds
+    already. Raises OffsetNotMatched."""
     if held.start_offset == end_offset:
         return
     held_until = stream.ranges[-1].end_offset if stream.ranges else 0

@@ -1,8 +1,8 @@
-"""The port of the lease board, and its adapter in memory.
+"""Defines the port of the lease board, and its adapter in memory.
 
 The board has one row for each node id: the newest beat that arrived, from whichever process sent it. Readers compare
-epoch and incarnation with the image. The board puts beats in no order and proves nothing about a node; rows may be lost
-with the machine. Beside the beats it has what each node measured of its load, for balancing.
+epoch and incarnation with the image. The board does not order beats and proves nothing about a node; rows may be lost
+with the machine. Beside the beats it has the load that each node measured, for balancing.
 """
 
 import threading
@@ -15,7 +15,8 @@ import msgspec
 from siltstone.model.errors import Unavailable
 
 BOARD_DEADLINE_MS = 2_000
-"""How long a call to the board may take: less than half a session, so that one slow call costs no node its lease."""
+"""The longest time that a call to the board may take: less than half a session, so that one slow call costs no node its
+lease."""
 
 
 class BoardUnavailable(Unavailable):
@@ -23,7 +24,7 @@ class BoardUnavailable(Unavailable):
 
 
 ENDED = ""
-"""In place of the incarnation, in the last beat of a node that has ended well."""
+"""Stands in place of the incarnation in the last beat of a node that has ended cleanly."""
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -38,16 +39,16 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 EARLIEST_MS = 1_600_000_000_000
-"""In 2020. Lower numbers are counts of beats, which older versions wrote."""
+"""A time in 2020. Lower numbers are counts of beats, which older versions wrote."""
 
 
 def time_of(beat: Beat) -> int | None:
-    """The time of the beat, as its node knew it; None for a beat of an older version."""
+    """Returns the time of the beat by the clock of its node; None for a beat of an older version."""
     return beat.number if beat.number >= EARLIEST_MS else None
 
 
 class PartitionLoad(msgspec.Struct, frozen=True, array_like=True):
-    """What a partition had a second, as a mean of the last minute: bytes, and requests of clients."""
+    """The load of a partition in a second, as a mean of the last minute: bytes, and requests of clients."""
 
     topic_id: str
     index: int
@@ -57,8 +58,8 @@ class PartitionLoad(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NodeLoad(msgspec.Struct, frozen=True, array_like=True):
-    """What a node measured of the partitions that it leads: the heaviest ones, and the sums of all others (bytes in,
-    bytes out, requests). ``written_ms``: by the clock of the metadata log."""
+    """The loads that a node measured of the partitions that it leads: the heaviest ones, and the sums of all others
+    (bytes in, bytes out, requests). ``written_ms``: by the clock of the metadata log."""
 
     node_id: int
     node_epoch: int
@@ -72,8 +73,8 @@ def encode_load(load: NodeLoad) -> bytes:
 
 
 def decode_loads(rows: Iterable[bytes]) -> tuple[NodeLoad, ...]:
-    """Leaves out what cannot be decoded: another version wrote it, or a file that was damaged, and a measurement is
-    made again in seconds."""
+    """Decodes the loads. A row that cannot be decoded, because another version wrote it or a file was damaged, is left
+    out: a new measurement follows within seconds."""
     found: list[NodeLoad] = []
     for row in rows:
         with suppress(msgspec.MsgspecError):
@@ -94,11 +95,11 @@ class LeaseBoard(Protocol):
         ...
 
     def put_load(self, load: NodeLoad) -> None:
-        """Replaces what the node measured before. Raises BoardUnavailable."""
+        """Replaces the loads that the node measured before. Raises BoardUnavailable."""
         ...
 
     def loads(self) -> tuple[NodeLoad, ...]:
-        """Returns what each node measured last, sorted by node id. Raises BoardUnavailable."""
+        """Returns the loads that each node measured last, sorted by node id. Raises BoardUnavailable."""
         ...
 
     def forget(self, node_id: int) -> None:

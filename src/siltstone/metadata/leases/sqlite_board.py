@@ -139,8 +139,8 @@ def _open(path: Path, deadline_seconds: float) -> sqlite3.Connection:
 
 
 def _is_whole(path: Path, deadline_seconds: float) -> bool:
-    """Whether the file is an undamaged board. Raises BoardUnavailable for another file, and sqlite3.OperationalError
-    when it is locked."""
+    """Returns whether the file is an undamaged board. Raises BoardUnavailable for another file, and
+    sqlite3.OperationalError when it is locked."""
     with contextlib.closing(sqlite3.connect(path, timeout=deadline_seconds)) as connection:
         try:
             (application_id,) = connection.execute("PRAGMA application_id").fetchone()

@@ -71,7 +71,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def until_bytes(entries: Iterable[tuple[int, bytes]], bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """The entries up to the one with which they reach ``bytes_max`` bytes together."""
+    """Yields the entries up to the one with which they reach ``bytes_max`` bytes together."""
     left = bytes_max
     for version, entry in entries:
         yield version, entry

@@ -1,4 +1,4 @@
-"""The grades of what goes to and from the buckets, the highest first, and the two directions."""
+"""Defines the grades of requests to the buckets, the highest first, and the two directions."""
 
 from enum import Enum, IntEnum
 
@@ -9,10 +9,10 @@ from siltstone.model.limits import BANDWIDTH_IN_BYTES_PER_SECOND, BANDWIDTH_OUT_
 
 
 class Grade(IntEnum):
-    """A lower number goes first."""
+    """The grade of a request. A lower number has the higher priority."""
 
     UPLOAD = 0
-    """Uploads of acknowledged data, recovery, logs in a bucket, and what is small, such as indexes and marks. It is
+    """Uploads of acknowledged data, recovery, logs in a bucket, and small requests, such as indexes and marks. They are
     counted and never held."""
 
     TAIL_READ = 1
@@ -38,10 +38,10 @@ HELD_GRADES: tuple[Grade, ...] = tuple(grade for grade in Grade if grade is not 
 
 class Direction(Enum):
     IN = "in"
-    """From a bucket."""
+    """Bytes that are read from a bucket."""
 
     OUT = "out"
-    """To a bucket."""
+    """Bytes that are written to a bucket."""
 
 
 class BandwidthSettings(msgspec.Struct, frozen=True):

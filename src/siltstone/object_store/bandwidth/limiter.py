@@ -1,8 +1,8 @@
-"""The limiter of a process: threads and coroutines wait here for slices of the bandwidth.
+"""``Limiter`` is the limiter of a process, at which threads and coroutines wait for slices of the bandwidth.
 
 A thread that waits blocks in steps of at most STEP_MS, after each of which its ``check`` may end the wait. A coroutine
-waits for a future; one timer of its event loop serves all of them. Both may be cancelled at any moment: what was given
-to them is spent, and nothing else is left behind.
+waits for a future; one timer of its event loop serves all of them. Both may be cancelled at any moment: slices that
+were granted to them count as used, and nothing else remains.
 """
 
 import asyncio
@@ -20,13 +20,14 @@ STEP_MS = 250
 """The longest wait of a thread before ``check`` is called again: cancelling takes effect after that."""
 
 WAIT_MS_MIN = 0.01
-"""Less may change nothing in the time, which is a floating-point number."""
+"""A shorter wait might not change the time, which is a floating-point number."""
 
 PIECE_BYTES = 1 * MIB
-"""A thread asks for so much at a time. What threads ask for is bounded by their number, so it is never refused."""
+"""A thread asks for this many bytes at a time. The number of threads bounds what they ask for together, so it is never
+refused."""
 
 Check = Callable[[], None]
-"""Raises when whatever waits has been cancelled."""
+"""Raises if the caller that waits has been cancelled."""
 
 
 def _nothing() -> None:
@@ -34,8 +35,8 @@ def _nothing() -> None:
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """What has passed of one grade in one direction, and what waits. ``held_seconds``: how long requests waited, all
-    together."""
+    """The bytes of one grade in one direction that have passed, and that wait. ``held_seconds``: the time for which all
+    requests together waited."""
 
     direction: Direction
     grade: Grade
@@ -66,7 +67,7 @@ class _Lane:
 
 
 class Limiter:
-    """All threads of a process, and one event loop, share it."""
+    """Holds requests of all threads of a process, and of one event loop."""
 
     def __init__(self, settings: BandwidthSettings, clock: Clock, burst_ms_max: int = BURST_MS_MAX) -> None:
         self._clock = clock
@@ -80,7 +81,7 @@ class Limiter:
         return self._lanes[direction].turns.bytes_per_second > 0
 
     def change(self, direction: Direction, bytes_per_second: int) -> None:
-        """Sets another limit. Called on the event loop of the coroutines that wait, if there are any."""
+        """Sets another limit. If coroutines wait, it is called on their event loop."""
         lane = self._lanes[direction]
         with self._lock:
             self._tell(lane, lane.turns.change(bytes_per_second, self._clock.monotonic_ms()))
@@ -104,8 +105,8 @@ class Limiter:
         return held_ms
 
     def pay(self, direction: Direction, check: Check = _nothing) -> float:
-        """Blocks the calling thread until all that has passed is paid for, so that a limiter which is used no more has
-        kept to its limit. Returns how many milliseconds that took."""
+        """Blocks the calling thread until the limit allows all bytes that have passed, so that a limiter which is no
+        longer used has kept to its limit. Returns how many milliseconds that took."""
         begun_ms = now_ms = self._clock.monotonic_ms()
         while (debt_ms := self._debt_ms(direction, now_ms)) > 0:
             check()
@@ -139,7 +140,7 @@ class Limiter:
         self._note(direction, grade, size_bytes, self._clock.monotonic_ms() - begun_ms)
 
     def try_pass(self, direction: Direction, grade: Grade, size_bytes: int) -> bool:
-        """Whether so many bytes may pass at once; then they count as passed."""
+        """Returns whether so many bytes may pass at once; if so, they count as passed."""
         lane = self._lanes[direction]
         with self._lock:
             may_pass = lane.turns.try_pass(size_bytes, self._clock.monotonic_ms())
@@ -182,14 +183,14 @@ class Limiter:
                     lane.turns.withdraw(ticket)
 
     def _asked(self, lane: _Lane, grade: Grade, size_bytes: int) -> Ticket | None:
-        """None: so much waits that the thread has to ask again later."""
+        """Asks for a ticket. None: so many bytes wait that the thread has to ask again later."""
         try:
             return lane.turns.ask(grade, size_bytes, self._clock.monotonic_ms())
         except TooMuchWaits:
             return None
 
     def _advanced(self, lane: _Lane, ticket: Ticket | None) -> float | None:
-        """Gives slices. → How long the ticket's thread waits before it looks again; None: it is admitted."""
+        """Grants slices. → How long the ticket's thread waits before it checks again; None: it is admitted."""
         now_ms = self._clock.monotonic_ms()
         self._tell(lane, lane.turns.advance(now_ms))
         if ticket is not None and ticket.is_admitted:
@@ -204,7 +205,7 @@ class Limiter:
             lane.held_ms[grade] += held_ms
 
     def _tell(self, lane: _Lane, admitted: list[Ticket]) -> None:
-        """Wakes the coroutines among those that were admitted, whatever thread has found it out."""
+        """Wakes those of the admitted requests that are coroutines. Any thread may call it."""
         for ticket in admitted:
             future = lane.awaited.pop(ticket, None)
             if future is not None:
@@ -215,7 +216,8 @@ class Limiter:
                     loop.call_soon_threadsafe(_wake, future)
 
     def _set_timer(self, lane: _Lane) -> None:
-        """Sets the timer of the coroutines that wait, if there are any and none is set. Called on their event loop."""
+        """Sets the timer of the coroutines that wait, unless there are none or it is set. It is called on their event
+        loop."""
         if lane.timer is not None or not lane.awaited:
             return
         with self._lock:
@@ -247,8 +249,8 @@ _opening = Lock()
 
 
 def limiter_of_process(settings: BandwidthSettings) -> Limiter:
-    """The limiter of the threads of this process, by the machine's clock: the same one for all that have these
-    settings."""
+    """Returns the limiter of the threads of this process, by the machine's clock: the same one for all callers with
+    these settings."""
     with _opening:
         limiter = _of_process.get(settings)
         if limiter is None:
@@ -257,5 +259,5 @@ def limiter_of_process(settings: BandwidthSettings) -> Limiter:
 
 
 def no_limit(clock: Clock) -> Limiter:
-    """A limiter that only counts."""
+    """Returns a limiter that only counts."""
     return Limiter(BandwidthSettings(0, 0), clock)

@@ -1,4 +1,5 @@
-"""How the requests of a store pass the limiter: counted, held in a grade, or not at all because they were before."""
+"""Defines how the requests of a store pass the limiter: counted, held in a grade, or without it because their bytes
+have waited before."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -8,19 +9,19 @@ from siltstone.object_store.bandwidth.limiter import Limiter
 
 
 class Passage(Protocol):
-    """What a store calls before each request, once for all attempts, in the thread that makes the request."""
+    """A store calls a passage before each request, once for all attempts, in the thread that makes the request."""
 
     def read(self, size_bytes: int) -> None: ...
 
     def write(self, size_bytes: int) -> None: ...
 
     def copy(self, size_bytes: int) -> None:
-        """Bytes are copied inside the store: they are neither read nor written by this process."""
+        """Is called when bytes are copied inside the store, which this process neither reads nor writes."""
         ...
 
 
 class Counted:
-    """Counts what is never held."""
+    """Counts bytes that are never held."""
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -36,7 +37,7 @@ class Counted:
 
 
 class _Uncounted:
-    """For requests whose bytes have waited already, and for stores without a limiter."""
+    """The passage of requests whose bytes have waited already, and of stores without a limiter."""
 
     def read(self, size_bytes: int) -> None:
         return None

@@ -1,4 +1,4 @@
-"""A store whose requests pass as a ``Passage`` says, around any other store."""
+"""``PassingStore`` wraps any other store, and lets its requests pass a ``Passage`` first."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,16 +1,16 @@
-"""Who gets the next slice of one direction. Pure: the time is an argument.
+"""Decides which request gets the next slice of one direction. Pure: the time is an argument.
 
-The limit is a bucket of *tokens*, one for each byte. A slice is given while the bucket is not below zero, and may take
-it below; what is never held takes it below at once, by ``DEBT_MS_MAX`` of the limit at most. Of the requests that wait
-the highest grade gets the next slice, and among equals the oldest request.
+The limit is a bucket of *tokens*, one for each byte. A slice is granted while the number of tokens is not negative, and
+may make it negative; requests that are never held make it negative at once, down to ``DEBT_MS_MAX`` of the limit. Of
+the requests that wait, the highest grade gets the next slice, and among equals the oldest request.
 
-Nothing waits for ever:
+No request waits for ever:
 
-- A grade that was passed over PASSED_OVER_MAX times gets the next slice, whatever waits above it.
-- When nobody got a slice for IDLE_SLICES_MAX times as long as a slice takes, because uploads alone use up the limit,
-  one is given all the same. So the grades that are held have at least a sixteenth of the limit together.
+- A grade that was passed over PASSED_OVER_MAX times gets the next slice, even if requests of higher grades wait.
+- When no request got a slice for IDLE_SLICES_MAX times as long as a slice takes, because uploads alone use up the
+  limit, one slice is granted all the same. So the grades that are held have at least a sixteenth of the limit together.
 
-What waits is bounded in bytes, too: by WAITING_MS_MAX of the limit.
+The bytes of requests that wait are bounded, too: by WAITING_MS_MAX of the limit.
 """
 
 from collections import deque
@@ -27,8 +27,8 @@ SLICES_PER_SECOND_MIN = 16
 """With a lower limit slices are smaller, for the same reason."""
 
 PASSED_OVER_MAX = 15
-"""A grade that always finds higher ones before it has a sixteenth of the slices: enough to end, little enough that the
-others hardly notice."""
+"""A grade for which higher grades always wait gets a sixteenth of the slices: enough to end, and too little to slow the
+others down much."""
 
 IDLE_SLICES_MAX = 16
 
@@ -38,8 +38,8 @@ DEBT_MS_MAX = 1_000
 
 WAITING_MS_MAX = 30_000
 WAITING_BYTES_MIN = 64 * MIB
-"""A client gives up a request after 30 s, so there is no use in more waiting than passes in that time; but a few of the
-largest requests may always wait."""
+"""A client gives up a request after 30 s, so it would be useless to let more bytes wait than pass in that time; but a
+few of the largest requests may always wait."""
 
 
 class TooMuchWaits(Unavailable):
@@ -55,7 +55,7 @@ class TooMuchWaits(Unavailable):
 
 
 class Ticket:
-    """A request that waits, or has waited. ``is_admitted``: it has all its slices."""
+    """A request that waits, or has waited. ``is_admitted``: the request has all its slices."""
 
     __slots__ = ("asked_ms", "bytes_left", "grade", "is_admitted")
 
@@ -71,7 +71,8 @@ class Turns:
     milliseconds that never decrease; amounts are counted in bytes × 1000, so that whole numbers stay whole."""
 
     def __init__(self, bytes_per_second: int, now_ms: float, burst_ms_max: int = BURST_MS_MAX) -> None:
-        """``burst_ms_max``: a direction that was idle for so long or longer has saved what passes in that time."""
+        """``burst_ms_max``: a direction that was idle may afterwards pass at once what it could have passed in the idle
+        time, at most in this time."""
         assert bytes_per_second >= 0
         self._burst_ms_max = burst_ms_max
         self._rate = bytes_per_second
@@ -100,13 +101,12 @@ class Turns:
         return self.advance(now_ms)
 
     def passed(self, size_bytes: int, now_ms: float) -> None:
-        """Bytes have passed, or pass now, that are never held."""
+        """Counts bytes that have passed, or pass now, and are never held."""
         self._count(now_ms)
         self._spend(size_bytes)
 
     def ask(self, grade: Grade, size_bytes: int, now_ms: float) -> Ticket:
-        """A request asks to pass; it may do so when its ticket is admitted, which may be at once. Raises
-        TooMuchWaits."""
+        """Adds a request. It may pass when its ticket is admitted, which may be at once. Raises TooMuchWaits."""
         ticket = Ticket(grade, size_bytes, now_ms)
         if grade is Grade.UPLOAD or not self._rate or not size_bytes:
             self.passed(size_bytes, now_ms)
@@ -119,7 +119,8 @@ class Turns:
         return ticket
 
     def try_pass(self, size_bytes: int, now_ms: float) -> bool:
-        """Whether so many bytes may pass at once, before which nobody waits; then they have passed."""
+        """Returns whether so many bytes may pass at once, because no request waits before them; if so, they count as
+        passed."""
         self._count(now_ms)
         if self._rate:
             last_slice = min(self.slice_bytes, size_bytes)
@@ -130,7 +131,8 @@ class Turns:
         return True
 
     def withdraw(self, ticket: Ticket) -> None:
-        """A request gives up. Slices that it got already are spent. Does nothing if the ticket does not wait."""
+        """Removes a request that was cancelled. Slices that it got already count as used. Does nothing if the ticket
+        does not wait."""
         if not ticket.is_admitted:
             queue = self._waiting[ticket.grade]
             if ticket in queue:
@@ -138,7 +140,8 @@ class Turns:
             self._forget_if_empty(ticket.grade)
 
     def advance(self, now_ms: float) -> list[Ticket]:
-        """Gives the slices that may be given by now. Returns the tickets that are admitted by them, in that order."""
+        """Grants the slices that may be granted by now. Returns the tickets that are admitted by them, in that
+        order."""
         self._count(now_ms)
         admitted: list[Ticket] = []
         while (grade := self._next()) is not None and (self._tokens >= 0 or self._is_idle(now_ms)):
@@ -153,12 +156,12 @@ class Turns:
         return admitted
 
     def debt_ms(self, now_ms: float) -> float:
-        """Milliseconds until what was given is paid for."""
+        """Returns the milliseconds until the number of tokens is no longer negative."""
         self._count(now_ms)
         return max(0.0, -self._tokens / self._rate) if self._rate else 0.0
 
     def next_ms(self, now_ms: float) -> float | None:
-        """Milliseconds until the next slice can be given; None when nobody waits."""
+        """Returns the milliseconds until the next slice can be granted; None when no request waits."""
         if self._next() is None:
             return None
         if not self._rate:
@@ -198,7 +201,7 @@ class Turns:
     # -- turns -------------------------------------------------------------------------------------------
 
     def _next(self) -> Grade | None:
-        """The grade that gets the next slice; None when nobody waits."""
+        """Returns the grade that gets the next slice; None when no request waits."""
         waiting = [grade for grade in HELD_GRADES if self._waiting[grade]]
         if not waiting:
             return None

@@ -1,5 +1,5 @@
-"""File operations of an object folder: writes into reserved space, exact reads, durable directories, and OSErrors as
-errors of the port.
+"""Has the file operations of an object folder: writes into reserved space, exact reads, durable directories, and
+OSErrors as errors of the port.
 
 This module knows neither keys nor uploads. It builds on ``runtime.files``; ``folder.store`` and ``folder.multipart``
 build on it.
@@ -21,11 +21,11 @@ RESERVED_BYTES_MIN = 256 * KIB
 """For smaller files the reservation costs as much as it saves."""
 
 DIRECT_BYTES_MIN = 1 * MIB
-"""Smaller objects go through the page cache: they cost little, and compaction reads them again soon."""
+"""Smaller objects are written through the page cache: they cost little, and compaction reads them again soon."""
 
 SLAB_BYTES = 1 * MIB
-"""What the disk gets at a time of an object. Larger pieces save no CPU, and a sync of the write-ahead log on the same
-disk would stand behind them."""
+"""The bytes of an object that are written at a time. Larger pieces save no CPU, and a sync of the write-ahead log on
+the same disk would have to wait for them."""
 SLABS_KEPT_MAX = UPLOADS_IN_FLIGHT_MAX
 
 _NOT_RESERVABLE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
@@ -71,7 +71,8 @@ class ObjectWriter:
             write_at(descriptor, buffers, 0)
 
     def _write_directly(self, descriptor: int, buffers: Buffers) -> bool:
-        """Returns False if the file system refuses that; what was written is then to be written again."""
+        """Writes past the page cache. Returns False if the file system refuses that; the caller then has to write
+        everything again."""
         if not set_direct(descriptor, True):
             return False
         try:

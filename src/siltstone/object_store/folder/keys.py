@@ -17,7 +17,8 @@ UPLOADS = ".uploads"
 
 
 def path_of_key(root: Path, key: str) -> Path:
-    """The path of a key, which is never outside the root or in the adapter's own directories. Raises InvalidKey."""
+    """Returns the path of a key, which is never outside the root or in the adapter's own directories. Raises
+    InvalidKey."""
     return root / checked_key(key)
 
 
@@ -43,8 +44,8 @@ def _walk_directory(directory: Path, above: str, prefix: str, after: str) -> Ite
 
 
 def _sorted_names(directory: Path) -> list[str]:
-    """The names in a directory, sorted. Names of directories get a slash, so that they sort like keys: ``a-b`` before
-    ``a/b``."""
+    """Returns the names in a directory, sorted. Names of directories get a slash, so that they sort like keys: ``a-b``
+    before ``a/b``."""
     try:
         with os.scandir(directory) as entries:
             names = [entry.name + "/" if entry.is_dir() else entry.name for entry in entries]

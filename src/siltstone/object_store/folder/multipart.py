@@ -85,7 +85,8 @@ class FolderUploads:
         self._path(upload).unlink(missing_ok=True)
 
     def _is_linked(self, upload: MultipartUpload, target: Path) -> bool:
-        """Whether the object is this upload's: a process linked it, and was killed or is about to remove the upload."""
+        """Returns whether the object is this upload's: a process linked it, and was killed or is about to remove the
+        upload."""
         try:
             return self._path(upload).samefile(target)
         except FileNotFoundError:
@@ -116,8 +117,8 @@ class FolderUploads:
             raise upload_ended(upload) from None
 
     def _path(self, upload: MultipartUpload) -> Path:
-        """The path of an upload. The caller gives the id, so it is checked to be one that ``start`` can have made.
-        Raises UploadNotFound."""
+        """Returns the path of an upload. The caller gives the id, so it is checked to be one that ``start`` can have
+        made. Raises UploadNotFound."""
         match = _UPLOAD_ID.fullmatch(upload.upload_id)
         if match is None or unquote(match[1]) != upload.key:
             raise UploadNotFound(f"{upload.upload_id!r} is not the id of an upload of {upload.key}")

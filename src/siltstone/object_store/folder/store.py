@@ -142,7 +142,7 @@ class FolderStore:
 
     @contextmanager
     def _written(self, buffers: Buffers) -> Iterator[Path]:
-        """A synced temporary file with the bytes of the buffers. It is deleted afterwards."""
+        """Yields a synced temporary file with the bytes of the buffers. It is deleted afterwards."""
         temporary = self._temporary / random_token(self._rng)
         try:
             with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
@@ -154,8 +154,8 @@ class FolderStore:
 
     @contextmanager
     def _opened(self, key: str, end: int = 0) -> Iterator[tuple[int, os.stat_result]]:
-        """The object's open file and its status. Raises ObjectNotFound, and ObjectTruncated when it is shorter than
-        ``end``."""
+        """Yields the object's open file and its status. Raises ObjectNotFound, and ObjectTruncated when it is shorter
+        than ``end``."""
         path = path_of_key(self._root, key)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -103,7 +103,7 @@ def s3_errors_translated(action: str) -> Iterator[None]:
 
 
 def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneError:
-    """The port's error for an answer of S3 that contains an ``Error``."""
+    """Returns the port's error for an answer of S3 that contains an ``Error``."""
     code = str(response["Error"].get("Code", ""))
     text = f"{action.strip()}: {code} {response['Error'].get('Message', '')}".rstrip(".")
     if code in _REFUSED_FOR_NOW:
@@ -122,7 +122,7 @@ def refused(action: str, response: dict[str, dict[str, object]]) -> SiltstoneErr
 
 
 def status_of(response: dict[str, dict[str, object]]) -> int:
-    """The HTTP status of an answer; 0 if it is one of many answers in one."""
+    """Returns the HTTP status of an answer; 0 if it is one of many answers in one."""
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status if isinstance(status, int) else 0
 
@@ -137,7 +137,7 @@ def _missing_bucket(name: str) -> str:
 
 
 def credentials_in_use() -> str:
-    """The access key that botocore uses, and where it found it, in words. An access key is not a secret."""
+    """Returns the access key that botocore uses, and where it found it, in words. An access key is not a secret."""
     providers = botocore.session.Session().get_component("credential_provider")
     for provider, place in _PROVIDERS.items():
         with suppress(BotoCoreError):

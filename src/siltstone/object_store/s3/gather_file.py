@@ -32,8 +32,8 @@ class GatherFile:
         return True
 
     def read(self, size: int | None = -1) -> bytes | memoryview:
-        """At most ``size`` bytes: fewer before a buffer that is larger than what is left of them, none at the end of
-        the file. Without a size, the rest of the file, joined."""
+        """Returns at most ``size`` bytes: fewer before a buffer that is larger than what is left of them, none at the
+        end of the file. Without a size, the rest of the file, joined."""
         if size is None or size < 0:
             return b"".join(self._pieces(self._size_bytes))
         pieces = self._pieces(size)

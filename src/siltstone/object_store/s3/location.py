@@ -30,7 +30,7 @@ class S3Location(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """The location that a URL names. Raises InvalidStoreUrl."""
+        """Returns the location that a URL names. Raises InvalidStoreUrl."""
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc:
             raise InvalidStoreUrl(f"{url!r} names no bucket; write s3://bucket/prefix")

@@ -85,7 +85,7 @@ class S3Uploads:
             request["UploadIdMarker"] = page.get("NextUploadIdMarker", "")
 
     def _tags_by_size(self, upload: MultipartUpload) -> dict[tuple[int, int], str]:
-        """The ETags of the parts that the store has received, by part number and size."""
+        """Returns the ETags of the parts that the store has received, by part number and size."""
         tags: dict[tuple[int, int], str] = {}
         marker: dict[str, int] = {}
         while True:
@@ -105,7 +105,7 @@ class S3Uploads:
         return self._size_bytes(upload.key) == size_bytes
 
     def _size_bytes(self, key: str) -> int | None:
-        """The size of the object at the key; None when there is none."""
+        """Returns the size of the object at the key; None when there is none."""
         try:
             with s3_errors_translated(f"head {key}"):
                 answer = self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)

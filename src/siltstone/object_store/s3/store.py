@@ -1,10 +1,10 @@
-"""The adapter for a bucket of S3 or a compatible store, through botocore's low-level client.
+"""``S3Store`` is the adapter for a bucket of S3 or a compatible store, through botocore's low-level client.
 
 A call makes one attempt: botocore's own retries are off, because ``retrying`` retries and tracks which writes may have
-taken effect. A put names the CRC-32C of its body, which the store verifies: else SeaweedFS keeps an object without a
-byte when a connection ends between the head of a put and its body. Nothing else is signed or added up: TLS protects
-bodies on the way, the CRC-32C of every block at rest. Only ``opening`` imports this module, as botocore is optional.
-Read ``s3.errors`` for the failures, ``s3.multipart`` for uploads.
+taken effect. A put has the CRC-32C of its body, which the store verifies: otherwise SeaweedFS stores an empty object
+when a connection ends between the head of a put and its body. No other checksums or signatures of bodies are made: TLS
+protects them on the way, the CRC-32C of every block at rest. Only ``opening`` imports this module, as botocore is
+optional. Read ``s3.errors`` for the failures, ``s3.multipart`` for uploads.
 """
 
 import base64
@@ -155,8 +155,9 @@ class S3Store:
         self._client.close()
 
     def _refuse_missing_bucket(self) -> None:
-        """Raises StoreDenied when the bucket does not exist: the answer to HEAD is a bare 404 then, too. Asks until
-        there is a bucket; one that is deleted later is reported by the answers to other requests."""
+        """Raises StoreDenied when the bucket does not exist: the answer to HEAD of an object is a 404 without a reason
+        then, too. Checks until there is a bucket; a bucket that is deleted later is reported by the answers to other
+        requests."""
         if self._bucket_was_there:
             return
         try:
@@ -165,7 +166,7 @@ class S3Store:
             if status_of(error.response) == NOT_FOUND:
                 raise missing_bucket(self._location.bucket, self.url) from error
         except BotoCoreError:
-            return  # the first answer stands
+            return  # the first answer counts
         self._bucket_was_there = True
 
     def _empty_range(self, key: str, position: int) -> bytes:

@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 @lru_cache(maxsize=1)
 def best_kernels() -> Kernels:
-    """The fastest kernels of this installation. numba is imported in this function, which only tasks call, because the
-    import takes half a second and 60 MB."""
+    """Returns the fastest kernels of this installation. numba is imported in this function, which only tasks call,
+    because the import takes half a second and 60 MB."""
     if find_spec("numba") is None:
         log.warning(
             "numba is not installed: records are decoded in Python, some hundred times slower; install it:"

@@ -40,7 +40,7 @@ RECORD_BYTES_MIN = 7
 
 
 def read_only(data: bytes | bytearray | memoryview) -> Bytes:
-    """The bytes as a read-only array, not copied. ``machine_code`` is compiled for read-only arrays."""
+    """Returns the bytes as a read-only array, not copied. ``machine_code`` is compiled for read-only arrays."""
     array = np.frombuffer(data, dtype=np.uint8) if len(data) else np.zeros(0, dtype=np.uint8)
     array.flags.writeable = False
     return array

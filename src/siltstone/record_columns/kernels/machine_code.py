@@ -36,7 +36,7 @@ def machine_code(signature: str) -> Callable[[F], F]:
 
 
 def apart_from_it(function: F) -> F:
-    """Compiles a helper of the functions below that is called seldom, as a function of its own."""
+    """Compiles a helper of the functions below, which is rarely called, as a function of its own."""
     made: F = numba.njit(nogil=True)(function)
     return made
 
@@ -49,8 +49,8 @@ def part_of_it(function: F) -> F:
 
 @part_of_it
 def _at(array: Any, position: Any) -> Any:
-    """The element at a position that is never negative: numba checks signed positions, and skips that for unsigned
-    ones."""
+    """Returns the element at a position that is never negative: numba checks signed positions, and skips that for
+    unsigned ones."""
     return array[np.uint64(position)]
 
 
@@ -67,7 +67,7 @@ def _little(data: Any, at: Any) -> Any:
 
 @part_of_it
 def _big(data: Any, at: Any, size: int) -> Any:
-    """The signed big-endian integer of ``size`` bytes."""
+    """Returns the signed big-endian integer of ``size`` bytes."""
     value = np.int64(np.int8(data[at]))
     for byte in range(1, size):
         value = (value << 8) | np.int64(data[at + byte])
@@ -76,7 +76,7 @@ def _big(data: Any, at: Any, size: int) -> Any:
 
 @machine_code(f"int64({BYTES}, int64, int64[:, ::1])")
 def scan_batches(data: Any, stream_id: int, rows: Any) -> Any:
-    """The number of batches; -1 when the bytes are malformed."""
+    """Returns the number of batches; -1 when the bytes are malformed."""
     size, position, count = len(data), 0, 0
     while position < size:
         at = position + 72
@@ -129,8 +129,8 @@ def _long_varint(data: Any, at: Any, end: Any, bits: int) -> Any:
 
 @part_of_it
 def _varint(data: Any, at: Any, end: Any, bits: int) -> Any:
-    """The integer, and the position after it; that is -1 when the integer is cut off or too wide. Integers of one and
-    two bytes, which most are, are decoded here."""
+    """Returns the integer, and the position after it; that is -1 when the integer is cut off or too wide. Integers of
+    one and two bytes, which most are, are decoded here."""
     if at + 1 < end:
         first = np.int64(_at(data, at))
         if first < 0x80:
@@ -144,7 +144,7 @@ def _varint(data: Any, at: Any, end: Any, bits: int) -> Any:
 
 @machine_code(f"boolean({BYTES}, {_INTS}, {_INTS}, {_INTS}, int64[:, ::1])")
 def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any) -> bool:  # noqa: PLR0911
-    """Whether all records could be decoded."""
+    """Returns whether all records could be decoded."""
     number = np.uint64(0)
     for batch in range(len(starts)):
         position, stop = starts[batch], ends[batch]
@@ -184,8 +184,8 @@ def decode_records(data: Any, starts: Any, ends: Any, counts: Any, columns: Any)
 
 @part_of_it
 def _header_end(data: Any, at: Any, end: Any) -> Any:
-    """The positions and lengths of the name and the content of a header; the position of the content is -1 when the
-    header is malformed."""
+    """Returns the positions and lengths of the name and the content of a header; the position of the content is -1 when
+    the header is malformed."""
     name_bytes, name_at = _varint(data, at, end, 32)
     if name_at < 0 or name_bytes < 0 or name_bytes > end - name_at:
         return 0, 0, -1, 0
@@ -197,7 +197,7 @@ def _header_end(data: Any, at: Any, end: Any) -> Any:
 
 @machine_code(f"boolean({BYTES}, {_INTS}, {_INTS}, {_INTS})")
 def count_headers(data: Any, starts: Any, ends: Any, counts: Any) -> bool:
-    """Whether the headers of all records could be decoded."""
+    """Returns whether the headers of all records could be decoded."""
     for number in range(len(starts)):
         end = ends[number]
         count, at = _varint(data, starts[number], end, 32)

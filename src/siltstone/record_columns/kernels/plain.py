@@ -210,7 +210,8 @@ def newest(slots: Slots, hashes: Slots, wanted: Flags) -> Integers:
 
 
 def _slot_of(slots: Slots, high: int, low: int) -> tuple[int, bool]:
-    """The slot in which the key is or would be put, and whether it is there. At least one slot is always free."""
+    """Returns the slot in which the key is or would be put, and whether it is there. At least one slot is always
+    free."""
     count = len(slots)
     at = (high >> 32) * count >> 32
     while slots[at, 2] != 0:

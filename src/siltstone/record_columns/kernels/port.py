@@ -7,26 +7,27 @@ from siltstone.record_columns.kernels.columns import Bytes, Flags, Integers, Slo
 
 class Kernels(Protocol):
     def scan_batches(self, data: Bytes, stream_id: int) -> Integers:
-        """The batch columns of a block: a row for each frame, in order. Each frame has to hold one batch of magic 2
-        of the stream. Raises DamagedFrame, DamagedBatch, UnsupportedMagic."""
+        """Returns the batch columns of a block: a row for each frame, in order. Each frame has to hold one batch of
+        magic 2 of the stream. Raises DamagedFrame, DamagedBatch, UnsupportedMagic."""
         ...
 
     def decode_records(self, data: Bytes, starts: Integers, ends: Integers, counts: Integers) -> Integers:
-        """The record columns of batches whose uncompressed records lie at [start, end) of the data. Headers of
+        """Returns the record columns of batches whose uncompressed records lie at [start, end) of the data. Headers of
         records are not read, and any offset deltas are accepted. Raises MalformedRecords."""
         ...
 
     def count_headers(self, data: Bytes, starts: Integers, ends: Integers) -> Integers:
-        """The number of headers of each record, whose headers lie at [start, end) of the data; ``start`` is the end of
-        the record's value. Raises MalformedRecords, also if bytes follow the last header."""
+        """Returns the number of headers of each record, whose headers lie at [start, end) of the data; ``start`` is the
+        end of the record's value. Raises MalformedRecords, also if bytes follow the last header."""
         ...
 
     def decode_headers(self, data: Bytes, starts: Integers, ends: Integers, counts: Integers) -> Integers:
-        """The header columns of the records, whose headers ``count_headers`` has counted."""
+        """Returns the header columns of the records, whose headers ``count_headers`` has counted."""
         ...
 
     def hash_keys(self, data: Bytes, key_at: Integers, key_bytes: Integers, hash_key: bytes) -> Slots:
-        """The 128-bit SipHash-2-4 of each key as two numbers, shape (records, 2). The hash of a null key is 0."""
+        """Returns the 128-bit SipHash-2-4 of each key as two numbers, shape (records, 2). The hash of a null key is
+        0."""
         ...
 
     def put_newest(
@@ -37,7 +38,7 @@ class Kernels(Protocol):
         ...
 
     def newest(self, slots: Slots, hashes: Slots, wanted: Flags) -> Integers:
-        """The newest offset of each wanted record's key; -1 for keys that are not in the slots."""
+        """Returns the newest offset of each wanted record's key; -1 for keys that are not in the slots."""
         ...
 
     def gather(self, data: Bytes, starts: Integers, ends: Integers) -> Bytes:

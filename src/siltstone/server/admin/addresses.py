@@ -18,7 +18,7 @@ _PORT_MAX = 65_535
 
 
 def parse_admin_addresses(settings: AdminSettings) -> tuple[ListenerAddress, ...]:
-    """The addresses of the admin listeners; none when they are off. Raises InvalidListener."""
+    """Returns the addresses of the admin listeners; none when they are off. Raises InvalidListener."""
     if not settings.is_on:
         return ()
     addresses = tuple(_parsed(part.strip()) for part in settings.listeners.split(",") if part.strip())
@@ -32,14 +32,14 @@ def parse_admin_addresses(settings: AdminSettings) -> tuple[ListenerAddress, ...
 
 
 def allowed_hosts(settings: AdminSettings, addresses: Collection[ListenerAddress]) -> frozenset[str]:
-    """The host names that a request may name, besides IP addresses."""
+    """Returns the host names that a request may name, besides IP addresses."""
     named = (part.strip().lower() for part in settings.allowed_hosts.split(","))
     return frozenset({*filter(None, named), *(each.host.lower() for each in addresses if each.host)})
 
 
 def may_be_called(host: str, allowed: Collection[str]) -> bool:
-    """Whether a request for this host is answered. Only a browser can be led here by a name of somebody else, and a
-    browser always sends the name."""
+    """Returns whether a request for this host is answered. Only a browser can be led here by the name of another site,
+    and a browser always sends the name."""
     return host == "" or host in allowed or is_ip(host)
 
 

@@ -1,6 +1,6 @@
-"""Metrics of a running broker, read from the statistics of its parts; and whether it is ready.
+"""Reads the metrics of a running broker from the statistics of its parts, and says whether the broker is ready.
 
-Nothing here changes anything, waits for anything but a disk, or loads a group that is not loaded.
+A scrape changes nothing, waits for nothing but a disk, and loads no group.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -70,7 +70,7 @@ class ObservedBroker:
 
     @property
     def reasons(self) -> list[str]:
-        """Why the broker is not ready; empty if it is."""
+        """Says why the broker is not ready; empty if it is."""
         readiness, reason = self._node.engine.readiness
         found = [reason] if readiness in (Readiness.STOPPED, Readiness.FULL) else []
         if not self._listeners.are_open:
@@ -126,7 +126,7 @@ class TopicSource:
             if topic_id in names:
                 in_bytes, out_bytes = totals.get(topic_id, NOTHING)
                 totals[topic_id] = in_bytes + partition.bytes_in, out_bytes + partition.bytes_out
-            else:  # deleted by another process a moment ago
+            else:  # another process deleted it a moment ago
                 deleted += Traffic(partition.bytes_in, partition.bytes_out)
             if number % PARTITIONS_PER_TURN == 0:
                 yield
@@ -227,7 +227,7 @@ class GroupSource:
 
 
 def _folders_of(settings: StoreSettings) -> dict[str, Path]:
-    """The folders whose disks are measured, by the names that their series have."""
+    """Returns the folders whose disks are measured, by the names that their series have."""
     urls = {"metadata": settings.metadata, **{f"bucket-{n}": url for n, url in settings.buckets.items()}}
     folders = {"log": settings.wal_folder}
     return folders | dict(_local_folders(urls))

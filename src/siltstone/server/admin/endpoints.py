@@ -1,7 +1,7 @@
-"""What the admin listeners answer: ``/metrics``, ``/livez`` and ``/readyz``.
+"""The admin listeners answer three paths: ``/metrics``, ``/livez`` and ``/readyz``.
 
-``/livez`` asks nothing: it is answered, so the event loop runs. ``/readyz`` is 200 when the process does what it is
-for, and otherwise 503 with a reason in each line. Both have JSON for clients that accept it alone.
+``/livez`` checks nothing: an answer shows that the event loop runs. ``/readyz`` is 200 when the process can do its
+work, and otherwise 503 with a reason in each line. Clients that accept only JSON get both as JSON.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence

@@ -67,7 +67,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 def lines_of(text_format: TextFormat, collected: Mapping[MetricFamily, Sequence[Series]]) -> Iterator[str]:
-    """The lines of a scrape, each with its line feed. Families without series are left out."""
+    """Yields the lines of a scrape, each with its line feed. Families without series are left out."""
     for family, rows in collected.items():
         if rows:
             yield from _comments(text_format, family)
@@ -109,9 +109,8 @@ def _samples(family: MetricFamily, series: Series) -> Iterator[str]:
 
 
 def label_text(text: str) -> str:
-    """A text that a client has chosen, as the value of a label: cut when it is long, and then with a checksum, so that
-    two
-    texts stay two."""
+    """Returns a text that a client has chosen, as the value of a label: cut when it is long, and then with a checksum,
+    so that two texts stay two."""
     if len(text) <= LABEL_CHARACTERS_MAX:
         return text
     return f"{text[: LABEL_CHARACTERS_MAX - 10]}~{crc32(text.encode('utf-8', 'replace')):08x}"
@@ -122,8 +121,8 @@ def written(value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As both formats want it in label values, and OpenMetrics in help texts. Lone surrogates, which a client may send
-    in the name of a group, cannot be encoded and become question marks."""
+    """Escapes a text as both formats want it in label values, and OpenMetrics in help texts. Lone surrogates, which a
+    client may send in the name of a group, cannot be encoded and become question marks."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
     text = text.encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
-"""Every metric: its name, type, labels, unit and help. docs/metrics.md is made from this table. Pure.
+"""Lists every metric: its name, type, labels, unit and help. docs/metrics.md is made from this table. Pure.
 
 Names have base units and no abbreviations. A label is never the id of a client, a user, a host, a member or the text of
-an error: there is no end to these.
+an error, because their number has no limit.
 """
 
 from siltstone.server.admin.exposition import MetricFamily, MetricType
@@ -31,7 +31,7 @@ PROCESS = (
     _gauge("ready", "1 if /readyz answers 200, otherwise 0."),
     _seconds(
         "event_loop_lag",
-        "How much later than asked a timer of the event loop rang. Asked four times a second.",
+        "How much later than it was set for a timer of the event loop ran. Measured four times a second.",
     ),
     _counter("gc_seconds", "The time that Python's garbage collector took.", unit="seconds"),
     _counter("process_cpu_seconds", "The CPU time of the process, user and system.", unit="seconds"),
@@ -51,7 +51,7 @@ NETWORK = (
     _counter("request_bytes", "Bytes received from clients.", unit="bytes"),
     _counter("response_bytes", "Bytes sent to clients.", unit="bytes"),
     _gauge("connections", "Open connections of clients."),
-    _counter("connections_accepted", "Connections that were accepted, those closed at once included."),
+    _counter("connections_accepted", "Connections that were accepted, also those that were closed at once."),
     _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
     _counter("topic_in_bytes", "Bytes of record batches appended, for the 1,000 topics with the most traffic; _other "
@@ -75,16 +75,16 @@ ENGINE = (
     _gauge("uncommitted_bytes", "Bytes of acknowledged batches that are in no committed object, and 1 KiB each.",
            unit="bytes"),
     _gauge("oldest_uncommitted_seconds", "The age of the oldest acknowledged batch that is in no committed object: "
-           "what the loss of the log's disk would take.", unit="seconds"),
+           "the records since then would be lost with the log's disk.", unit="seconds"),
     _seconds("upload", "The time to upload one object, with all attempts."),
     _counter("upload_bytes", "Bytes of objects uploaded.", unit="bytes"),
     _counter("uploads_committed", "Objects that were uploaded and committed."),
     _gauge("upload_outage", "1 while uploads fail and are tried again, otherwise 0."),
-    _gauge("catch_up_limit_bytes", "The rate at which reads that catch up give way to appends, in bytes a second; 0: "
-           "they need not.", unit="bytes"),
-    _counter("catch_up_held_seconds", "How long reads that catch up have given way to appends, all together.",
+    _gauge("catch_up_limit_bytes", "The limit of reads that catch up, while they give way to appends, in bytes a "
+           "second; 0: there is none.", unit="bytes"),
+    _counter("catch_up_held_seconds", "The time for which reads that catch up have waited for appends, all together.",
              unit="seconds"),
-    _counter("damaged_reads", "Reads that met a damaged or missing object."),
+    _counter("damaged_reads", "Reads that found a damaged or missing object."),
 )  # fmt: skip
 
 CACHES = (
@@ -125,7 +125,7 @@ STORE = (
     _gauge("object_bytes", "The bytes of these objects.", "bucket", "kind", "state", unit="bytes"),
     _gauge("live_bytes", "The bytes of committed objects that a read may still return, estimated from offsets. Garbage "
            "collection frees the others.", "bucket", "kind", unit="bytes"),
-    _gauge("dirty_bytes", "The bytes of compacted topics in objects that no key compaction has been through.",
+    _gauge("dirty_bytes", "The bytes of compacted topics in objects that no key compaction has processed.",
            unit="bytes"),
     _gauge("disk_free_bytes", "Free bytes on the disk of the log, of the metadata, or of a bucket that is a folder.",
            "disk", unit="bytes"),
@@ -155,7 +155,7 @@ GROUPS = (
 MAINTENANCE = (
     _counter("maintenance_runs", "Runs of a kind that had work to do.", "kind"),
     _counter("maintenance_units", "Units of work, by outcome: done or failed.", "kind", "outcome"),
-    _counter("maintenance_troubles", "Runs that ended early because of a failure that no unit is blamed for.", "kind"),
+    _counter("maintenance_troubles", "Runs that ended early because of a failure that no unit has caused.", "kind"),
     _counter("maintenance_read_bytes", "Bytes that units have read.", "kind", unit="bytes"),
     _counter("maintenance_written_bytes", "Bytes that units have written.", "kind", unit="bytes"),
     _counter("maintenance_freed_bytes", "Bytes that units have freed.", "kind", unit="bytes"),

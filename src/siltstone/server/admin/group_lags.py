@@ -140,7 +140,8 @@ def _largest(groups: list[GroupLag]) -> list[GroupLag]:
 
 
 def _within_limits(groups: list[GroupLag]) -> list[GroupLag]:
-    """The first groups whose series have room. A group that has none of its own does not keep a smaller one out."""
+    """Returns the first groups whose series have room. A group that has none of its own does not keep a smaller one
+    out."""
     shown: list[GroupLag] = []
     series_left = GROUP_SERIES_MAX
     for each in groups:

@@ -6,7 +6,7 @@
              answer from it
 
 There is room for ADMIN_CONNECTIONS_MAX connections. When they are all taken, the oldest that is not in ANSWER makes
-room, so clients that send nothing keep nobody out.
+room, so clients that send nothing do not keep others out.
 """
 
 import asyncio
@@ -109,8 +109,8 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(RequestRefused(431, f"the head of the request exceeds {ADMIN_HEAD_BYTES_MAX} bytes"))
 
     def eof_received(self) -> bool:
-        """A client may end its side when it has asked. Returns whether the connection stays open; otherwise it is
-        closed when everything is sent."""
+        """Keeps the connection open, because a client may end its side after its request. Returns whether the
+        connection stays open; otherwise it is closed when everything is sent."""
         if self.phase is Phase.HEAD:
             self.abort()
         return self.phase is Phase.ANSWER

@@ -1,7 +1,7 @@
-"""The head of an HTTP request, read strictly: GET or HEAD of a path, without a body. Pure.
+"""Parses the head of an HTTP request strictly: GET or HEAD of a path, without a body. Pure.
 
-Everything that could be understood in two ways is refused, because there is no reason to send it here: line ends
-without a carriage return, folded or repeated headers, control characters, bodies. RFC 9112 has the rules.
+Everything that could be understood in two ways is refused, because no ordinary client sends it: line ends without a
+carriage return, folded or repeated headers, control characters, bodies. RFC 9112 has the rules.
 """
 
 import re
@@ -15,8 +15,8 @@ HEAD_END = b"\r\n\r\n"
 METHODS = frozenset({"GET", "HEAD"})
 _REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[!-~]*) HTTP/(1\.[01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
-"""The blanks around a value are stripped afterwards: a pattern that matched them beside the value would try each way to
-divide a header of blanks, for minutes, on the event loop of the broker."""
+"""The blanks around a value are stripped afterwards. A pattern that matched them, too, would try each way to divide a
+header of blanks, for minutes, on the event loop of the broker."""
 
 _SINGLE = frozenset({"host", "content-length", "transfer-encoding"})
 
@@ -88,7 +88,7 @@ def _without_port(host: str) -> str:
 
 
 def _weights(accept: str) -> dict[str, float]:
-    """The weight of each media type that the header names."""
+    """Returns the weight of each media type that the header names."""
     weights: dict[str, float] = {}
     for part in accept.split(","):
         kind, *parameters = (piece.strip().lower() for piece in part.split(";"))

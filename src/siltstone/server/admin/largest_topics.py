@@ -1,8 +1,8 @@
-"""Which topics have series of their own: the largest, and one row for all others that adds up. Pure.
+"""The largest topics have series of their own, and all others have one row together. Pure.
 
-No counter may fall, and together they must be the whole traffic. So a topic that gets a series only later begins at 0:
-what it had before stays in the row of the others (its *base*). A topic that loses its series, or is deleted, adds what
-its series showed to that row. A topic with a series keeps it until another has twice its traffic.
+No counter may fall, and their sum must be the whole traffic. So a topic that gets a series later begins at 0: its
+earlier traffic stays in the row of the others (its *base*). When a topic loses its series, or is deleted, the value of
+its series is added to that row. A topic with a series keeps it until another has twice its traffic.
 """
 
 from collections.abc import Generator, Iterator, Mapping

@@ -70,7 +70,7 @@ class AdminListeners:
 
 @asynccontextmanager
 async def open_admin_listeners(settings: AdminSettings, clock: Clock) -> AsyncIterator[AdminListeners | None]:
-    """None when the setting ``admin.listeners`` is off. Raises InvalidListener and CannotListen."""
+    """Yields None when the setting ``admin.listeners`` is off. Raises InvalidListener and CannotListen."""
     if not settings.is_on:
         yield None
         return
@@ -94,7 +94,7 @@ class AdminThread:
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
 
     def start(self) -> list[str]:
-        """The URLs of the open listeners. Raises InvalidListener and CannotListen."""
+        """Returns the URLs of the open listeners. Raises InvalidListener and CannotListen."""
         self._thread.start()
         return self._opened.result().urls
 

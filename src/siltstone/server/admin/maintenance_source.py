@@ -1,4 +1,4 @@
-"""Metrics of a maintenance service, and whether it is ready."""
+"""Reads the metrics of a maintenance service, and says whether it is ready."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from siltstone.server.settings.admin import AdminPrices
 
 
 class ObservedMaintenance:
-    """A maintenance service as the admin listeners see it. ``buckets`` are those of its lanes."""
+    """A maintenance service as the admin listeners see it. ``buckets`` are the buckets of its lanes."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Metrics of objects as the metadata has them: how many there are, their bytes, and how many of these are of use.
+"""Counts the objects that the metadata names, their bytes, and how many of these bytes are live, for metrics.
 
 The image is walked once a minute, some hundred ranges at a time, so that other tasks run in between. *Live* bytes are
-those that a read may return, as garbage collection estimates them from the image; *dirty* ones are those of compacted
-topics that no key compaction has been through.
+those that a read may return, as garbage collection estimates them from the image; *dirty* bytes belong to compacted
+topics, and no key compaction has processed them.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from siltstone.server.admin.scrape import Collected
 from siltstone.topic_configs.table import stored_topic_config
 
 LOOK_INTERVAL_MS = 1 * MINUTE_MS
-"""Half a million objects take half a second, in short turns."""
+"""A walk over half a million objects takes half a second, in short turns."""
 STEPS_PER_TURN = 100
 """Objects, ranges and topics between two yields: 50 to 100 µs."""
 
@@ -42,7 +42,7 @@ class ObjectBytes(msgspec.Struct):
     dirty: int = 0
 
     def walk(self, image: MetadataImage) -> Iterator[None]:
-        """Yields after each step."""
+        """Counts the objects of an image; yields after each step."""
         for metadata in image.objects.values():
             yield from self._add_object(metadata, image.streams)
             yield
@@ -81,7 +81,8 @@ class ObjectBytes(msgspec.Struct):
 
 
 def _live_bytes(held: ObjectRange, streams: Mapping[int, StreamMetadata]) -> float:
-    """A range that contradicts the image counts as live: nothing of it is dropped (rule 4)."""
+    """Estimates the live bytes of an object. A range that contradicts the image counts as live, since it is never
+    dropped (rule 4)."""
     try:
         return expected_live_bytes(held, served_stream(held, streams))
     except SourceUnusable:

@@ -67,7 +67,7 @@ class ProcessSource:
 
 
 def _resident_bytes() -> int | None:
-    """None on a system without /proc."""
+    """Returns None on a system without /proc."""
     try:
         return int(_STATM.read_text().split()[1]) * _PAGE_BYTES
     except OSError:

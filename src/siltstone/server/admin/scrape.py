@@ -64,7 +64,7 @@ class Scrapes:
         self._texts: dict[TextFormat, tuple[float, bytes]] = {}
 
     async def text(self, text_format: TextFormat) -> bytes:
-        """The scrape in a format, at most KEPT_MS old."""
+        """Returns the scrape in a format, at most KEPT_MS old."""
         made_ms, text = self._texts.get(text_format, (None, b""))
         if made_ms is not None and self._clock.monotonic_ms() - made_ms < KEPT_MS:
             return text
@@ -87,7 +87,7 @@ class Scrapes:
             text = await self._collected_text(text_format)
         except Exception as failure:
             made.set_exception(failure)
-            made.exception()  # marked as seen: nobody may wait any more
+            made.exception()  # the exception is marked as seen, since perhaps no caller waits for it any more
             return
         self._texts[text_format] = (self._clock.monotonic_ms(), text)
         made.set_result(text)

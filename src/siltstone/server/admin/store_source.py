@@ -1,4 +1,5 @@
-"""Metrics of the buckets: requests with their time and estimated cost, and of the disks. Next: ``object_source``."""
+"""Reads the metrics of the buckets, requests with their time and estimated cost, and those of the disks. Next:
+``object_source``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,8 +24,8 @@ FREE = frozenset({"delete", "abort_multipart"})
 
 DISKS_INTERVAL_MS = 10 * SECOND_MS
 DISK_SECONDS_MAX = 1.0
-"""How long a scrape waits for a disk. One that hangs, such as a network disk whose server is gone, has no series until
-it answers again."""
+"""How long a scrape waits for a disk. A disk that hangs, such as a network disk whose server is gone, has no series
+until it answers again."""
 
 
 class StoreSource:
@@ -70,7 +71,7 @@ class StoreSource:
 
 
 def _add_bandwidth(collected: Collected, bandwidth: LimiterStatistics) -> None:
-    """Buckets that a process has opened twice share one limiter."""
+    """Adds the series of the limiter, which all buckets of the process share."""
     for direction, bytes_per_second in bandwidth.bytes_per_second.items():
         collected.add("bandwidth_limit_bytes", bytes_per_second, direction.value)
     for passed in bandwidth.passed:
@@ -81,7 +82,7 @@ def _add_bandwidth(collected: Collected, bandwidth: LimiterStatistics) -> None:
 
 
 def cost_of(statistics: StoreStatistics, prices: AdminPrices) -> float:
-    """What a provider would charge for these requests and the bytes that were read, by the prices."""
+    """Estimates what a provider would charge for these requests and the bytes that were read, by the prices."""
     reads = sum(count for operation, count in statistics.requests.items() if operation in READS)
     free = sum(count for operation, count in statistics.requests.items() if operation in FREE)
     writes = sum(statistics.requests.values()) - reads - free
@@ -126,7 +127,7 @@ class DiskSource:
         self._look_under_way = None if under_way.done() else under_way
 
     def _measured(self) -> dict[str, Space]:
-        """Runs in a thread. A folder whose disk cannot be read is left out."""
+        """Measures the disks, in a thread. A folder whose disk cannot be read is left out."""
         spaces: dict[str, Space] = {}
         for name, folder in self._folders.items():
             try:

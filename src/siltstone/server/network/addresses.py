@@ -165,8 +165,8 @@ def bracketed(host: str) -> str:
 
 
 def written_host(peer_name: object) -> str:
-    """The client's host in a socket's peer name. An IPv4 client of an IPv6 socket gets its IPv4 address, so that it
-    counts as one host."""
+    """Returns the client's host in a socket's peer name. An IPv4 client of an IPv6 socket gets its IPv4 address, so
+    that it counts as one host."""
     if not isinstance(peer_name, tuple) or not peer_name:
         return "unknown"
     host = str(peer_name[0]).partition("%")[0]

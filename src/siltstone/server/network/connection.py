@@ -1,4 +1,5 @@
-"""One connection, as a protocol of asyncio: it receives requests, sends answers, and stops reading at its limits.
+"""``Connection`` is one connection, as a protocol of asyncio: it receives requests, sends answers, and stops reading at
+its limits.
 
 A connection joins a ``FrameReader``, which splits received bytes into frames, and a ``RequestPipeline``, which turns
 frames into answers, to a transport. It stops at these limits:
@@ -266,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         return min(idle_ms, self._settings.request_stalled_ms_max) if self._others_wait() else idle_ms
 
     def _is_stalled(self, now_ms: float) -> bool:
-        """Whether the client has not read its answers for too long."""
+        """Returns whether the client has not read its answers for too long."""
         if self._sent_bytes - self.unread_bytes >= self._progress_bytes + ANSWER_PROGRESS_BYTES_MIN:
             self._note_progress(now_ms)
         limit_ms = self._settings.answer_stalled_ms_max
@@ -312,12 +313,12 @@ class Connection(asyncio.BufferedProtocol):
                 f": {detail}" if detail else "",
             )
             self._note_progress(self._parts.now_ms)
-            self._let_go()
+            self._release()
             self._transport.close()
         if at_once:
             self._transport.abort()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Releases all memory and places in waiting lines; unread answers stay charged until they are sent."""
         self._pipeline.finish()
         self._reader.discard()

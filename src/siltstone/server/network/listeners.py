@@ -44,7 +44,7 @@ class BoundListeners:
         return tuple(dict.fromkeys(listener for listener, _ in self.sockets))
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the listener. Idempotent."""
         for _, bound in self.sockets:
             bound.close()
 
@@ -142,12 +142,12 @@ class Listeners:
             self._arriving.discard(accepted)
         except OSError as trouble:  # it broke already
             log.debug("an accepted connection failed: %s", trouble)
-            self._let_go(accepted)
+            self._close_arrived(accepted)
         except BaseException:
-            self._let_go(accepted)
+            self._close_arrived(accepted)
             raise
 
-    def _let_go(self, accepted: socket.socket) -> None:
+    def _close_arrived(self, accepted: socket.socket) -> None:
         self._arriving.discard(accepted)
         accepted.close()
 
@@ -171,7 +171,7 @@ class Listeners:
             self._connections.abort()
             await self._tasks.cancel()
             for accepted in tuple(self._arriving):
-                self._let_go(accepted)
+                self._close_arrived(accepted)
 
     def _close_sockets(self) -> None:
         self._are_open = False

@@ -50,7 +50,7 @@ class RequestMemory:
             self._appoint_finisher()
 
     def admits(self, reader: Reader) -> bool:
-        """Whether the connection may read on. If not, it joins the line."""
+        """Returns whether the connection may read on. If not, it joins the line."""
         if reader is self._finisher or self.line.admits(reader):
             return True
         self._appoint_finisher()
@@ -80,7 +80,7 @@ class RequestMemory:
                 return
 
     def _places(self) -> int:
-        """How many connections may read on: each receives at most one receive buffer before it asks again."""
+        """Returns how many connections may read on: each receives at most one receive buffer before it asks again."""
         if self.is_short:
             return 0
         return max(1, (self._bytes_max - self.bytes_used) // RECEIVE_BUFFER_BYTES)

@@ -1,9 +1,9 @@
 """Binds the listening sockets, and raises the limit of open files.
 
 Every connection is an open file, and shells often allow only 1,024 per process. ``allow_connections`` raises the soft
-limit up to the hard limit, and warns at the start if that is not enough; ``leaves_too_few_files`` tells of a new
-connection whether it takes a file that the node needs itself. ``bind_sockets`` binds the sockets of a listener;
-``listeners`` accepts connections on them.
+limit up to the hard limit, and warns at the start if that is not enough; ``leaves_too_few_files`` says whether a new
+connection takes a file that the node itself needs. ``bind_sockets`` binds the sockets of a listener; ``listeners``
+accepts connections on them.
 """
 
 import asyncio
@@ -45,14 +45,15 @@ def allow_connections(max_connections: int) -> None:
 
 
 def leaves_too_few_files(file_number: int) -> bool:
-    """Whether this process has hardly any free files left, judged by the number of its newest file: the kernel gives
-    out the lowest number that is free. FILES_RESERVED are kept, half of the limit if that is less."""
+    """Returns whether this process has hardly any free files left, by the number of its newest file: the kernel assigns
+    the lowest number that is free. FILES_RESERVED are kept, half of the limit if that is less."""
     limit = open_files_max()
     return limit is not None and file_number >= limit - min(FILES_RESERVED, limit // 2)
 
 
 def open_files_max() -> int | None:
-    """How many files this process may have open; None: any number. It may change while the process runs."""
+    """Returns how many files this process may have open; None: any number. The limit may change while the process
+    runs."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
 
@@ -72,8 +73,7 @@ async def bind_sockets(
     address: ListenerAddress, how: str = "serve --listener HOST:PORT"
 ) -> list[socket.socket]:
     """Binds a socket for each address to which the listener's host resolves, all to one port. ``how`` says in the error
-    how
-    another address is chosen. Raises CannotListen."""
+    how to choose another address. Raises CannotListen."""
     port = address.port
     with ExitStack() as opened:
         sockets: list[socket.socket] = []

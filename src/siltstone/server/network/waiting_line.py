@@ -32,7 +32,7 @@ class WaitingLine(Generic[W]):
         return iter(self._waiting)
 
     def admits(self, waiter: W) -> bool:
-        """Whether the waiter may go on at once. If not, the waiter joins the line, or keeps its place in it."""
+        """Returns whether the waiter may go on at once. If not, the waiter joins the line, or keeps its place in it."""
         if self._places() and (not self._waiting or waiter is self._first):
             return True
         self._waiting[waiter] = None

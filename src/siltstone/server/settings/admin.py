@@ -1,5 +1,5 @@
-"""The settings of the admin listeners: where metrics and health are served, to whom, and the prices for the estimated
-cost of requests. Frozen values; their defaults and reasons are in ``model.serving_limits``.
+"""Defines the settings of the admin listeners: where metrics and health are served, to which clients, and the prices
+for the estimated cost of requests. Frozen values; their defaults and reasons are in ``model.serving_limits``.
 """
 
 import msgspec
@@ -12,8 +12,9 @@ OFF = serving_limits.ADMIN_LISTENERS
 
 
 class AdminPrices(msgspec.Struct, frozen=True):
-    """``writes_per_million`` is the price of a million requests that put, copy or list; ``reads_per_million`` of those
-    that get or look; ``read_per_gib`` of the bytes that leave the bucket. Deletions cost nothing."""
+    """``writes_per_million`` is the price of a million requests that put, copy or list; ``reads_per_million`` the price
+    of a million GET and HEAD requests; ``read_per_gib`` the price of the bytes that leave the bucket. Deletions cost
+    nothing."""
 
     writes_per_million: Price = serving_limits.PRICE_OF_WRITES
     reads_per_million: Price = serving_limits.PRICE_OF_READS
@@ -21,9 +22,9 @@ class AdminPrices(msgspec.Struct, frozen=True):
 
 
 class AdminSettings(msgspec.Struct, frozen=True):
-    """``listeners``: HOST:PORT, several with commas, or "off". ``maintenance_listeners``: those of the process that
-    ``serve --with-maintenance`` starts. ``allowed_hosts``: the host names, besides IP addresses
-    and localhost, by which clients may call a listener."""
+    """``listeners``: HOST:PORT, several with commas, or "off". ``maintenance_listeners``: the listeners of the process
+    that ``serve --with-maintenance`` starts. ``allowed_hosts``: the host names, besides IP addresses and localhost, by
+    which clients may call a listener."""
 
     listeners: str = serving_limits.ADMIN_LISTENERS
     maintenance_listeners: str = serving_limits.ADMIN_MAINTENANCE_LISTENERS
@@ -43,5 +44,5 @@ class AdminSettings(msgspec.Struct, frozen=True):
 
     @property
     def of_maintenance(self) -> "AdminSettings":
-        """Those of the process that ``serve --with-maintenance`` starts."""
+        """Returns the settings of the process that ``serve --with-maintenance`` starts."""
         return msgspec.structs.replace(self, listeners=self.maintenance_listeners)

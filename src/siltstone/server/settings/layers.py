@@ -1,4 +1,4 @@
-"""The sources of settings, each as a flat layer of keys and raw values: a TOML file, the environment, flags.
+"""Reads the sources of settings, each as a flat layer of keys and raw values: a TOML file, the environment, flags.
 
 Below all layers are the defaults in the tree itself. A later layer overrides earlier ones key by key.
 """
@@ -16,16 +16,16 @@ NOT_SETTINGS = frozenset({
     "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
     "SILTSTONE_REGISTRY_AUTH",
 })  # fmt: skip
-"""Variables with the prefix that are no settings: they choose the store, the broker or Java, show stack
-traces, or are a password."""
+"""Variables with the prefix that are not settings: they choose the store, the broker or Java, show stack traces, or are
+a password."""
 
 FILE_BYTES_MAX = 1 << 20
-"""All settings with all their comments take a tenth of it; ``--config`` may name a device that never ends."""
+"""The most bytes of a settings file, since ``--config`` may name a device that never ends. All settings with all their
+comments take a tenth of it."""
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One source of settings; ``is_text``: its values are strings whatever their type, because it has no other
-    values."""
+    """One source of settings; ``is_text``: all its values are strings, because the source has no other types."""
 
     origin: str
     values: dict[str, object]
@@ -33,7 +33,7 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 def file_layer(path: Path) -> Layer:
-    """The layer of a TOML file; a value in nested tables gets a key with dots. Raises SettingRefused."""
+    """Returns the layer of a TOML file; a value in nested tables gets a key with dots. Raises SettingRefused."""
     try:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
@@ -51,8 +51,8 @@ def file_layer(path: Path) -> Layer:
 
 
 def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]) -> Layer:
-    """The layer of the environment: variables that begin with SILTSTONE_, each of which must name a setting. Raises
-    SettingRefused."""
+    """Returns the layer of the environment: variables that begin with SILTSTONE_, each of which must name a setting.
+    Raises SettingRefused."""
     known = {environment_name(key): key for key in keys}
     values: dict[str, object] = {}
     for name, value in environment.items():

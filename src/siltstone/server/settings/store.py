@@ -1,4 +1,4 @@
-"""The settings of one store: a frozen tree from defaults, ``siltstone.toml``, the environment and flags.
+"""Makes the settings of one store: a frozen tree from defaults, ``siltstone.toml``, the environment and flags.
 
     defaults  <  siltstone.toml in the store's folder, or --config FILE  <  SILTSTONE_…  <  flags
 
@@ -123,7 +123,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
         return self.tuning.maintenance
 
     def __repr__(self) -> str:
-        """Not every field: the URL of the metadata may hold a password."""
+        """Shows not every field, because the URL of the metadata may hold a password."""
         return f"StoreSettings({str(self.folder)!r}, {shown_url(self.metadata)!r})"
 
     def __str__(self) -> str:
@@ -147,9 +147,9 @@ SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *s
 TOPICS_PREFIX = "topics."
 CATALOG_PREFIX = "tables.catalog."
 _SECRET = re.compile(r"password|secret|token|credential|key")
-"""What is in the name of a catalog's property whose value is not shown."""
+"""A property of a catalog with one of these in its name has a value that is not shown."""
 _PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
-"""A password in a URI, which may be of any catalog."""
+"""Matches a password in the URI of any catalog."""
 
 COMMAND_LINE = "command line"
 _LISTS = frozenset({
@@ -187,7 +187,8 @@ def _file_layers(folder: Path, config: Path | None) -> Iterator[Layer]:
 
 
 def _exists(folder: Path, path: Path) -> bool:
-    """Raises SettingRefused, with the name of the folder, when the folder is a file or may not be entered."""
+    """Returns whether the folder exists. Raises SettingRefused, with the name of the folder, when it is a file or may
+    not be entered."""
     try:
         if folder.is_file():
             raise SettingRefused(f"{folder} is a file, and a store is a folder: name another with --store")
@@ -222,7 +223,7 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
 
 
 def _topic_text(key: str, raw: object) -> str:
-    """The value of a topic configuration as text, which Kafka expects. A TOML file may also have a number or a
+    """Returns the value of a topic configuration as text, which Kafka expects. A TOML file may also have a number or a
     boolean, and every source may write ``1d`` for 86400000 or ``16MiB`` for 16777216."""
     return topic_config_text(key, str(raw).lower() if isinstance(raw, bool) else str(raw))
 
@@ -264,8 +265,8 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSett
 
 
 def _tables(folder: Path, values: Mapping[str, object]) -> TableSettings:
-    """By default tables are in FOLDER/tables, and so is an SQL catalog on SQLite; a catalog that is named by its type
-    or its URI is taken as it is."""
+    """Completes the settings of tables. By default tables are in FOLDER/tables, and so is an SQL catalog on SQLite; a
+    catalog that the settings name by its type or its URI is not changed."""
     location = str(values.get("tables.location") or (folder / "tables").as_uri())
     named = {
         key.removeprefix(CATALOG_PREFIX): str(value)

@@ -61,7 +61,7 @@ def environment_name(key: str) -> str:
 
 
 def unknown_key(key: str, known: Mapping[str, object], origin: str) -> SettingRefused:
-    """The error for an unknown key, which suggests the most similar known key."""
+    """Returns the error for an unknown key, which suggests the most similar known key."""
     by_name = {candidate.rpartition(".")[2]: candidate for candidate in known}
     near = get_close_matches(key, known, n=1) or [
         by_name[name] for name in get_close_matches(key.rpartition(".")[2], by_name, n=1)
@@ -71,7 +71,8 @@ def unknown_key(key: str, known: Mapping[str, object], origin: str) -> SettingRe
 
 
 def known_settings(key: str, known: Iterable[str]) -> str:
-    """The settings in the section of ``key``, or all sections when there is no such section, for error texts."""
+    """Returns the settings in the section of ``key``, or all sections when there is no such section, for error
+    texts."""
     section = key.rpartition(".")[0]
     names = [candidate for candidate in known if section and candidate.rpartition(".")[0] == section]
     if names:

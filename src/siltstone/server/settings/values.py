@@ -117,7 +117,7 @@ def _parsed(setting: Setting, raw: object, is_text: bool) -> object | None:
 
 
 def _share(raw: object) -> float | None:
-    """A share above 0 and up to 1; every setting of type float is a share."""
+    """Parses a share above 0 and up to 1; every setting of type float is a share."""
     share = _number(raw)
     return share if share is not None and 0 < share <= 1 else None
 
@@ -144,19 +144,21 @@ def _integer(unit: Unit, raw: object, is_text: bool) -> int | None:
 
 
 def written_quantity(unit: Unit, text: str) -> int | None:
-    """The number that ``text`` writes in ``unit``, such as 20min in milliseconds; None if it does not write one."""
+    """Returns the number that ``text`` writes in ``unit``, such as 20min in milliseconds; None if the text is not such
+    a number."""
     return _quantity(text.strip(), {Unit.BYTES: _SIZES, Unit.MILLISECONDS: _DURATIONS, Unit.NONE: {}}[unit])
 
 
 def topic_config_text(name: str, text: str) -> str:
-    """The value of a topic configuration in Kafka's form: ``1d`` for ``retention.ms`` becomes 86400000, ``16MiB`` for
-    ``segment.bytes`` becomes 16777216."""
+    """Returns the value of a topic configuration in Kafka's form: ``1d`` for ``retention.ms`` becomes 86400000,
+    ``16MiB`` for ``segment.bytes`` becomes 16777216."""
     number = written_quantity(Unit.of(name.replace(".", "_")), text)
     return text if number is None else str(number)
 
 
 def _quantity(text: str, factors: dict[str, int]) -> int | None:
-    """The number times the factor of its unit; None unless the product is whole: 1.5MiB is a size, 1.5 is not."""
+    """Returns the number times the factor of its unit; None unless the product is whole: 1.5MiB is a size, 1.5 is
+    not."""
     match = _QUANTITY.fullmatch(text)
     factor = 1 if match and not match[2] else factors.get(match[2] if match else "")
     if match is None or factor is None:
@@ -166,7 +168,7 @@ def _quantity(text: str, factors: dict[str, int]) -> int | None:
 
 
 def format_setting(setting: Setting, value: object) -> str:
-    """The shortest text that ``parse_setting`` parses back to the value."""
+    """Returns the shortest text that ``parse_setting`` parses back to the value."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, bool):

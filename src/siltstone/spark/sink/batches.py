@@ -1,4 +1,4 @@
-"""``write_batch``: a DataFrame of ``foreachBatch`` into topics, exactly once.
+"""``write_batch`` writes a DataFrame of ``foreachBatch`` into topics, exactly once.
 
 Spark calls a ``foreachBatch`` function again with the same batch id when it does not know whether the batch was
 written; under the same sink and batch id nothing is written twice. Several sinks may take rows of one batch.
@@ -22,9 +22,9 @@ def write_batch(
     ...     lambda rows, batch_id: write_batch(rows, batch_id, sink="late-out", topic="late", store="my-store")
     ... )
 
-    ``topic`` says where all rows go; without it the column ``topic`` does. ``options`` are further ones of the writer,
-    such as ``compression``. Spark's pages show the job by sink, batch and topic. Raises what Spark raises when a job
-    fails; the text has the sink's own error.
+    ``topic`` is the topic of all rows; without it the column ``topic`` names the topic of each row. ``options`` are
+    further options of the writer, such as ``compression``. Spark's pages show the job by sink, batch and topic. Raises
+    what Spark raises when a job fails; the text has the sink's own error.
     """
     options_of_all = {"store": str(store), "sinkName": sink, "batchId": str(batch_id), **options}
     if topic is not None:
@@ -37,7 +37,7 @@ def write_batch(
 
 
 def _query_id(rows: Any) -> str | None:
-    """The id of the query whose batch this is; None outside of a query, and on Spark Connect."""
+    """Returns the id of the query whose batch this is; None outside of a query, and on Spark Connect."""
     try:
         found = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     except Exception:

@@ -1,8 +1,9 @@
-"""The options of ``df.write.format("siltstone")`` and ``writeStream``: texts → where the rows go.
+"""Parses the options of ``df.write.format("siltstone")`` and ``writeStream``: texts → the store, the topic and the
+batch.
 
 ``sinkName`` with ``batchId`` (also ``txnAppId`` with ``txnVersion``, as Delta Lake calls them) makes a batch write
 exactly once: the same id again writes nothing. A stream needs neither, because Spark has an id of the query and one of
-each batch. ``topic`` says where all rows go.
+each batch. ``topic`` is the topic of all rows.
 """
 
 import logging
@@ -23,7 +24,7 @@ OPTIONS = (
     "store", "metadata", "topic", "mode", "sinkName", "batchId", "queryId", "txnAppId", "txnVersion", "compression",
     "value", "valueSchema", "schemaRegistry", "valueSubject",
 )  # fmt: skip
-"""Every option of a sink but ``bucket.N`` and ``kafka.bootstrap.servers``."""
+"""Every option of a sink except ``bucket.N`` and ``kafka.bootstrap.servers``."""
 
 _BUCKET = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
@@ -102,7 +103,7 @@ def _encoding(options: Mapping[str, str]) -> EncodingWish | None:
 
 
 def _names(options: Mapping[str, str], *, is_stream: bool) -> tuple[str | None, int | None]:
-    """The sink's id and the batch's."""
+    """Returns the sink's id and the batch's id."""
     sink_id = options.get("sinkName", options.get("txnAppId"))
     batch_id = _number(options, "batchId" if "batchId" in options else "txnVersion")
     if sink_id is not None:

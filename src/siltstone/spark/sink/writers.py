@@ -1,7 +1,7 @@
-"""The classes that Spark calls for writes: the driver's plan, the task that stages its rows, the driver's commit.
+"""Has the classes that Spark calls for writes: the driver's plan, the task that stages its rows, the driver's commit.
 
-Spark makes a writer on the driver, pickles it for the tasks, and makes another one for the commit. So a task's plan
-travels in the writer, and everything that the commit needs is in the tasks' messages and in the metadata.
+Spark makes a writer on the driver, pickles it for the tasks, and makes another one for the commit. So a task's plan is
+a part of the writer, and everything that the commit needs is in the tasks' messages and in the metadata.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ class StagedRows(WriterCommitMessage):  # type: ignore[misc]
 
 
 class _TopicWriter:
-    """What both writers share."""
+    """The part that both writers share."""
 
     def __init__(self, open_source: OpenSource, request: SinkRequest, schema: StructType) -> None:
         self._open_source = open_source

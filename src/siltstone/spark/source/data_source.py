@@ -56,8 +56,8 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         raise NotImplementedError
 
     def schema(self) -> StructType:
-        """The schema of the options. With decoded values it follows from a schema registry, or from the first values,
-        which are read for it."""
+        """Returns the schema of the options. With decoded values it follows from a schema registry, or from the first
+        values, which are read for it."""
         self.settled = None
         options = parse_options(without_stream_options(self.options))
         if options.request.values is not None:
@@ -89,7 +89,7 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         return msgspec.structs.replace(options, request=request)
 
     def _settled_by(self, schema: StructType, options: SourceRequest) -> ValueFormat | None:
-        """The value format of a read with the user's own schema, which tells the fields of JSON values."""
+        """Returns the value format of a read with the user's own schema, which tells the fields of JSON values."""
         wish = options.request.values
         assert wish is not None
         if wish.kind is FormatKind.JSON and wish.reader is None and not wish.type_ipc:

@@ -14,9 +14,9 @@ from siltstone.maintenance.scanning.streaming.position import StreamPosition, de
 
 
 def lag(query: Any) -> dict[str, int]:
-    """The number of offsets, by partition such as ``flights-0``, that a query has not read yet; empty before its first
-    micro-batch. ``query`` is a StreamingQuery, or one of its progress reports. All sources of format ``siltstone``
-    count.
+    """Returns the number of offsets, by partition such as ``flights-0``, that a query has not read yet; empty before
+    its first micro-batch. ``query`` is a StreamingQuery, or one of its progress reports. All sources of format
+    ``siltstone`` count.
 
     >>> siltstone.spark.lag(query)
     {'flights-0': 0, 'flights-1': 1200}
@@ -36,7 +36,7 @@ def lag(query: Any) -> dict[str, int]:
 
 
 def _position(value: Any) -> StreamPosition | None:
-    """The position of one source; None for another format's, and where there is none."""
+    """Returns the position of one source; None for another format's, and where there is none."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

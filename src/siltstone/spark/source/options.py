@@ -1,8 +1,7 @@
-"""The options of ``spark.read.format("siltstone")``: texts → the place of a store and a ScanRequest.
+"""Parses the options of ``spark.read.format("siltstone")``: texts → the place of a store and a ScanRequest.
 
-Names are case-insensitive. An option that does not exist is refused by name, because a misspelt one would otherwise
-read other rows in silence. Options of the Kafka client, ``kafka.…``, have no meaning here and are ignored with one
-warning.
+Names are case-insensitive. An option that does not exist is refused by name, because a scan without it would read other
+rows in silence. Options of the Kafka client, ``kafka.…``, have no meaning here and are ignored with one warning.
 """
 
 import base64
@@ -43,7 +42,7 @@ OPTIONS = (
     "timestampUntil", "trustBatchTimestamps", "value", "valueSchema", "schemaRegistry", "valueSubject", "valueMessage",
     "badValues", "scanRequest",
 )  # fmt: skip
-"""Every option but ``bucket.N``. ``scanRequest`` is a whole request, encoded: siltstone.spark.read gives it."""
+"""Every option except ``bucket.N``. ``scanRequest`` is a whole request, encoded, which siltstone.spark.read sets."""
 
 _BUCKET = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
@@ -74,7 +73,7 @@ def parse_options(given: Mapping[str, str]) -> SourceRequest:
 
 
 def encode_request(request: ScanRequest) -> str:
-    """A request as the text of the option ``scanRequest``."""
+    """Returns a request as the text of the option ``scanRequest``."""
     return base64.b64encode(msgspec.msgpack.encode(request)).decode()
 
 
@@ -152,7 +151,7 @@ def _request(options: Mapping[str, str]) -> ScanRequest:
 
 
 def _time_ms(options: Mapping[str, str], name: str) -> int | None:
-    """Milliseconds since 1970, or ISO 8601 with a time zone."""
+    """Parses milliseconds since 1970, or ISO 8601 with a time zone."""
     text = options.get(name)
     if text is None:
         return None
@@ -178,7 +177,7 @@ def _lease_ms(options: Mapping[str, str]) -> int:
 
 
 def _bounds(options: Mapping[str, str], which: str) -> Bounds:
-    """The bound that takes precedence: one time for all partitions, times by partition, offsets."""
+    """Returns the bound that takes precedence: one time for all partitions, then times by partition, then offsets."""
     is_start = which == "starting"
     name = "startingOffsetsByTimestampStrategy"
     strategy = _one_of(name, options.get(name, "error"), ("error", "latest"))

@@ -60,8 +60,8 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamSourceRequest:
 
 
 def without_stream_options(given: Mapping[str, str]) -> dict[str, str]:
-    """The options without those that a batch read would refuse. They say which columns there are: Spark asks for the
-    schema before it says whether it reads a batch or a stream."""
+    """Returns the options without those that a batch read would refuse. They say which columns there are: Spark asks
+    for the schema before it says whether it reads a batch or a stream."""
     ends = {name.lower() for name in _ENDS}
     return {
         name: text

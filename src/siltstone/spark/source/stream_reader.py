@@ -89,7 +89,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
 
 def batch_limit(limit: ReadLimit) -> BatchLimit:
-    """The limit that Spark gives, which overrides that of the options: Trigger.Once reads all there is."""
+    """Returns the limit that Spark gives, which overrides that of the options: Trigger.Once reads all there is."""
     if isinstance(limit, ReadMaxRows):
         return BatchLimit(LimitKind.OFFSETS, limit.max_rows)
     if isinstance(limit, ReadMaxBytes):

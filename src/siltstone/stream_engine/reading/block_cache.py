@@ -83,7 +83,7 @@ class BlockCache:
         self._ahead_bytes_wasted = 0
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Whether the block is cached; unlike ``get``, this does not count as a use."""
+        """Returns whether the block is cached; unlike ``get``, this does not count as a use."""
         return key in self._kept or key in self._finished
 
     def get(self, key: BlockKey) -> Block | None:
@@ -110,14 +110,14 @@ class BlockCache:
         self._bytes_used += block.charge_bytes
 
     def mark_read(self, block: Block) -> None:
-        """A reader has taken batches from the block."""
+        """Notes that a reader has taken batches from the block."""
         if block.fetched_for is not None:
             block.fetched_for.block_was_used()
             block.fetched_for = None
             self._ahead_bytes_used += block.entry.size_bytes
 
     def mark_finished(self, block: Block) -> None:
-        """A sequential reader has passed the end of the block."""
+        """Notes that a sequential reader has passed the end of the block."""
         if self._kept.pop(block.key, None) is None:
             return
         self._finished[block.key] = block

@@ -61,7 +61,7 @@ class BlockFetcher:
         clock: Clock,
         catch_up: Limiter,
     ) -> None:
-        """``catch_up`` is the limiter of catch-up reads alone; all reads pass that of the buckets, too."""
+        """``catch_up`` is the limiter of catch-up reads only; all reads also pass the limiter of the buckets."""
         self._buckets = buckets
         self._clock = clock
         self._catch_up = catch_up
@@ -137,7 +137,7 @@ class BlockFetcher:
         return promises
 
     def _may_begin_at_once(self, request: BlockRequest) -> bool:
-        """Acquires what a request of read-ahead needs, if it need not wait for it."""
+        """Acquires the bytes that a request of read-ahead needs, if that is possible without a wait."""
         if not self._budget.try_acquire(request.memory_bytes):
             return False
         passes = (Direction.IN, Grade.CATCH_UP_READ, request.size_bytes)
@@ -164,7 +164,7 @@ class BlockFetcher:
             await self._budget.acquire(request.memory_bytes)
         try:
             blocks = await self._blocks_of(copies, request)
-        except Exception as failure:  # raised to the readers that wait for the blocks
+        except Exception as failure:  # the readers that wait for the blocks get the exception
             self._under_way.fail(request.keys, failure)
             return
         finally:
@@ -180,7 +180,8 @@ class BlockFetcher:
                 self._under_way.succeed(key, block)
 
     async def _blocks_of(self, copies: Copies, request: BlockRequest) -> list[Block | DamagedBlock]:
-        """The blocks, each from a copy in which it is undamaged. A block that is damaged in all of them stays so."""
+        """Reads the blocks, each from a copy in which it is undamaged. A block that is damaged in all copies is
+        returned as damaged."""
         if not copies.are_several:
             return await self._calls.run(read_blocks, copies.first, request)
         best: list[Block | DamagedBlock] = []
@@ -206,9 +207,9 @@ def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | Damag
     """Reads the blocks and verifies each; a damaged block does not affect the others.
 
     Each block has memory of its own: a view of one answer would keep all 16 MiB of it for one block, and the limit of
-    the block cache would not hold. A bucket is asked once, and the answer is copied block by block. From a folder each
-    block of a size worth a system call is read into its memory, which saves the copy and the 16 MiB beside it.
-    If the object ends too early, the blocks before its end are returned."""
+    the block cache would not hold. A bucket gets one request, and its answer is copied block by block. From a folder
+    each block of a size worth a system call is read into its memory, which saves the copy and the 16 MiB beside it. If
+    the object ends too early, the blocks before its end are returned."""
     blocks = len(request.entries)
     if blocks > 1 and is_folder(store) and request.size_bytes >= blocks * APART_BYTES_MIN:
         return _read_apart(store, request)

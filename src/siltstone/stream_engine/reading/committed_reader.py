@@ -1,9 +1,9 @@
 """Reads committed batches: image → ranges → indexes → blocks → batches.
 
-Nothing is skipped silently: what is wrong with a damaged block, an index that lacks offsets named by the metadata, or a
-missing object is raised as DamagedRange, which says where the damage ends. A read returns the batches before the
-damage; the read that begins at the damage raises the error. Nothing about damage is remembered: when the object is
-restored, the next read succeeds. Next: ``read_plan``, ``block_fetcher``.
+Nothing is skipped silently: for a damaged block, an index that lacks offsets named by the metadata, or a missing
+object, the read raises DamagedRange, which says where the damage ends. A read returns the batches before the damage;
+the read that begins at the damage raises the error. Damage is not remembered: when the object is restored, the next
+read succeeds. Next: ``read_plan``, ``block_fetcher``.
 """
 
 import asyncio
@@ -52,8 +52,8 @@ two."""
 
 
 GIVING_WAY_BYTES_MAX = 512 * KIB
-"""While catch-up reads give way, one of them returns about a block, so that appends have the event loop between two
-blocks: copying an answer of some MiB into a socket takes it for milliseconds."""
+"""While catch-up reads give way, each returns about a block, so that appends can use the event loop between two blocks:
+copying an answer of some MiB into a socket blocks the loop for milliseconds."""
 
 
 class BucketNotThere(Unavailable):
@@ -82,8 +82,8 @@ class ReadStatistics(msgspec.Struct, frozen=True):
 
 class CommittedReader:
     """Belongs to one event loop. ``image`` returns the newest image of this process; ``refresh`` reads the metadata
-    log, after which ``image`` is current. ``is_there`` says whether a bucket is there; it is asked before an object
-    is called missing."""
+    log, after which ``image`` is current. ``is_there`` says whether a bucket can be reached; it is called before an
+    object is reported as missing."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class CommittedReader:
         self._cache = BlockCache(settings.block_cache_bytes_max)
         self._indexes = IndexCache(buckets, calls, self._tasks, settings.index_cache_bytes_max, clock)
         self.catch_up = no_limit(clock)
-        """The limiter of catch-up reads alone, by which they give way to appends."""
+        """The limiter of catch-up reads only, by which they give way to appends."""
         self._fetcher = BlockFetcher(buckets, self._cache, calls, self._tasks, settings, clock, self.catch_up)
         self._readers = SequentialReaders(settings, clock)
         self._reads = 0
@@ -138,7 +138,7 @@ class CommittedReader:
         return answer.batches
 
     def covers(self, stream_id: int, start_offset: int, end_offset: int) -> bool:
-        """Whether objects hold all of [start, end), even if key compaction has removed every record of it.
+        """Returns whether objects hold all of [start, end), even if key compaction has removed every record of it.
 
         Raises StreamNotExist, OffsetOutOfRange.
         """
@@ -164,7 +164,7 @@ class CommittedReader:
         )
 
     def _giving_way(self, stream_id: int, start_offset: int, end_offset: int, bytes_max: int) -> int:
-        """How many bytes the read may return while catch-up reads give way to appends. Raises StreamNotExist,
+        """Returns how many bytes the read may return while catch-up reads give way to appends. Raises StreamNotExist,
         OffsetOutOfRange."""
         covering = find_ranges(self._image(), stream_id, start_offset, end_offset, RANGES_PER_PLAN_MAX)
         is_catch_up = grade_of_read(covering, start_offset) is Grade.CATCH_UP_READ
@@ -186,8 +186,8 @@ class CommittedReader:
                     self._indexes.forget(damage.object_id)
 
     async def _damaged_range(self, stream_id: int, offset: int, damage: SiltstoneError) -> SiltstoneError:
-        """The error for a read that stopped at ``offset``. The damage ends with the damaged block, or with what the
-        object holds of the stream. Raises StreamNotExist and OffsetOutOfRange if the stream was deleted or trimmed
+        """Makes the error for a read that stopped at ``offset``. The damage ends with the damaged block, or with the
+        object's range of the stream. Raises StreamNotExist and OffsetOutOfRange if the stream was deleted or trimmed
         meanwhile."""
         image = self._image()
         held = next(iter(find_ranges(image, stream_id, offset, None, 1)), None)
@@ -206,7 +206,7 @@ class CommittedReader:
         return DamagedRange(stream_id, offset, end_offset, held.object_id, bucket_id, damage)
 
     async def _advance(self, answer: Answer, stream_id: int, ahead: ReadAhead) -> bool:
-        """One step of a read: fetches as many blocks as the remaining bytes should need, and takes their batches.
+        """Does one step of a read: fetches as many blocks as the remaining bytes should need, and takes their batches.
         Returns False when no object holds the next offset."""
         image = self._image()
         covering = find_ranges(image, stream_id, answer.next_offset, answer.end_offset, RANGES_PER_PLAN_MAX)
@@ -261,7 +261,8 @@ class CommittedReader:
             ahead.is_fetching = False
 
     def _fail(self, failure: BaseException) -> None:
-        """A task has failed with an unexpected error, which is a bug: every later read raises ReaderClosed."""
+        """Is called when a task has failed with an unexpected error, which is a bug. Every later read raises
+        ReaderClosed."""
         self._closed = ReaderClosed(
             f"the reader of committed data has failed: {failure!r}; restart the process"
         )
@@ -273,15 +274,16 @@ class CommittedReader:
 
 
 def grade_of_read(covering: Sequence[ObjectRange], start_offset: int) -> Grade:
-    """The grade of a read by the ranges that it has still before it, of which RANGES_PER_PLAN_MAX are known: a client
-    that is nearly at the end of its stream has few bytes before it."""
+    """Returns the grade of a read by the ranges from its offset on, of which RANGES_PER_PLAN_MAX are known: a client
+    that is nearly at the end of its stream has few bytes left to read."""
     bytes_before_it = sum(bytes_from(held, start_offset) for held in covering)
     is_far = bytes_before_it > TAIL_READ_BYTES_MAX or len(covering) >= RANGES_PER_PLAN_MAX
     return Grade.CATCH_UP_READ if is_far else Grade.TAIL_READ
 
 
 def _taken(answer: Answer, block: Block) -> bool:
-    """See Answer.take. Raises DamagedBlock if the block has the right checksum, but does not consist of frames."""
+    """Does the same as Answer.take. Raises DamagedBlock if the block has the right checksum, but does not consist of
+    frames."""
     try:
         return answer.take(block)
     except DamagedFrame as damage:

@@ -1,6 +1,6 @@
-"""Reading from the copies of an object on the event loop: a copy that does not answer in time is passed over, too.
+"""Reads from the copies of an object on the event loop: a copy that does not answer in time is passed over, too.
 
-The thread that asked it goes on waiting, as long as the adapter does. Its answer is not needed any more.
+The thread of that request goes on waiting as long as the adapter does, but its answer is no longer used.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ COPY_ANSWERS_MS_MAX = 5 * SECOND_MS
 
 
 async def read_any(copies: Copies, calls: BlockingCalls, clock: Clock, call: Callable[[ObjectStore], T]) -> T:
-    """What ``call`` returns for the first copy that answers in time and for which it raises nothing. The last turn has
-    no time limit. Raises what ``call`` raised for the first copy if it raised for all of them."""
+    """Returns what ``call`` returns for the first copy that answers in time and for which it raises nothing. The last
+    try has no time limit. If ``call`` raises for all copies, raises the error of the first one."""
     if not copies.are_several:
         return await calls.run(call, copies.first)
     failures: list[tuple[int, SiltstoneError]] = []

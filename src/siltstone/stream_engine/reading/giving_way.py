@@ -1,9 +1,10 @@
-"""Catch-up reads give way to appends: their rate is lowered while appends take longer than they do without them.
+"""Lets catch-up reads give way to appends: the rate of these reads is lowered while appends take longer than they do
+without them.
 
-A reader that catches up uses what the appends need as well: the processors, the memory and the disk of this machine,
-of which no limit in bytes is known. So the effect is measured instead. Every WINDOW_MS the mean time of the appends in
-that window is compared with the time that they take by themselves; when it has grown, the rate of all catch-up reads
-together is halved, and otherwise it rises by a quarter. This is how a congested network is shared [AIMD, LEDBAT].
+A reader that catches up uses resources that the appends need as well: the processors, the memory and the disk of this
+machine, whose limits in bytes are not known. So the effect is measured instead. Every WINDOW_MS the mean time of the
+appends in that window is compared with the time that appends take alone; when it has grown, the rate of all catch-up
+reads together is halved, and otherwise it rises by a quarter. This is how a congested network is shared [AIMD, LEDBAT].
 
 Without appends, and without catch-up reads, there is no limit. The lowest limit is CATCH_UP_BYTES_PER_SECOND_MIN, so
 that a reader catches up in the end, whatever makes the appends slow.
@@ -20,28 +21,29 @@ from siltstone.object_store.bandwidth.limiter import Limiter
 from siltstone.runtime.clock import Clock
 
 WINDOW_MS = 250
-"""Long enough for some appends of a slow producer, short enough that a reader is slowed down before people notice."""
+"""The length of a window: long enough for some appends of a slow producer, short enough that a reader is slowed down
+before people notice."""
 
 WINDOWS_MAX = 240
-"""What appends take by themselves is what they took within the last minute."""
+"""The time that appends take alone is measured over the windows of the last minute."""
 
 QUIET_WINDOWS_MIN = 4
-"""From this many windows without a catch-up read on, only these count."""
+"""If there are at least this many windows without a catch-up read, only these count."""
 
 GROWTH_MAX = 1.5
 SLACK_SECONDS = 0.002
-"""Appends may take half as long again, and 2 ms more: what the machine itself varies by."""
+"""Appends may take half as long again, and 2 ms more, because their time varies that much anyway."""
 
 SHRINKS_BY = 0.5
 GROWS_BY = 1.25
 IDLE_WINDOWS_MAX = 4
-"""A reader may pause for a second before its limit is forgotten."""
+"""A limit stays for a second after the last catch-up read, since a reader may pause."""
 
 NO_LIMIT = 0
 
 
 class GivingWay:
-    """The rate of catch-up reads, window by window. Pure."""
+    """Decides the rate of catch-up reads, window by window. Pure."""
 
     def __init__(self, bytes_per_second_min: int = CATCH_UP_BYTES_PER_SECOND_MIN) -> None:
         self._bytes_per_second_min = bytes_per_second_min
@@ -51,8 +53,8 @@ class GivingWay:
         self.bytes_per_second = NO_LIMIT
 
     def window(self, appends: int, append_seconds: float, catch_up_bytes: int) -> int:
-        """A window has ended, in which ``appends`` were answered, after ``append_seconds`` all together, and so many
-        bytes of catch-up reads passed. → The limit for the next one, in bytes a second; NO_LIMIT."""
+        """Is called at the end of a window, in which ``appends`` were answered, after ``append_seconds`` all together,
+        and so many bytes of catch-up reads passed. → The limit for the next window, in bytes a second, or NO_LIMIT."""
         mean = append_seconds / appends if appends else None
         self._idle_windows = 0 if catch_up_bytes else self._idle_windows + 1
         if mean is None or self._idle_windows > IDLE_WINDOWS_MAX:
@@ -65,7 +67,7 @@ class GivingWay:
 
     @property
     def quiet_seconds(self) -> float | None:
-        """What an append takes by itself; None when that is not known yet."""
+        """The time that an append takes alone; None when that is not known yet."""
         if len(self._quiet) >= QUIET_WINDOWS_MIN:
             return fmean(self._quiet)
         return min((*self._quiet, *self._busy), default=None)

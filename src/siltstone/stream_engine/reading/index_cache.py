@@ -1,4 +1,4 @@
-"""The cache of object indexes, limited in bytes. Concurrent reads of one index share one load.
+"""Caches the indexes of objects, limited in bytes. Concurrent reads of one index share one load.
 
 ``LoadsUnderWay``, which ``block_fetcher`` uses as well, has a future (*promise*) for each key that is being loaded.
 """
@@ -57,7 +57,7 @@ class LoadsUnderWay(Generic[K, V]):
             promise = self._promises.pop(key, None)
             if promise is not None:
                 promise.set_exception(failure)
-                promise.exception()  # marked as seen, since perhaps no reader waits for it any more
+                promise.exception()  # the exception is marked as seen, since perhaps no reader waits for it any more
 
     def fail_all(self, failure: Exception) -> None:
         self.fail(list(self._promises), failure)
@@ -139,7 +139,7 @@ class IndexCache:
             index = await read_any(
                 copies, self._calls, self._clock, lambda store: read_index(store, key, wanted.size_bytes)
             )
-        except Exception as failure:  # raised to the readers that wait for the index
+        except Exception as failure:  # the readers that wait for the index get the exception
             self._under_way.fail([wanted.object_id], failure)
             return
         self._keep(wanted.object_id, index)

@@ -1,4 +1,4 @@
-"""The plan of a read: from ranges of the image and index entries to the blocks to read and the ranged GETs. Pure.
+"""Plans a read: finds the blocks to read and the ranged GETs from ranges of the image and index entries. Pure.
 
 The bytes wanted are counted over the blocks that a read needs whole. A read usually needs only a part of its first
 block, so a first block that begins before the start offset is not counted: a reader never gets less than it asked for
@@ -78,7 +78,7 @@ def ranges_wanted(ranges: Iterable[ObjectRange], start_offset: int, bytes_wanted
 
 
 def bytes_from(held: ObjectRange, start_offset: int) -> int:
-    """About how many bytes the range has from the offset on."""
+    """Estimates how many bytes the range has from the offset on."""
     offsets = held.end_offset - held.start_offset
     offsets_before = max(0, start_offset - held.start_offset)
     return held.size_bytes * (offsets - offsets_before) // offsets

@@ -26,8 +26,8 @@ class CachedBatch(msgspec.Struct, frozen=True):
 
 
 def charge_of(payload_bytes: int) -> int:
-    """The bytes that a batch counts against the cache's limit: its payload and an overhead, so that a million empty
-    batches are not free."""
+    """Returns the bytes that a batch counts against the cache's limit: its payload and an overhead, so that a million
+    empty batches are not free."""
     return payload_bytes + TAIL_CACHE_RECORD_OVERHEAD_BYTES
 
 

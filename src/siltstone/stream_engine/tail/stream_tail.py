@@ -67,7 +67,7 @@ class StreamTail:
         return self._bytes_put - self._bytes_before(bisect_right(self._batches, start, key=_base_offset) - 1)
 
     def _reaches(self, last: int, start: int) -> bool:
-        """Whether the batches from ``start`` to the one at index ``last`` are cached and contiguous."""
+        """Returns whether the batches from ``start`` to the one at index ``last`` are cached and contiguous."""
         batch = self._batches[last]
         extent_start = self._extent_starts[bisect_right(self._extent_starts, batch.base_offset) - 1]
         return extent_start <= start < batch.end_offset

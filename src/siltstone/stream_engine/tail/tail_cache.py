@@ -104,7 +104,7 @@ class TailCache:
         return tail.bytes_from(start) if tail is not None else None
 
     def has_uncommitted(self, stream_id: int) -> bool:
-        """Whether a cached batch of the stream is not committed yet."""
+        """Returns whether a cached batch of the stream is not committed yet."""
         if stream_id in self.active.streams:
             return True
         sealed = (block for block in self._closed if block.state is CacheBlockState.SEALED)

@@ -1,16 +1,16 @@
-"""The upload pipeline: sealed block → prepare → upload → commit → trim the WAL.
+"""``UploadPipeline`` brings sealed blocks into the bucket: sealed block → prepare → upload → commit → trim the WAL.
 
 Blocks are prepared and committed strictly in seal order, one at a time; their objects are uploaded concurrently.
-Commits in seal order keep every stream's committed offsets contiguous (rule 3). A bucket or a metadata log that refuses
-or does not answer is asked again (``outage``), and objects whose time limit has passed are prepared anew.
+Commits in seal order keep every stream's committed offsets contiguous (rule 3). Requests to a bucket or a metadata log
+that refuses or does not answer are repeated (``outage``), and objects whose time limit has passed are prepared again.
 
 An object id belongs to one bucket. When a put fails and another bucket takes writes, the object is prepared once more,
-for that bucket, and put there; the commit of the new id releases the old one, so that what the failed put may still
-leave behind is deleted by the sweep. Under replication the puts into the buckets of an object run side by side,
-and a block is committed when all copies of its objects are there, or as many as the strategy demands. Any other
-refusal of a prepare or commit ends the pipeline: the node is fenced, or the metadata differs from what it assumes, and
-it must not continue. Blocks before the one that failed are still committed; those after it are cancelled.
-Next: ``upload_plan``, ``upload_buckets``, ``outage``.
+for that bucket, and put there; the commit of the new id releases the old one, so that the sweep deletes what the failed
+put may have left. Under replication the puts into the buckets of an object run side by side, and a block is committed
+when all copies of its objects are there, or as many as the strategy demands. Any other refusal of a prepare or commit
+ends the pipeline: the node is fenced, or the metadata differs from what it assumes, and it must not continue. Blocks
+before the one that failed are still committed; those after it are cancelled. Next: ``upload_plan``, ``upload_buckets``,
+``outage``.
 """
 
 import asyncio
@@ -52,8 +52,8 @@ from siltstone.stream_engine.upload.upload_plan import (
 log = logging.getLogger(__name__)
 
 PREPARED_MS_MAX = DAY_MS
-"""Objects that are prepared anew get twice the time of those before them, up to a day: an upload that needs longer than
-the time limit is not repeated for ever."""
+"""Objects that are prepared again get twice the time of those before them, up to a day, so that an upload which needs
+longer than the time limit is not repeated for ever."""
 
 
 class Turns:
@@ -107,7 +107,7 @@ class Uploaded(msgspec.Struct, frozen=True):
 
 
 class UploadStatistics(msgspec.Struct, frozen=True):
-    """``outage``: what stops the uploads now; None while nothing does."""
+    """``outage``: the reason why uploads fail now; None while they do not."""
 
     blocks_in_flight: int
     blocks_committed: int
@@ -160,7 +160,7 @@ class UploadPipeline:
         self._tasks = TaskGroup("upload", on_failure)
         self._watch = OutageWatch(clock, node_id, on_outage_change)
         self.is_committing = False
-        """Whether a commit has begun since the pipeline was made: what it changes may then not be given up."""
+        """Whether a commit has begun since the pipeline was made: the caller must then wait for its outcome."""
         self._turns_taken = 0
         self._prepare_turns = Turns()
         self._commit_turns = Turns()
@@ -186,12 +186,12 @@ class UploadPipeline:
 
     @property
     def outage(self) -> Outage | None:
-        """What stops the uploads now; None while nothing does."""
+        """The reason why uploads fail now; None while they do not."""
         return self._watch.outage
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Changes whenever something was uploaded or committed."""
+        """A number that changes whenever something was uploaded or committed."""
         return self._bytes_uploaded, self._blocks_committed
 
     def statistics(self) -> UploadStatistics:
@@ -310,8 +310,8 @@ class UploadPipeline:
         self, encoded: EncodedObject, wanted: ObjectToPut, place: Place, standing: set[int]
     ) -> bool:
         """Puts the object into the buckets where it is not yet, side by side, and adds them to ``standing``. Returns
-        False if it is to be put into other buckets, under another id. Raises StoreTransient, StoreDenied and what the
-        buckets raise if the same ones are to be asked again."""
+        False if the caller has to put it into other buckets, under another id. Raises StoreTransient, StoreDenied and
+        what the buckets raise if the caller has to try the same buckets again."""
         missing = [each for each in place.bucket_ids if each not in standing]
         outcomes = await asyncio.gather(
             *(self._put_in_time(encoded, place.object_id, each) for each in missing), return_exceptions=True
@@ -358,8 +358,8 @@ class UploadPipeline:
     async def _commit(
         self, block: CacheBlock, objects: Sequence[ObjectToPut], uploaded: Uploaded
     ) -> Uploaded:
-        """Commits the objects. If they were given up in the meantime, which a maintainer does by its own clock, the
-        block is uploaded once more. A commit that was done is never refused so (``decide_commit_upload``)."""
+        """Commits the objects. If a sweep has destroyed them in the meantime, by the clock of its machine, the block is
+        uploaded once more. A commit that was done is never refused for this reason (``decide_commit_upload``)."""
         while True:
             if self._clock.monotonic_ms() < uploaded.prepared.until_ms:
                 with suppress(ObjectNotExist):
@@ -383,7 +383,7 @@ class UploadPipeline:
 
 
 def _objects_of(block: CacheBlock, plan: UploadPlan) -> list[ObjectToPut]:
-    """The stream set object first, if there is one."""
+    """Returns the objects of a block, the stream set object first, if there is one."""
 
     def of(streams: tuple[int, ...], *, is_set: bool) -> ObjectToPut:
         size_bytes = sum(stream_bytes(block.streams[stream_id]) for stream_id in streams)

@@ -1,4 +1,4 @@
-"""The buckets of a node's new objects: which one an object is put into, and another one after a put that failed.
+"""Chooses the buckets of a node's new objects, and another bucket after a put that failed.
 
     image (list, strategy) ─┐
     breakers of the buckets ─┼─▶ object_store.bucket_choice ─▶ bucket id ─▶ prepare ─▶ put ──fails──▶ another bucket id
@@ -38,8 +38,8 @@ from siltstone.runtime.tasks import TaskGroup
 log = logging.getLogger(__name__)
 
 RETURN_AFTER_MS = MINUTE_MS
-"""Under failover a bucket is preferred again this long after it takes writes again, so that one that comes and goes
-does not have writes move each time."""
+"""Under failover a bucket is preferred again this long after it takes writes again, so that writes do not move each
+time when a bucket fails and recovers often."""
 
 LOOK_INTERVAL_MS = SECOND_MS
 
@@ -64,7 +64,7 @@ class BucketChoice(msgspec.Struct, frozen=True):
 
 
 class CopyOutcome(Enum):
-    """What happens to an object of which some copies could not be put."""
+    """The next step for an object of which some copies could not be put."""
 
     COMMIT = "the copies that are there are enough"
     ELSEWHERE = "other buckets take it, under another id"
@@ -72,12 +72,12 @@ class CopyOutcome(Enum):
 
 
 class UploadBuckets:
-    """The choices of one node. It is used on one event loop, except for ``count_bytes``."""
+    """Makes the choices of one node, on one event loop, except for ``count_bytes``."""
 
     def __init__(
         self, metadata: MetadataService, buckets: Buckets, guards: Mapping[int, BucketGuard], clock: Clock
     ) -> None:
-        """Without any guard, as in tests of the engine alone, every writable bucket is a candidate."""
+        """Without ``guards``, as in tests of the engine alone, every writable bucket is a candidate."""
         self._metadata = metadata
         self._buckets = buckets
         self._guards = guards
@@ -98,7 +98,7 @@ class UploadBuckets:
         self._given = bytes_given_at_start(bucket_list_of(image).buckets, bytes_by_bucket(image))
 
     def choose(self, objects: Sequence[ObjectToPut]) -> BucketChoice:
-        """The buckets of the objects. Raises NoBucketReady."""
+        """Chooses the buckets of the objects. Raises NoBucketReady."""
         listed = bucket_list_of(self._metadata.image)
         if not listed.buckets:
             return BucketChoice((self._buckets.default_bucket_id,) * len(objects))
@@ -107,9 +107,9 @@ class UploadBuckets:
         return BucketChoice(tuple(self._choose(listed, each) for each in objects))
 
     def _choose_copies(self, listed: BucketList, objects: Sequence[ObjectToPut]) -> BucketChoice:
-        """As many buckets as there are to be copies. If some take no writes, fewer are enough, but not fewer than the
-        strategy demands: then the first ones in order are chosen although they take no writes, and are asked again and
-        again (B13)."""
+        """Chooses as many buckets as each object has to have copies. If some take no writes, fewer are enough, but not
+        fewer than the strategy demands: if too few are left, the first buckets in order are chosen although some take
+        no writes, and the puts are repeated (B13)."""
         strategy, candidates = listed.strategy, self._candidates(listed)
         if len(candidates) < strategy.copies_needed:
             raise NoBucketReady(
@@ -125,14 +125,14 @@ class UploadBuckets:
         return BucketChoice((chosen[0],) * len(objects), tuple(chosen[1:]))
 
     def has_enough_without(self, bucket_id: int) -> bool:
-        """Whether enough other buckets for an object take writes, as far as this node knows."""
+        """Returns whether enough other buckets for an object take writes, as far as this node knows."""
         listed = bucket_list_of(self._metadata.image)
         working = [each for each in self._working(listed) if each != bucket_id]
         return len(working) >= listed.strategy.copies_needed
 
     def after_copies_failed(self, standing: Set[int], troubles: Mapping[int, SiltstoneError]) -> CopyOutcome:
-        """What is next for an object that is in the buckets ``standing``, when its puts into others have failed or were
-        given up. The breakers of these are open afterwards."""
+        """Decides the next step for an object that is in the buckets ``standing``, when its puts into others have
+        failed or timed out. The breakers of the others are open afterwards."""
         listed = bucket_list_of(self._metadata.image)
         strategy = listed.strategy
         for bucket_id, trouble in troubles.items():
@@ -150,7 +150,8 @@ class UploadBuckets:
         return result
 
     def refused_copies(self, troubles: Mapping[int, SiltstoneError]) -> SiltstoneError:
-        """The error for an object of which too few copies could be put: it names the first bucket that takes none."""
+        """Makes the error for an object of which too few copies could be put. It names the first bucket that takes no
+        writes."""
         bucket_id, trouble = min(troubles.items())
         needed = bucket_list_of(self._metadata.image).strategy.copies_needed
         text = (
@@ -160,12 +161,12 @@ class UploadBuckets:
         return StoreDenied(text) if isinstance(trouble, StoreDenied) else StoreTransient(text)
 
     def _working(self, listed: BucketList) -> list[int]:
-        """The candidates whose breakers are closed."""
+        """Returns the candidates whose breakers are closed."""
         candidates = (each.bucket_id for each in self._candidates(listed))
         return [each for each in candidates if not self._buckets.breaker(each).is_open]
 
     def has_another(self, bucket_id: int) -> bool:
-        """Whether there is another bucket to which writes succeed, as far as this node knows."""
+        """Returns whether there is another bucket that takes writes, as far as this node knows."""
         listed = bucket_list_of(self._metadata.image)
         return any(
             each.bucket_id != bucket_id and not self._buckets.breaker(each.bucket_id).is_open
@@ -173,8 +174,8 @@ class UploadBuckets:
         )
 
     def instead_of(self, bucket_id: int, failed: ObjectToPut, cause: SiltstoneError) -> int | None:
-        """The bucket for an object whose put into ``bucket_id`` failed, or was given up; None if there is no other one.
-        The bucket's breaker is open afterwards."""
+        """Chooses the bucket for an object whose put into ``bucket_id`` failed or timed out; None if there is no other
+        bucket. The breaker of ``bucket_id`` is open afterwards."""
         self._buckets.breaker(bucket_id).trip(self._clock.monotonic_ms(), str(cause))
         if not self.has_another(bucket_id):
             return None

@@ -1,4 +1,4 @@
-"""The upload plan: which objects a sealed cache block becomes, and their bytes. Pure.
+"""Plans an upload: which objects a sealed cache block becomes, and their bytes. Pure.
 
 A stream whose bytes in the block reach the split size gets a stream object of its own; all other streams share one
 stream set object. A block of a single stream never makes a stream set object (T14).

@@ -1,7 +1,8 @@
-"""The objects of one node's write-ahead log in a bucket: their listing, the seal, reading them back, deleting them.
+"""Handles the objects of one node's write-ahead log in a bucket: lists, seals, reads and deletes them.
 
-``object_formats.wal_object`` has their bytes and keys, ``runs`` the rules of what is read and where a life is sealed.
-Every request is one blocking call of the object store; errors of the store pass through. Next: ``bucket_wal``.
+``object_formats.wal_object`` has their bytes and keys, ``runs`` the rules that say which objects are read and where a
+life is sealed. Every request is one blocking call of the object store; errors of the store pass through. Next:
+``bucket_wal``.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ from siltstone.stream_engine.wal.runs import (
 
 READ_AHEAD_BYTES_MAX = 32 * MIB
 READ_AHEAD_OBJECTS_MAX = 8
-"""How much of the log is read at a time while it is recovered."""
+"""The most objects that are read ahead while the log is recovered."""
 
 Lives = dict[int, dict[int, int]]
 """Node epoch → seq → size in bytes, of every object that was listed."""
@@ -56,9 +57,9 @@ Found = tuple[WalObjectHeader, memoryview] | None
 
 
 class SealedLog(msgspec.Struct, frozen=True):
-    """The log of all lives before one epoch, which are sealed. ``runs`` is what is recovered of each life, in order;
-    ``others`` are the objects, except seals, that are not needed any more. The log ends at ``end_position``, and what
-    is below ``trimmed_position`` is committed."""
+    """The log of all lives before one epoch, which are sealed. ``runs`` are the objects to recover of each life, in
+    order; ``others`` are the objects, except seals, that are no longer needed. The log ends at ``end_position``, and
+    records below ``trimmed_position`` are committed."""
 
     runs: tuple[LifeRun, ...]
     others: tuple[Place, ...]
@@ -79,7 +80,7 @@ class BulkRecords(msgspec.Struct, frozen=True):
 
 
 class Bulk:
-    """One object on its way. ``end_position``: the log position after its records."""
+    """An object that is being put. ``end_position``: the log position after its records."""
 
     def __init__(
         self,
@@ -149,8 +150,8 @@ class BucketLog:
         return encode_wal_object(header, body)
 
     async def put(self, place: Place, buffers: Buffers) -> None:
-        """Puts an object of this process. Succeeds also when an earlier attempt landed although its answer was lost;
-        raises ObjectAlreadyExists when another process has put an object there."""
+        """Puts an object of this process. Succeeds also when an earlier attempt took effect although its answer was
+        lost; raises ObjectAlreadyExists when another process has put an object there."""
         key = self.key(place)
         try:
             await self._calls.run(self.store.put_if_absent, key, buffers)
@@ -167,8 +168,8 @@ class BucketLog:
     # -- reading -----------------------------------------------------------------------------------------
 
     async def lives(self) -> Lives:
-        """The objects that the bucket lists below the node's prefix, by life. A key that is not one of a WAL object is
-        ignored."""
+        """Returns the objects that the bucket lists below the node's prefix, by life. Keys that are not of WAL objects
+        are ignored."""
         return await self._calls.run(self._list)
 
     def _list(self) -> Lives:
@@ -180,7 +181,7 @@ class BucketLog:
         return lives
 
     async def header(self, place: Place, size_bytes: int) -> WalObjectHeader | None:
-        """The header of an object that was listed; None when it is gone."""
+        """Returns the header of an object that was listed; None when it is gone."""
         key = self.key(place)
         end = min(size_bytes, WAL_OBJECT_HEADER_BYTES)
         try:
@@ -190,7 +191,7 @@ class BucketLog:
         return self._checked(place, lambda: decode_wal_object_header(data))
 
     async def whole(self, place: Place, size_bytes: int) -> Found:
-        """A whole object that was listed."""
+        """Returns a whole object that was listed."""
         try:
             data = await self._calls.run(self.store.get_range, self.key(place), 0, size_bytes)
         except ObjectNotFound:
@@ -228,7 +229,7 @@ class BucketLog:
         return header
 
     async def identity(self, lives: Lives) -> LogIdentity | None:
-        """The newest claim; None if no node has claimed the log."""
+        """Returns the newest claim; None if no node has claimed the log."""
         for epoch in sorted(lives, reverse=True):
             for seq in _seqs_of_claims(lives[epoch]):
                 header = await self.header((epoch, seq), lives[epoch][seq])
@@ -240,7 +241,8 @@ class BucketLog:
         return None
 
     async def newest_header(self, lives: Lives, before_epoch: int) -> WalObjectHeader | None:
-        """The header of the newest object of all lives before an epoch; None when there is none, or it is gone."""
+        """Returns the header of the newest object of all lives before an epoch; None when there is none, or it is
+        gone."""
         epochs = [epoch for epoch in lives if epoch < before_epoch]
         if not epochs:
             return None
@@ -248,7 +250,7 @@ class BucketLog:
         return await self.header(place, lives[place[0]][place[1]])
 
     async def holds_records(self) -> bool:
-        """Whether there may be records that are not committed."""
+        """Returns whether there may be records that are not committed."""
         lives = await self.lives()
         newest = await self.newest_header(lives, before_epoch=2**64)
         if newest is None:
@@ -265,8 +267,8 @@ class BucketLog:
     # -- taking over -------------------------------------------------------------------------------------
 
     async def seal(self, by_epoch: int, by_node: int) -> SealedLog:
-        """Seals every life before ``by_epoch`` under which something may not be committed, and says what to read. The
-        caller is registered under that epoch, so no earlier life can commit, and so trim, any more."""
+        """Seals every life before ``by_epoch`` that may have uncommitted records, and says what to read. The caller is
+        registered under that epoch, so no earlier life can commit, and so trim, any more."""
         while True:
             lives = {epoch: seqs for epoch, seqs in (await self.lives()).items() if epoch < by_epoch}
             if not lives:
@@ -290,7 +292,7 @@ class BucketLog:
         return SealedLog(tuple(runs), others, trimmed, end, lives)
 
     async def _seal_life(self, epoch: int, kept_seq: int, seal: WalSeal, lives: Lives) -> tuple[LifeRun, int]:
-        """Seals one life, unless it is sealed. Returns what to read of it, and the position of its end."""
+        """Seals one life, unless it is sealed. Returns the objects to read, and the position of the life's end."""
         while True:
             sizes = lives[epoch]
             newest = await self.header((epoch, max(sizes)), sizes[max(sizes)])
@@ -317,7 +319,7 @@ class BucketLog:
         return None
 
     async def _end_of(self, run: LifeRun, newest: WalObjectHeader, sizes: dict[int, int]) -> int | None:
-        """The log position at which a run ends; None when its last object is gone meanwhile."""
+        """Returns the log position at which a run ends; None when its last object is gone meanwhile."""
         if not run.seqs:
             return newest.trimmed_position
         if run.seqs[-1] == newest.seq:
@@ -344,8 +346,8 @@ class BucketLog:
         return True
 
     async def bulks(self, log: SealedLog) -> AsyncIterator[BulkRecords]:
-        """Reads back what is recovered, in order, several objects ahead. An object that is gone was deleted by another
-        process after its records were committed."""
+        """Reads the objects to recover, in order, several ahead. An object that is gone was deleted by another process
+        after its records were committed."""
         position = 0
         async for place, found in self._read_ahead(log):
             if found is None or found[0].kind is not WalObjectKind.BULK:
@@ -397,7 +399,8 @@ def _places_of(log: SealedLog) -> Iterator[tuple[Place, int]]:
 
 
 def _seqs_of_claims(sizes: dict[int, int]) -> list[int]:
-    """Where the newest claim of a life may be: its newest object, or the one before its seal, else its first."""
+    """Returns the places where the newest claim of a life may be: its newest object, or the one before its seal, else
+    its first."""
     newest = max(sizes)
     seqs = [
         newest,

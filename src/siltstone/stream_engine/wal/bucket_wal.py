@@ -1,13 +1,14 @@
-"""The write-ahead log in a bucket: bulks of records, put under ``<node epoch>/<seq>`` if there is nothing yet.
+"""Keeps the write-ahead log in a bucket: puts bulks of records under ``<node epoch>/<seq>``, each only if no object has
+that key yet.
 
 A *bulk* takes the appends of an interval, or fewer when they have many bytes. Several puts are under way at a time;
 appends are answered in the order of their bulks. The put itself is the fence: another process that takes the log over
-seals each earlier life at its first free seq (``runs``), so a put of that life fails there, and what lands beyond is
-never acknowledged. No request says that a process is still the owner, and an idle log makes none.
+seals each earlier life at its first free seq (``runs``), so a put of that life fails there, and objects behind the seal
+are never acknowledged. No lease is renewed in the bucket, and an idle log makes no requests.
 
-While the bucket refuses or does not answer, puts are tried again and appends wait; ``trouble`` then has the reason.
-Objects whose records are all committed are deleted from time to time. An idle log puts one empty bulk for that: its
-header says which objects are kept. Next: ``bucket_log``.
+While the bucket refuses or does not answer, puts are retried and appends wait; ``trouble`` then has the reason. Objects
+whose records are all committed are deleted from time to time. An idle log puts one empty bulk for that: its header says
+which objects are kept. Next: ``bucket_log``.
 """
 
 import asyncio
@@ -49,8 +50,8 @@ from siltstone.stream_engine.wal.port import (
 from siltstone.stream_engine.wal.runs import Place, deletable, kept_place
 
 IDLE_INTERVAL_MS = 20
-"""How long the first append after a pause waits for others. It need not wait for a whole interval, because no put was
-made in the interval before."""
+"""How long the first append after a pause waits for others. It is shorter than an interval, because no put was made in
+the interval before."""
 
 RETRY_MS_MIN = 100
 RETRY_MS_MAX = 5 * SECOND_MS
@@ -58,15 +59,15 @@ RETRY_MS_MAX = 5 * SECOND_MS
 
 HANGS_MS = 5 * SECOND_MS
 HANG_LOGGED_INTERVAL_MS = 30 * SECOND_MS
-"""A put that takes so long is logged, and again after the interval."""
+"""A put that takes this long is logged, and again after the interval."""
 
 DELETE_INTERVAL_MS = 10 * SECOND_MS
 DELETE_KEYS = 100
-"""Committed objects are deleted after this time, or when there are so many of them."""
+"""Committed objects are deleted after this time, or when there are this many."""
 
 CLOSE_STALLED_MS_MAX = 1 * SECOND_MS
-"""Closing the log waits no longer for a bucket that has answered no put for so long. The records of such a put were
-never acknowledged, or the engine has waited for them before."""
+"""Closing the log does not wait for a bucket that has answered no put for this long. The records of such a put were not
+acknowledged, or the engine has waited for them before."""
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ class BucketWriteAheadLog:
                 yield found.records
 
     async def reset(self) -> None:
-        """Nothing is deleted yet: that is done when the claim of this life says that nothing is kept."""
+        """Resets the log. Objects are deleted later, when the claim of this life says that none is kept."""
         self._needless += [
             (run.node_epoch, seq) for run in self._earlier.runs for seq in run.seqs
         ]  # fmt: skip
@@ -283,7 +284,7 @@ class BucketWriteAheadLog:
             await self._answered.wait()
 
     async def _until_due(self) -> float:
-        """Waits until the next bulk is to be cut, or the log is closing. Returns when it was due."""
+        """Waits until the next bulk is due, or the log is closing. Returns the time at which it was due."""
         due_ms = inf
         while not self._closing:
             if self._queue:
@@ -325,7 +326,7 @@ class BucketWriteAheadLog:
         return body, records, body_bytes
 
     def _begin(self, kind: WalObjectKind, body: list[Buffer], first_position: int, records: int) -> Bulk:
-        """Gives the object its place in the log and starts its put. The caller has taken a slot."""
+        """Assigns the object its place in the log and starts its put. The caller has taken a slot."""
         self._cut_ms = now_ms = self._clock.monotonic_ms()
         place = self._node_epoch, next(self._seqs)
         kept = kept_place(self._objects, self._trimmed_position, place)
@@ -338,7 +339,7 @@ class BucketWriteAheadLog:
         return bulk
 
     async def _put_and_wait(self, kind: WalObjectKind, body: list[Buffer]) -> None:
-        """Puts an object without records after those that were cut before, and waits until it is acknowledged."""
+        """Puts an object without records after the bulks that were cut before, and waits until it is acknowledged."""
         await self._slots.acquire()
         bulk = self._begin(kind, body, self._next_position - self._queued_bytes, records=0)
         while bulk in self._in_flight and not self._has_failed:
@@ -373,7 +374,7 @@ class BucketWriteAheadLog:
         )
 
     def _answer(self) -> None:
-        """Answers the bulks that have landed, and all before them, in order."""
+        """Answers the bulks that are stored together with all bulks before them, in order."""
         before = self._durable_position
         while self._in_flight and self._in_flight[0].is_landed and not self._has_failed:
             bulk = self._in_flight.popleft()
@@ -449,8 +450,8 @@ class BucketWriteAheadLog:
 
     @property
     def _has_trimmed(self) -> bool:
-        """Whether there is something to delete now, or after one more object has said what is kept. The newest object
-        with records may stay as it is."""
+        """Whether there are objects to delete now, or once a further object says which are kept. The newest
+        object with records may stay."""
         if self._needless or deletable(self._objects, self._kept_answered):
             return True
         oldest = self._objects[0] if self._objects else None
@@ -461,14 +462,14 @@ class BucketWriteAheadLog:
         )
 
     async def _say_what_is_kept(self) -> None:
-        """Puts an empty bulk, unless an object on its way says already that the oldest ones are committed."""
+        """Puts an empty bulk, unless an object that is being put says already that the oldest objects are committed."""
         kept = kept_place(self._objects, self._trimmed_position, self._newest_record_place)
         is_idle = not (self._in_flight or self._queue or self._closing)
         if is_idle and kept > self._kept_answered:
             await self._put_and_wait(WalObjectKind.BULK, [])
 
     async def _delete(self) -> bool:
-        """Deletes the objects that are not needed any more. Returns whether all of them were deleted."""
+        """Deletes the objects that are no longer needed. Returns whether all of them were deleted."""
         places = [place for place, _ in self._objects][: deletable(self._objects, self._kept_answered)]
         needless = list(self._needless)
         try:

@@ -51,8 +51,8 @@ class WalPlace(msgspec.Struct, frozen=True):
 
 
 def is_same_folder(one: str, other: str) -> bool:
-    """Whether two locations name the same folder of the same machine. A location without a host, of an older version,
-    may be on any."""
+    """Returns whether two locations name the same folder of the same machine. A location without a host, of an older
+    version, may be on any."""
     first, second = urlsplit(one), urlsplit(other)
     if one == other:
         return True
@@ -61,14 +61,14 @@ def is_same_folder(one: str, other: str) -> bool:
 
 
 def bucket_of_log(node: NodeMetadata) -> int | None:
-    """The id of the bucket that holds the node's log; None when it is in files."""
+    """Returns the id of the bucket that holds the node's log; None when it is in files."""
     bucket = _BUCKET.match(node.wal_location)
     return int(bucket[1]) if bucket is not None else None
 
 
 def wal_threads(settings: WalSettings) -> int:
-    """How many threads the calls of the log need: for a log in a bucket one for each put under way, and two more, which
-    delete and list."""
+    """Returns how many threads the calls of the log need: for a log in a bucket one for each put under way, and two
+    more, which delete and list."""
     return FILE_THREADS if settings.bucket_id is None else settings.bulks_in_flight_max + 2
 
 

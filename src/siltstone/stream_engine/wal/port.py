@@ -67,7 +67,7 @@ class WriteAheadLog(Protocol):
         ...
 
     async def is_empty(self) -> bool:
-        """Whether the log holds nothing to recover."""
+        """Returns whether the log holds nothing to recover."""
         ...
 
     async def claim(self, identity: LogIdentity) -> None:
@@ -105,7 +105,7 @@ class WriteAheadLog(Protocol):
         ...
 
     def has_room_for(self, payload_bytes: int) -> bool:
-        """Whether an append of this size keeps the untrimmed log within its capacity."""
+        """Returns whether an append of this size keeps the untrimmed log within its capacity."""
         ...
 
     async def trim(self, position: int) -> None:

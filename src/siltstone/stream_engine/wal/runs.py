@@ -1,4 +1,5 @@
-"""Which objects of a log in a bucket are recovered, where each life is sealed, and what may be deleted. Pure.
+"""The rules of a log in a bucket: which objects are recovered, where each life is sealed, and which objects may be
+deleted. Pure.
 
 A *life* is one node epoch. Its objects have the numbers (*seqs*) 0, 1, 2, …; several are put at a time, so they may
 land in any order, but appends are acknowledged in their order. ``kept`` is the first (epoch, seq) whose records are not
@@ -32,13 +33,13 @@ class LifeRun(msgspec.Struct, frozen=True):
 
 
 def kept_seq_of(node_epoch: int, header: WalObjectHeader) -> int:
-    """The first seq of a life that may hold records that are not committed, as a header says whose ``kept_epoch`` is
-    not higher than the epoch of the life."""
+    """Returns the first seq of a life that may hold records that are not committed, as a header says whose
+    ``kept_epoch`` is not higher than the epoch of the life."""
     return header.kept_seq if header.kept_epoch == node_epoch else 0
 
 
 def first_free_seq(listed: Collection[int], kept_seq: int) -> int:
-    """The end of the run without gaps that begins at ``kept_seq``: where the life is sealed."""
+    """Returns the end of the run without gaps that begins at ``kept_seq``: where the life is sealed."""
     seq = kept_seq
     while seq in listed:
         seq += 1
@@ -46,19 +47,19 @@ def first_free_seq(listed: Collection[int], kept_seq: int) -> int:
 
 
 def run_of_life(node_epoch: int, listed: Collection[int], kept_seq: int) -> LifeRun:
-    """The run of a life that has no seal yet."""
+    """Returns the run of a life that has no seal yet."""
     end = first_free_seq(listed, kept_seq)
     return LifeRun(node_epoch, tuple(range(kept_seq, end)), end)
 
 
 def sealed_run(node_epoch: int, listed: Iterable[int], kept_seq: int, seal_seq: int) -> LifeRun:
-    """The run of a life that is sealed at ``seal_seq``."""
+    """Returns the run of a life that is sealed at ``seal_seq``."""
     return LifeRun(node_epoch, tuple(sorted(seq for seq in listed if kept_seq <= seq < seal_seq)), seal_seq)
 
 
 def possible_seals(sizes: dict[int, int], kept_seq: int) -> list[int]:
-    """The listed seqs, with their sizes, at which the seal may be. Only a seal has its size, and it is not below
-    ``kept_seq``, because objects below were acknowledged."""
+    """Returns the listed seqs, with their sizes, at which the seal may be. Only a seal has its size, and it is not
+    below ``kept_seq``, because objects below were acknowledged."""
     return sorted(seq for seq, size_bytes in sizes.items() if size_bytes == SEAL_BYTES and seq >= kept_seq)
 
 
@@ -72,11 +73,12 @@ def refuse_acknowledged_gap(run: LifeRun, newest: WalObjectHeader, key: str) -> 
 
 
 def deletable(places: Sequence[tuple[Place, int]], kept: Place) -> int:
-    """How many of the objects may be deleted: those below ``kept``, which is the ``kept`` of the newest acknowledged
-    object. ``places`` are in order, each with the position of its end."""
+    """Returns how many of the objects may be deleted: those below ``kept``, which is the ``kept`` of the newest
+    acknowledged object. ``places`` are in order, each with the position of its end."""
     return next((index for index, (place, _) in enumerate(places) if place >= kept), len(places))
 
 
 def kept_place(places: Iterable[tuple[Place, int]], trimmed_position: int, following: Place) -> Place:
-    """What the header of the object at ``following`` says is kept: the oldest object that is not wholly trimmed."""
+    """Returns the place from which the log is kept, by the header of the object at ``following``: the oldest object
+    that is not wholly trimmed."""
     return next((place for place, end in places if end > trimmed_position), following)

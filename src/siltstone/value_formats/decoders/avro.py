@@ -77,8 +77,8 @@ class AvroDecoder:
         return (None, f"{left} bytes are left after the last field") if left else (row, None)
 
     def _prepared(self, schema: Schema) -> Any:
-        """The writer's schema; the reader schema itself if they are equal, because fastavro then resolves nothing and
-        is twice as fast."""
+        """Returns the writer's schema; the reader schema itself if they are equal, because fastavro then resolves
+        nothing and is twice as fast."""
         writer = parsed(schema)
         return self._reader if writer == self._reader else writer
 
@@ -106,7 +106,8 @@ def _getter_of(_: Path, field: Any) -> Getter:
 
 
 def _has_texts(arrow_type: Any) -> bool:
-    """Whether the values are text, or lists or maps of it: fastavro gives UUIDs and long decimals as objects."""
+    """Returns whether the values are text, or lists or maps of it: fastavro gives UUIDs and long decimals as
+    objects."""
     types = require_arrow().types
     if types.is_list(arrow_type):
         return _has_texts(arrow_type.value_type)
@@ -126,7 +127,7 @@ def _texts(value: Any) -> Any:
 
 
 def as_json(value: Any) -> str | None:
-    """A decoded value as JSON in text; bytes are in base64."""
+    """Returns a decoded value as JSON in text; bytes are in base64."""
     return None if value is None else msgspec.json.encode(value, enc_hook=str).decode()
 
 
@@ -134,7 +135,7 @@ def as_json(value: Any) -> str | None:
 
 
 def parsed(schema: Schema) -> Any:
-    """The schema as fastavro wants it. Raises FormatExtraMissing, SchemaMalformed."""
+    """Returns the schema as fastavro wants it. Raises FormatExtraMissing, SchemaMalformed."""
     return _parsed(schema)[0]
 
 
@@ -160,7 +161,7 @@ def _json(text: str) -> Any:
 
 
 def avro_type(schema: Schema) -> Any:
-    """The pyarrow.DataType of the values of an Avro schema. Raises FormatExtraMissing, SchemaMalformed."""
+    """Returns the pyarrow.DataType of the values of an Avro schema. Raises FormatExtraMissing, SchemaMalformed."""
     root, named = _parsed(schema)
     found = _type_of(root, named, ())
     if found is None:
@@ -169,7 +170,7 @@ def avro_type(schema: Schema) -> Any:
 
 
 def _type_of(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> Any:
-    """The Arrow type of a schema; None for JSON in text. ``above`` are the names of the records around it."""
+    """Returns the Arrow type of a schema; None for JSON in text. ``above`` are the names of the records around it."""
     arrow = require_arrow()
     if isinstance(schema, list):
         others = [each for each in schema if each != "null"]

@@ -81,7 +81,7 @@ class TextDecoder:
 
 
 def payload_of(value: bytes) -> bytes:
-    """The JSON of a value, without the prefix of the wire format."""
+    """Returns the JSON of a value, without the prefix of the wire format."""
     return value[PREFIX_BYTES:] if value[:1] == bytes([MAGIC]) else value
 
 
@@ -90,7 +90,8 @@ def _bad(values: Any, row: int, cause: Exception) -> BadValue:
 
 
 def _column(values: Any, rows: list[Any], arrow_type: Any, bad: list[BadValue]) -> DecodedValues:
-    """The column of the rows. A number that the type cannot hold is found only here; then rows are made one by one."""
+    """Returns the column of the rows. A number that the type cannot hold is found only here; then rows are made one by
+    one."""
     arrow = require_arrow()
     too_wide = (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError, ValueError)
     try:
@@ -121,7 +122,7 @@ def _text(raw: Any) -> str | None:
 
 
 def _python_type(arrow_type: Any) -> Any:
-    """The type as which msgspec decodes a value; every field may be missing or null."""
+    """Returns the type as which msgspec decodes a value; every field may be missing or null."""
     types = require_arrow().types
     if types.is_struct(arrow_type):
         for field in arrow_type:
@@ -162,8 +163,8 @@ def _plain_type(arrow_type: Any) -> Any:
 
 
 def inferred_type(values: Iterable[bytes | None]) -> Any:
-    """The pyarrow.DataType of a sample of JSON values; those that are no JSON are passed over. A number is int64 until
-    one has a fraction; what is of two types is JSON in text. Raises FormatRefused if no value is JSON."""
+    """Returns the pyarrow.DataType of a sample of JSON values; those that are no JSON are passed over. A number is
+    int64 until one has a fraction; what is of two types is JSON in text. Raises FormatRefused if no value is JSON."""
     found: Any = None
     for value in values:
         if value is None:
@@ -178,8 +179,8 @@ def inferred_type(values: Iterable[bytes | None]) -> Any:
 
 
 def _shape_of(value: Any) -> Any:
-    """What inference knows of a value: a Python type, ("object", shapes of the fields) or ("array", shape of the
-    items)."""
+    """Returns what inference knows of a value: a Python type, ("object", shapes of the fields) or ("array", shape of
+    the items)."""
     if isinstance(value, dict):
         return ("object", {name: _shape_of(each) for name, each in value.items()})
     if isinstance(value, list):
@@ -193,7 +194,7 @@ def _shape_of(value: Any) -> Any:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """The shape that the values of both shapes have in common; Raw (JSON in text) if there is none."""
+    """Returns the shape that the values of both shapes have in common; Raw (JSON in text) if there is none."""
     if one is None or one is type(None) or one == other:
         return other
     if other is type(None):
@@ -239,15 +240,15 @@ def _field_of(name: str, shape: Any) -> Any:
 
 
 def _has_text(shape: Any) -> bool:
-    """Whether a field becomes JSON in text: it is of two types itself, or the items of its array are; or it was null in
-    all of the sample."""
+    """Returns whether a field becomes JSON in text: it is of two types itself, or the items of its array are; or it was
+    null in all of the sample."""
     while isinstance(shape, tuple) and shape[0] == "array":
         shape = shape[1]
     return shape is msgspec.Raw or shape is type(None) or _has_odd_names(shape)
 
 
 def _has_odd_names(shape: Any) -> bool:
-    """Whether the shape is an object with a field that msgspec cannot name."""
+    """Returns whether the shape is an object with a field that msgspec cannot name."""
     return isinstance(shape, tuple) and shape[0] == "object" and not all(map(_is_name, shape[1]))
 
 
@@ -261,8 +262,8 @@ _FORMATS = {"date-time": ("timestamp", "us", "UTC"), "date": ("date32",)}
 
 
 def json_schema_type(text: str) -> Any:
-    """The pyarrow.DataType of a JSON Schema. What it says in other ways than by type, properties and items (a choice of
-    several, a reference) is JSON in text. Raises SchemaMalformed."""
+    """Returns the pyarrow.DataType of a JSON Schema. What it says in other ways than by type, properties and items (a
+    choice of several, a reference) is JSON in text. Raises SchemaMalformed."""
     try:
         schema = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.MsgspecError as cause:
@@ -272,7 +273,7 @@ def json_schema_type(text: str) -> Any:
 
 
 def _described(schema: Any) -> Any:
-    """The type that a part of a JSON Schema describes; None for JSON in text."""
+    """Returns the type that a part of a JSON Schema describes; None for JSON in text."""
     arrow = require_arrow()
     kinds = schema.get("type") if isinstance(schema, dict) else None
     kinds = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]

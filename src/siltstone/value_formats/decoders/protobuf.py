@@ -63,7 +63,7 @@ class ProtobufDecoder:
             return None, reason_of(cause)
 
     def _payload(self, value: bytes, file: Any) -> bytes:
-        """The value without its prefix. Raises PathMalformed, and SchemaUnknown if it is another message."""
+        """Returns the value without its prefix. Raises PathMalformed, and SchemaUnknown if it is another message."""
         path, position = message_path(value)
         named = message_at(file, path)
         if named != self._descriptor.full_name:
@@ -86,7 +86,7 @@ class ProtobufDecoder:
 
 
 def protobuf_type(schema: Schema, name: str = "") -> Any:
-    """The pyarrow.DataType of a message. Raises FormatExtraMissing, SchemaMalformed, FormatRefused."""
+    """Returns the pyarrow.DataType of a message. Raises FormatExtraMissing, SchemaMalformed, FormatRefused."""
     return _struct_type(message_of(schema, name), ())
 
 
@@ -106,7 +106,7 @@ def _struct_type(message: Any, above: tuple[str, ...]) -> Any:
 
 
 def _field_type(field: Any, above: tuple[str, ...]) -> Any:
-    """The Arrow type of a field; None for JSON in text."""
+    """Returns the Arrow type of a field; None for JSON in text."""
     arrow = require_arrow()
     if _is_map(field):
         key, item = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
@@ -142,12 +142,13 @@ def _plain_types() -> dict[int, Any]:
 
 
 def _message_in(field: Any) -> Any:
-    """The message of a field, or of the values of a map."""
+    """Returns the message of a field, or of the values of a map."""
     return field.message_type.fields_by_name["value"].message_type if _is_map(field) else field.message_type
 
 
 def _getter(field: Any, above: tuple[str, ...]) -> Getter:
-    """The function that reads a field of a message; ``above`` names the messages around the field, its own included."""
+    """Returns the function that reads a field of a message; ``above`` names the messages around the field, its own
+    included."""
     read = attrgetter(field.name)
     name = field.name
     if _field_type(field, above) is None:
@@ -168,7 +169,7 @@ def _itself(value: Any) -> Any:
 
 
 def _converter(field: Any) -> Callable[[Any], Any]:
-    """The function that converts a value of the field for Arrow."""
+    """Returns the function that converts a value of the field for Arrow."""
     message = field.message_type
     if field.enum_type is not None:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
@@ -181,7 +182,7 @@ def _converter(field: Any) -> Callable[[Any], Any]:
 
 
 def _json_text(row: Any, field: Any) -> str | None:
-    """A field as JSON in text; null if nothing is set."""
+    """Returns a field as JSON in text; null if nothing is set."""
     is_set = bool(getattr(row, field.name)) if field.is_repeated else row.HasField(field.name)
     if not is_set:
         return None

@@ -1,4 +1,4 @@
-"""What Avro and Protobuf have in common: with a registry each value names the schema that it was written with, by the
+"""Avro and Protobuf have this in common: with a registry each value names the schema that it was written with, by the
 id in its prefix. ``WriterSchemas`` finds these schemas and reads the values of a column one by one."""
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ class WriterSchemas:
         self._prepared: dict[int, Any] = {}
 
     def rows(self, values: Any, read: ReadValue) -> tuple[list[Any], list[BadValue], list[int]]:
-        """The row of each value of a pyarrow.BinaryArray, None for a null and for a bad value; the bad values; and the
-        schema id of each value. Raises SchemasNeeded, RegistryNotReachable."""
+        """Returns the row of each value of a pyarrow.BinaryArray, None for a null and for a bad value; the bad values;
+        and the schema id of each value. Raises SchemasNeeded, RegistryNotReachable."""
         is_framed = self._registry is not None
         ids: list[int] = schema_ids(values).tolist() if is_framed else [NOT_FRAMED] * len(values)
         reasons = self._find(set(ids) - {NOT_FRAMED})

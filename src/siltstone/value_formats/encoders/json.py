@@ -1,4 +1,4 @@
-"""JSON on writing: rows of a column of structs → values, each one JSON object in one line.
+"""Writes JSON: rows of a column of structs become values, each one JSON object in one line.
 
 All fields of the struct are written, those that are null as ``null``, so a consumer sees every name. Times are texts as
 ISO 8601 writes them, decimals are texts that lose no digit, and bytes are base64: the JSON decoder of scans and tables

@@ -83,7 +83,7 @@ class HttpRegistry:
         return answer.id, self._complete(answer, path)
 
     def _complete(self, answer: _Answer, path: str) -> Schema:
-        """The schema with what it refers to."""
+        """Returns the schema with what it refers to."""
         kind = _KINDS.get(answer.schema_type.upper())
         if kind is None:
             raise SchemaUnknown(f"{self._url}{path} is of the unknown type {answer.schema_type}")
@@ -135,7 +135,7 @@ class HttpRegistry:
             ) from cause
 
     def _ask(self, path: str) -> tuple[int, bytes]:
-        """The status and the body. A connection for each request: a plan asks for a handful."""
+        """Returns the status and the body. A connection for each request: a plan asks for a handful."""
         parts = self._parts
         assert parts.hostname is not None
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection

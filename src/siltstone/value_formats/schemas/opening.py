@@ -31,7 +31,7 @@ def open_registry(place: str | Path) -> Registry:
 
 
 def shared_registry(url: str) -> Registry:
-    """The registry of this process for the URL."""
+    """Returns the registry of this process for the URL."""
     with _lock:
         found = _shared.get(url)
         if found is None:

@@ -28,7 +28,8 @@ class Registry(Protocol):
         ...
 
     def latest(self, subject: str) -> tuple[int, Schema]:
-        """The newest schema of a subject and its id. Raises SchemaUnknown, RegistryNotReachable, SchemaMalformed."""
+        """Returns the newest schema of a subject and its id. Raises SchemaUnknown, RegistryNotReachable,
+        SchemaMalformed."""
         ...
 
 
@@ -65,7 +66,7 @@ class SchemaCache:
         return self._bytes
 
     def of(self, schema_id: int, ask: Callable[[], Schema]) -> Schema:
-        """The schema of the id, which ``ask`` gives if it is not held. Raises what ``ask`` raises."""
+        """Returns the schema of the id, which ``ask`` gives if it is not held. Raises what ``ask`` raises."""
         with self._lock:
             if (held := self._held.get(schema_id)) is not None:
                 self._held.move_to_end(schema_id)

@@ -1,4 +1,5 @@
-"""SW12: a partition to which sinks have loaded records without a broker is opened by what the metadata know of them."""
+"""SW12: a partition to which sinks have loaded records without a broker is opened with the sizes and times that the
+metadata have."""
 
 from typing import Any
 
@@ -31,7 +32,7 @@ class Loads:
         self.batch_id = 0
 
     def load(self, topic: Any, *times_ms: int) -> None:
-        """Ten records at each of these times, in a batch and an object of their own."""
+        """Loads ten records at each of these times, in a batch and an object of their own."""
         for time_ms in times_ms:
             self._load(
                 topic, bytes(build_batch([Record(timestamp_ms=time_ms, key=None, value=b"v" * 50)] * 10))
@@ -54,7 +55,7 @@ class Loads:
 
 
 async def opened(world: BrokerWorld, topic: Any) -> tuple[Any, list[tuple[int, int]]]:
-    """The partition, and where its data was read for that."""
+    """Opens the partition; returns it, and the offsets at which its data was read meanwhile."""
     await world.node.metadata.refresh()
     reads = ReadOffsets(world.parts.engine)
     partition = await world.partition(topic)

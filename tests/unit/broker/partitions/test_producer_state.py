@@ -19,7 +19,7 @@ def header(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 9) 
     return read_batch_header(with_header(batch, last_offset_delta=count - 1, record_count=count))
 
 
-class Told:
+class StepProgress:
     """A state that is told of each batch at the next offset, as a partition does."""
 
     def __init__(self, producers_max: int = 100) -> None:
@@ -37,7 +37,7 @@ class Told:
 
 
 def test_item_23_a_repeated_batch_has_its_first_offset_and_time():
-    told = Told()
+    told = StepProgress()
     told.append(header(0, 3))
     told.state.appended(header(3, 2), 1_003, 77, 0)
     assert told.state.find_repeated(header(0, 3)) == SequencedBatch(0, 2, 1_000, -1)
@@ -45,7 +45,7 @@ def test_item_23_a_repeated_batch_has_its_first_offset_and_time():
 
 
 def test_item_23_the_last_five_are_recognised_and_no_more():
-    told = Told()
+    told = StepProgress()
     offsets = [told.append(header(sequence)) for sequence in range(6)]
     for sequence in range(1, 6):
         repeated = told.state.find_repeated(header(sequence))
@@ -56,7 +56,7 @@ def test_item_23_the_last_five_are_recognised_and_no_more():
 
 @pytest.mark.parametrize(("sequence", "count"), [(0, 2), (1, 2), (0, 4), (2, 1)])
 def test_a_batch_of_which_only_a_part_is_known_is_no_repetition(sequence, count):
-    told = Told()
+    told = StepProgress()
     told.append(header(0, 3))
     with pytest.raises(OutOfOrderSequence):
         told.state.find_repeated(header(sequence, count))
@@ -64,7 +64,7 @@ def test_a_batch_of_which_only_a_part_is_known_is_no_repetition(sequence, count)
 
 @pytest.mark.parametrize("sequence", [4, 100, LAST, 2])
 def test_item_23_a_gap_is_refused_and_changes_nothing(sequence):
-    told = Told()
+    told = StepProgress()
     told.append(header(0, 3))
     with pytest.raises(OutOfOrderSequence, match=f"sequence {sequence}, expected 3"):
         told.state.find_repeated(header(sequence))
@@ -76,7 +76,7 @@ def test_item_23_a_gap_is_refused_and_changes_nothing(sequence):
     [(LAST, 1, 0), (LAST - 1, 2, 0), (LAST - 1, 3, 1), (LAST - 4, 10, 5)],
 )
 def test_sequences_begin_again_after_the_last_of_31_bits(first, count, following):
-    told = Told()
+    told = StepProgress()
     told.append(header(first, count))
     repeated = told.state.find_repeated(header(first, count))
     assert repeated is not None and repeated.last_sequence == (first + count - 1) % 2**31
@@ -86,7 +86,7 @@ def test_sequences_begin_again_after_the_last_of_31_bits(first, count, following
 
 
 def test_item_23_an_older_epoch_is_refused():
-    told = Told()
+    told = StepProgress()
     told.append(header(0, epoch=4))
     for sequence in (0, 1):
         with pytest.raises(StaleProducerEpoch, match="at epoch 4, the batch has 3"):
@@ -94,14 +94,14 @@ def test_item_23_an_older_epoch_is_refused():
 
 
 def test_an_epoch_that_cannot_be_is_refused_of_a_producer_that_is_not_known():
-    told = Told()
+    told = StepProgress()
     with pytest.raises(StaleProducerEpoch, match="epochs start at 0"):
         told.state.find_repeated(header(0, epoch=-2))
     assert told.state.find_repeated(header(0, epoch=-1)) is None
 
 
 def test_a_newer_epoch_begins_at_sequence_0():
-    told = Told()
+    told = StepProgress()
     told.append(header(0, 3, epoch=0))
     for sequence in (3, 1):
         with pytest.raises(OutOfOrderSequence, match="expected 0"):
@@ -112,7 +112,7 @@ def test_a_newer_epoch_begins_at_sequence_0():
 
 
 def test_the_same_sequences_of_a_newer_epoch_are_no_repetition():
-    told = Told()
+    told = StepProgress()
     told.append(header(0, 3, epoch=0))
     told.append(header(0, 3, epoch=1))
     repeated = told.state.find_repeated(header(0, 3, epoch=1))
@@ -122,13 +122,13 @@ def test_the_same_sequences_of_a_newer_epoch_are_no_repetition():
 @pytest.mark.parametrize("sequence", [0, 17, LAST])
 @pytest.mark.parametrize("epoch", [0, 5])
 def test_of_an_unknown_producer_any_sequence_and_epoch_is_taken(sequence, epoch):
-    told = Told()
+    told = StepProgress()
     told.append(header(sequence, epoch=epoch))
     told.append(header((sequence + 1) % 2**31, epoch=epoch))
 
 
 def test_producers_do_not_know_each_other():
-    told = Told()
+    told = StepProgress()
     told.append(header(0, producer_id=1))
     told.append(header(0, producer_id=2))
     told.append(header(1, producer_id=1))
@@ -137,7 +137,7 @@ def test_producers_do_not_know_each_other():
 
 
 def test_who_was_idle_for_longest_is_forgotten_when_there_are_too_many():
-    told = Told(producers_max=2)
+    told = StepProgress(producers_max=2)
     told.append(header(0, producer_id=1))
     told.append(header(0, producer_id=2))
     told.append(header(1, producer_id=1))
@@ -149,7 +149,7 @@ def test_who_was_idle_for_longest_is_forgotten_when_there_are_too_many():
 
 
 def test_item_24_producers_expire_by_the_time_of_their_last_batch():
-    told = Told()
+    told = StepProgress()
     told.append(header(0, producer_id=1), now_ms=10)
     told.append(header(0, producer_id=2), now_ms=20)
     told.append(header(1, producer_id=1), now_ms=30)
@@ -162,7 +162,7 @@ def test_item_24_producers_expire_by_the_time_of_their_last_batch():
 
 
 def test_what_was_written_down_is_known_again():
-    told = Told()
+    told = StepProgress()
     for sequence in range(7):
         told.append(header(sequence), now_ms=sequence)
     told.append(header(0, producer_id=3), now_ms=8)

@@ -20,7 +20,7 @@ Buckets = Callable[..., Outcome]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A store that a node has started once."""
+    """Makes a store that a node has used once."""
     with open_store(load_settings(tmp_path / "store", environment={}), create=True) as store:
         store.metadata.execute(put_store_id(Random(1)))
         store.metadata.execute(RegisterBuckets(store.buckets.urls, 0))
@@ -64,7 +64,7 @@ def test_it_is_the_same_place_however_it_is_written(written: str, buckets: Bucke
 
 
 def test_one_that_was_removed_is_tried_again_as_any_new_place(buckets: Buckets, tmp_path: Path) -> None:
-    """It may belong to another store by now."""
+    """The place may belong to another store by now."""
     buckets("add", tmp_path / "second")
     buckets("drain", 1)
     assert buckets("remove", 1).status == 0
@@ -129,7 +129,7 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
     ("words", "status", "said"),
     [
         (("failover", "--order", "7"), 1, "there is no bucket 7; the store has 0"),
-        (("failover", "--order", "a,b"), 2, "'a,b' is no list of bucket ids"),
+        (("failover", "--order", "a,b"), 2, "'a,b' is not a list of bucket ids"),
         (("failover", "--order", "0,0"), 1, "names a bucket twice"),
         (("fastest",), 2, "'fastest' is not one of 'failover'"),
         (("replication",), 1, "2 copies of each object need as many writable buckets, and there are 1"),
@@ -168,7 +168,7 @@ def test_a_bucket_is_drained_and_removed(buckets: Buckets, tmp_path: Path) -> No
 def test_a_bucket_that_was_removed_may_stay_in_the_settings(
     buckets: Buckets, folder: Path, tmp_path: Path
 ) -> None:
-    """Maintenance took it for a bucket that was emptied, and refused to run."""
+    """Maintenance once took the place for a bucket that was emptied, and refused to run."""
     second = tmp_path / "second"
     buckets("add", second)
     buckets("drain", 1)

@@ -1,5 +1,5 @@
-"""The demo from its title to what it proposes next, with a broker, a client and maintenance that are played: which step
-follows which, what is told of each, and that a step which went wrong decides the exit status."""
+"""The demo from its title to the commands that it proposes, with stand-ins for broker, client and maintenance: the
+order of the steps, the text of each, and that a step which went wrong decides the exit status."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ MISMATCHES = [Mismatch(FLIGHTS_TOPIC, "N1", number, Sent(DECEMBER_MS, b"c"), Non
 
 
 class Play:
-    """Notes what the demo does, in order; ``wrong`` is the step that goes wrong."""
+    """Notes the steps of the demo in order; ``wrong`` is the step that fails."""
 
     def __init__(self, patch: pytest.MonkeyPatch, tmp_path: Path, wrong: str) -> None:
         self.acts: list[Any] = []
@@ -60,7 +60,7 @@ class Play:
             patch.setattr(command, name, stand_in)
 
     CONFIGS: ClassVar = {"siltstone.table.format": "iceberg"}
-    """What follows stands in for the module ``table``."""
+    """From here on this module stands in for the module ``table``."""
 
     def has_what_it_needs(self) -> bool:
         return self.wrong != "no extra"

@@ -40,7 +40,7 @@ def test_flights_are_read_in_order_of_departure(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_real_data_is_lost() -> None:
-    """336,776 flights, as the package's documentation says."""
+    """The package's documentation says that there are 336,776 flights."""
     real = read_flights(flights_file())
     assert len(real) == 336_776
     assert len({flight.tail_number for flight in real}) == 4_044

@@ -12,11 +12,11 @@ from siltstone.cli.demo.kafka_client import (
     FlightProducer,
     GroupReading,
     begin_of,
+    client_failures_named,
     configure,
     create_topics,
     records_held,
     refuse_without_client,
-    told,
 )
 from siltstone.cli.failures import ExtraMissing, exit_status, failure_line
 from siltstone.runtime.clock import ManualClock
@@ -29,24 +29,24 @@ SOON = 0.05
 
 
 def test_a_failure_is_one_line_with_the_clients_reason() -> None:
-    with pytest.raises(ClientFailed) as told_of, told("to try"):
+    with pytest.raises(ClientFailed) as failed, client_failures_named("to try"):
         raise KafkaException(ERROR)
-    assert failure_line(told_of.value) == "confluent-kafka failed to try: the disk is full"
-    assert exit_status(told_of.value) == 1
-    with pytest.raises(ClientFailed, match="to try: no answer for 3 s"), told("to try", 3):
+    assert failure_line(failed.value) == "confluent-kafka failed to try: the disk is full"
+    assert exit_status(failed.value) == 1
+    with pytest.raises(ClientFailed, match="to try: no answer for 3 s"), client_failures_named("to try", 3):
         raise TimeoutError
 
 
 def test_ctrl_c_in_a_call_of_the_client_is_ctrl_c() -> None:
-    with pytest.raises(KeyboardInterrupt), told("to try"):
+    with pytest.raises(KeyboardInterrupt), client_failures_named("to try"):
         raise SystemError("list_offsets returned a result with an exception set") from KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt), told("to try"):
+    with pytest.raises(KeyboardInterrupt), client_failures_named("to try"):
         raise SystemError("<method 'flush' of objects> returned NULL without setting an exception")
-    with pytest.raises(SystemError), told("to try"):
+    with pytest.raises(SystemError), client_failures_named("to try"):
         raise SystemError("another reason")
 
 
-def test_a_broker_that_is_not_there_is_told_of_by_every_step(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_is_not_there_is_named_by_every_step(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ClientFailed, match="failed to create the topics"):
         create_topics(NOWHERE, {"flights": 1}, {"flights": {}}, seconds_max=SOON)
     with pytest.raises(ClientFailed, match="failed to configure flights"):

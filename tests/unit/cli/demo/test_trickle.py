@@ -1,4 +1,5 @@
-"""A day at a time, each acknowledged before the next; a failure is kept for whoever joins the thread."""
+"""Flights are produced a day at a time, each acknowledged before the next; a failure is kept for the caller that joins
+the thread."""
 
 import threading
 from collections.abc import Callable

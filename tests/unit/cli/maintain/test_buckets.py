@@ -1,4 +1,4 @@
-"""Which buckets an explanation names."""
+"""The buckets that an explanation names."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def stream(stream_id: int, *object_ids: int) -> tuple[int, StreamMetadata]:
 
 
 def image() -> MetadataImage:
-    """Topic ``a-1`` of two partitions, and the objects 7, 8 and 9 in the buckets 2, 0 and 1."""
+    """Makes topic ``a-1`` of two partitions, and the objects 7, 8 and 9 in the buckets 2, 0 and 1."""
     topic = TopicMetadata(
         "f" * 32, "a-1", (PartitionMetadata(0, 1), PartitionMetadata(2, 3)), {}, 1, 0, False
     )

@@ -8,16 +8,16 @@ import pytest
 from rich.console import Console
 
 from siltstone.cli.maintain.progress import Progress, moved_words
-from siltstone.maintenance.pipeline.watch import Told
+from siltstone.maintenance.pipeline.watch import StepProgress
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.runtime.clock import ManualClock
 
 
 def test_bytes_and_time_left() -> None:
-    told = Told("tidy", "rewrite", 1, 4, 1024, 4096)
+    told = StepProgress("tidy", "rewrite", 1, 4, 1024, 4096)
     assert moved_words(told, 90.0) == "1.0 KiB of 4.0 KiB, about 90.0 s left"
     assert moved_words(told, None) == "1.0 KiB of 4.0 KiB"
-    assert moved_words(Told("tidy", "read", 1, 4, 0, 0), None) == ""
+    assert moved_words(StepProgress("tidy", "read", 1, 4, 0, 0), None) == ""
 
 
 def store_of(clock: ManualClock, look: Callable[[], None] = lambda: None) -> Any:
@@ -41,9 +41,9 @@ def test_a_bar_is_shown_at_a_terminal_alone_and_lines_everywhere(
     monkeypatch.setattr("siltstone.cli.maintain.progress.remarks", lambda: console)
     clock = ManualClock()
     with Progress(store_of(clock)) as progress:
-        progress.tell(Told("tidy", "rewrite", 0, 4, 0, 4096))
+        progress.show(StepProgress("tidy", "rewrite", 0, 4, 0, 4096))
         clock.advance_ms(1_000)
-        progress.tell(Told("tidy", "rewrite", 3, 4, 3072, 4096))
+        progress.show(StepProgress("tidy", "rewrite", 3, 4, 3072, 4096))
         progress.say("[a unit] failed")
         (task,) = progress._bars.tasks
         assert (task.description, task.completed, task.total) == ("tidy, rewrite", 3, 4)
@@ -60,10 +60,10 @@ def test_results_do_not_stand_behind_the_bar(monkeypatch: pytest.MonkeyPatch) ->
     console = Console(file=written, width=100, force_terminal=True)
     monkeypatch.setattr("siltstone.cli.maintain.progress.remarks", lambda: console)
     with Progress(store_of(ManualClock())) as progress:
-        progress.tell(Told("tidy", "rewrite", 1, 4, 0, 0))
+        progress.show(StepProgress("tidy", "rewrite", 1, 4, 0, 0))
         with progress.erased():
             written.write("tidy: 1 of 4 done\n")
-        progress.tell(Told("sweep", "delete", 1, 2, 0, 0))
+        progress.show(StepProgress("sweep", "delete", 1, 2, 0, 0))
         assert [task.description for task in progress._bars.tasks] == ["sweep, delete"]
     before, after = written.getvalue().split("tidy: 1 of 4 done")
     assert before.endswith(ERASED_LINE) and "sweep, delete" in after and "tidy" not in after

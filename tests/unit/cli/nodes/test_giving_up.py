@@ -76,7 +76,7 @@ def test_fo04_it_shows_where_each_partition_goes_on_and_does_nothing_unasked(nod
         ["a", "0", "0"], ["t", "0", "0"], ["t", "1", "1,234"], ["(stream", "8,", "of", "no", "topic)", "-", "0"],
     ]  # fmt: skip
     assert (
-        "What was acknowledged from these offsets on is only in file://host/wal-1, if anywhere."
+        "Records that were acknowledged from these offsets on are only in file://host/wal-1, if anywhere."
         in outcome.err
     )
     assert "Give the write-ahead log of node 1 up for good? Not a terminal, so I cannot ask" in outcome.err
@@ -89,7 +89,9 @@ def test_fo04_with_yes_the_streams_are_closed_and_the_node_is_shown_as_failed_ov
     assert "siltstone nodes give-up 1" in nodes().err
     outcome = nodes("give-up", GONE, "--yes")
     assert (outcome.status, opened(tmp_path)) == (0, 0)
-    assert "The log of node 1 is given up: all 4 go on at the offsets above, at live nodes." in outcome.out
+    assert (
+        "The log of node 1 is given up: all 4 go on at the offsets above, led by live nodes." in outcome.out
+    )
     row = nodes("--json").json["nodes"][GONE]
     assert (row["state"], row["waits"], row["epoch"]) == ("failed over", 0, 2)
     again = nodes("give-up", GONE, "--yes")

@@ -1,4 +1,4 @@
-"""The rows of the nodes, and what a narrow terminal shows of them."""
+"""The rows of the nodes, and the columns that a narrow terminal shows."""
 
 import pytest
 from msgspec.structs import replace
@@ -100,7 +100,7 @@ def test_the_last_beat_is_told_as_an_age(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_narrow_terminal_shows_neither_rack_nor_log(
     columns: str | None, is_wide: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pipe receives everything."""
+    """A pipe gets all columns."""
     if columns is None:
         monkeypatch.delenv("COLUMNS", raising=False)
     else:

@@ -1,4 +1,4 @@
-"""What ``serve`` makes of its options, without serving."""
+"""``serve`` turns its options into settings; no broker is started."""
 
 import subprocess
 import sys
@@ -194,7 +194,8 @@ asyncio.run(main())
 
 
 def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
-    """Half of what a start takes is loading: numpy comes with the first large frame, what draws with a terminal."""
+    """Half of the time of a start is spent on imports. numpy is imported with the first large frame, and the library
+    for tables only at a terminal."""
     command = [sys.executable, "-c", LOADED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""What keeps a process running, with small programs in place of nodes. tests/integration has the real ones."""
+"""A process is kept running; small programs stand in for nodes. tests/integration has real nodes."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The process of one broker, with a node that only notes its life."""
+"""The process of one broker, with a stand-in for the node that only notes its life."""
 
 import asyncio
 import signal
@@ -49,7 +49,7 @@ class PlayedNode:
         return self.deadline
 
     def limit(self, milliseconds: float, _: str) -> None:
-        """In the place of the deadline that ends the process."""
+        """Stands in for the deadline that ends the process."""
         self.limits_ms.append(milliseconds)
         self.deadline.is_set = True
         if not milliseconds:
@@ -106,7 +106,7 @@ def test_a_signal_ends_the_node_in_peace(
 
 
 def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The first gives it the time of the settings, the second none."""
+    """After the first signal the broker has the time of the settings, after the second none."""
     monkeypatch.setattr(deadline_module, "ONE_SIGNAL_MS_MAX", 0)
     node = PlayedNode(monkeypatch, ends=False)
     node.serve(tmp_path, signal.SIGINT, signal.SIGTERM)
@@ -148,7 +148,7 @@ def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch: pytest.MonkeyPa
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert ended.wait(60)  # its thread would log into the next test
+    assert ended.wait(60)  # otherwise its thread would log into the next test
 
 
 def test_a_node_that_cannot_store_data_any_more_ends_the_process(

@@ -1,4 +1,4 @@
-"""What starts and stops the processes of several nodes, with small programs in place of brokers."""
+"""The processes of several nodes are started and stopped; small programs stand in for brokers."""
 
 import logging
 import os
@@ -25,7 +25,7 @@ UNTIL_STOPPED = "signal.pause()"
 
 
 def node(port: int, *, status: int = 0) -> list[str]:
-    """Is ready, and ends with this status when it is stopped."""
+    """A program that is ready, and ends with this status when it is stopped."""
     return program(CAN_BE_STOPPED.format(status=status) + READY.format(port=port) + UNTIL_STOPPED)
 
 
@@ -53,7 +53,7 @@ def run_until(
             while not holds() and not ended.wait(0.01):
                 pass
             if not ended.is_set():
-                os.kill(os.getpid(), number)  # to the process, as from a terminal
+                os.kill(os.getpid(), number)  # the signal goes to the process, as from a terminal
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -99,7 +99,7 @@ def test_the_exit_status_is_the_worst_of_all(
 
 
 def test_one_that_dies_right_after_it_was_ready_has_started() -> None:
-    """Its end may be judged before anybody has looked at what it said."""
+    """The end of the process may be handled before its output."""
     nodes = NodeProcesses({0: node(1), 1: node(2)}, PROMISED_MS)
     process = nodes._nodes[1]
     assert not process._on_ended(9)

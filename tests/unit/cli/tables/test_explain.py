@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.cli.tables.explain import _now, _told
+from siltstone.cli.tables.explain import _configured, _now
 from siltstone.maintenance.overview import KindOverview, Waiting
 from siltstone.maintenance.pipeline.kind import Unplanned
 from siltstone.maintenance.tables.planning import TopicExport
@@ -23,7 +23,7 @@ def told(**configs: str) -> dict[str, str]:
     given = PARQUET | {name.replace("_", "."): value for name, value in configs.items()}
     config = stored_topic_config(given, {})
     topic = TopicMetadata("ab" * 16, "t", (), given, 1, 0, is_internal=False)
-    return dict(_told(TopicExport(topic, config.table), config))
+    return dict(_configured(TopicExport(topic, config.table), config))
 
 
 def test_the_format_and_when_the_topic_is_exported() -> None:

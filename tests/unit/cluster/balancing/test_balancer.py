@@ -1,4 +1,4 @@
-"""The loop that balances by itself, under manual clocks; the leaders' part of a move is played."""
+"""The loop that balances by itself, under manual clocks; the test does the leaders' part of a move."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ PARTITIONS = 9
 
 
 class Balanced:
-    """Every node balances, and tells that its partitions have no traffic. All partitions are led by node 0."""
+    """Nodes that all balance, and whose partitions have no traffic. All partitions are led by node 0."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.world = world
@@ -46,7 +46,7 @@ class Balanced:
             loop.start()
 
     async def passes(self, duration_ms: int) -> None:
-        """Leaders give up at once what has a target."""
+        """Lets time pass. Leaders give up partitions with a target at once."""
         for _ in range(duration_ms // 1_000):
             await self.world.passes(1_000)
             image = self.world.image

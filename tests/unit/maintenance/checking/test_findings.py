@@ -23,7 +23,7 @@ WARNINGS = {
 
 @pytest.mark.parametrize("kind", FindingKind)
 def test_severity_and_whether_the_store_is_clean(kind: FindingKind) -> None:
-    """Everything that is not named here is an error: a new kind is one unless somebody thought about it."""
+    """Every kind that is not named here is an error, so a new kind is an error unless it is added here."""
     expected = Severity.NOTE if kind in NOTES else Severity.WARNING if kind in WARNINGS else Severity.ERROR
     finding = Finding(kind, "text")
     assert finding.severity is expected

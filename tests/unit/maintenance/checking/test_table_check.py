@@ -1,4 +1,4 @@
-"""What a check says of tables."""
+"""The findings of a check about tables."""
 
 from collections.abc import Iterator
 from pathlib import Path

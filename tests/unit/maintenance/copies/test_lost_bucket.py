@@ -1,4 +1,5 @@
-"""A bucket that is lost for good: what was only there is dropped by name, and everything else goes on."""
+"""A bucket is lost for good: offsets that were only there are dropped by records that name them, and everything else
+stays."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -30,13 +31,13 @@ STORE_ID = "00112233445566778899aabbccddeeff"
 
 
 def vanish(world: CopiedWorld, bucket_id: int) -> None:
-    """The disk is gone: another, empty one is in its place."""
+    """Replaces the disk by another, empty one."""
     store = world.stores[bucket_id].store
     store.delete([each.key for each in store.list()])
 
 
 def filled(world: CopiedWorld) -> tuple[int, int, int]:
-    """An object in buckets 0 and 1, then one in bucket 0 alone, a stream set object of two streams."""
+    """Uploads an object into buckets 0 and 1, then a stream set object of two streams into bucket 0 alone."""
     (kept,) = world.upload({0: [(0, 5, 300)]})
     world.repaired()
     world.set_strategy(2, 1)

@@ -1,4 +1,4 @@
-"""Which objects lack copies, and which buckets are listed."""
+"""The plan: which objects lack copies, and which buckets are listed."""
 
 from siltstone.maintenance.copies.planning import LISTED_PREFIX, listings_due, objects_short
 from siltstone.metadata.buckets import SetBucketState, SetWriteStrategy

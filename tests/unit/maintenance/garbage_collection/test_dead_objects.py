@@ -203,7 +203,7 @@ def test_who_looks_on_hears_how_far_it_is(world: CompactionWorld) -> None:
     told: list[tuple[str, int, int]] = []
     kind = DeadObjects()
     watch = Watch(
-        kind.name, world.clock, on_told=lambda each: told.append((each.step, each.done, each.total))
+        kind.name, world.clock, on_step_progress=lambda each: told.append((each.step, each.done, each.total))
     )
     run(world.context, kind, no_runner, Scope(), Budget(), watch)  # type: ignore[arg-type]
     assert told == [("destroy", 0, 2), ("destroy", 1, 2)]

@@ -48,7 +48,7 @@ def planned(
 
 
 class Interrupting(InProcessRunner):
-    """A runner that lets something happen when the tasks are done. ``runs`` counts how often tasks were given to it."""
+    """A runner that calls a function when the tasks are done. ``runs`` counts its runs."""
 
     def __init__(self, happens: Callable[[], object] = lambda: None) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def test_stream_objects_with_a_dead_beginning(world: CompactionWorld) -> None:
 
 
 def test_gc2_gc19_a_ratio_of_exactly_a_fifth_is_not_minor(world: CompactionWorld) -> None:
-    """A compacted stream with four fifths of the bytes, gone, beside one that is kept for ever."""
+    """A compacted stream with four fifths of the bytes was deleted, beside a stream that is kept for ever."""
     world.upload(two_streams(0, size_bytes=100_000 - 208, kept=20_000))  # 208 of index and footer
     world.trim(0, 10)
     (ratio,) = [each.ratio for members in planned(world).work.units.values() for each in members]
@@ -120,7 +120,7 @@ def test_gc19_the_total_is_smaller_after_the_grace_period(world: CompactionWorld
     report = compact(world.context, InProcessRunner(), YOUNG)
     assert (report.objects_before, report.stream_objects) == (1, 1), "split off without a partner"
     assert world.records() == before
-    world.trim(keyed, 10)  # key compaction has left nothing of it
+    world.trim(keyed, 10)  # key compaction has removed all of its records
     all_dead_destroyed(world.context)
     swept(world)
     assert bucket_bytes(world) < total * 0.25
@@ -257,7 +257,7 @@ def test_gc13_one_whose_block_is_damaged_fails_alone_and_is_tried_again_later(wo
         assert (failed.name, failed.outcome) == ("object 3", Outcome.FAILED)
         (aside,) = all_set_aside(world.metadata.image)
         assert aside.failures == failures
-    world.damage(3, 900)  # somebody brought it back
+    world.damage(3, 900)  # an operator has restored it
     world.clock.advance_ms(SET_ASIDE_MS_MAX)
     assert collected(world.context).units[0].outcome is Outcome.DONE
     assert [*all_set_aside(world.metadata.image)] == []

@@ -222,7 +222,9 @@ def test_cancelled_between_waves(keyed: KeyedWorld, streams: list[int]) -> None:
 def test_the_watch_hears_how_far_it_is(keyed: KeyedWorld, streams: list[int]) -> None:
     told: list[tuple[str, int, int]] = []
     watch = Watch(
-        "key-compaction", keyed.clock, on_told=lambda each: told.append((each.step, each.done, each.total))
+        "key-compaction",
+        keyed.clock,
+        on_step_progress=lambda each: told.append((each.step, each.done, each.total)),
     )
     run(keyed.context, KeyCompaction(SETTINGS), InProcessRunner, Scope(), Budget(), watch)
     assert told == [("compact keys", done, 3) for done in (1, 2, 3)]

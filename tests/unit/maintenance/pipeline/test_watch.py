@@ -1,15 +1,15 @@
 import pytest
 
-from siltstone.maintenance.pipeline.watch import Cancelled, RunningWatch, Told, Watch
+from siltstone.maintenance.pipeline.watch import Cancelled, RunningWatch, StepProgress, Watch
 from siltstone.runtime.clock import ManualClock
 
 
 def test_it_tells_how_far_the_run_is() -> None:
-    told: list[Told] = []
-    watch = Watch("tidy", ManualClock(), on_told=told.append)
-    watch.tell("read", 1, 2)
+    told: list[StepProgress] = []
+    watch = Watch("tidy", ManualClock(), on_step_progress=told.append)
+    watch.report("read", 1, 2)
     watch.steps("write", 1000)(1, 4)
-    assert told == [Told("tidy", "read", 1, 2, 0, 0), Told("tidy", "write", 1, 4, 250, 1000)]
+    assert told == [StepProgress("tidy", "read", 1, 2, 0, 0), StepProgress("tidy", "write", 1, 4, 250, 1000)]
 
 
 def test_the_first_reason_for_cancelling_is_the_one_told() -> None:
@@ -22,7 +22,7 @@ def test_the_first_reason_for_cancelling_is_the_one_told() -> None:
     with pytest.raises(Cancelled, match="Ctrl-C"):
         watch.check()
     with pytest.raises(Cancelled):
-        watch.tell("read", 1, 2)
+        watch.report("read", 1, 2)
 
 
 def test_its_time_passes_by_the_clock() -> None:

@@ -1,11 +1,11 @@
 import pytest
 
-from siltstone.maintenance.pipeline.watch import Pace, Told, part_done
+from siltstone.maintenance.pipeline.watch import Pace, StepProgress, part_done
 from siltstone.runtime.clock import ManualClock
 
 
-def told(done: int, step: str = "rewrite", size_bytes: int = 0) -> Told:
-    return Told("tidy", step, done, 10, size_bytes * done // 10, size_bytes)
+def told(done: int, step: str = "rewrite", size_bytes: int = 0) -> StepProgress:
+    return StepProgress("tidy", step, done, 10, size_bytes * done // 10, size_bytes)
 
 
 def test_what_is_left_takes_as_long_as_what_is_done() -> None:
@@ -31,7 +31,7 @@ def test_each_step_has_its_own_pace() -> None:
 
 
 def test_bytes_say_more_than_units() -> None:
-    assert part_done(Told("tidy", "rewrite", 1, 2, 90, 100)) == 0.9
-    assert part_done(Told("tidy", "rewrite", 1, 2, 0, 0)) == 0.5
-    assert part_done(Told("tidy", "rewrite", 0, 0, 0, 0)) == 0.0
-    assert part_done(Told("tidy", "rewrite", 1, 1, 120, 100)) == 1.0
+    assert part_done(StepProgress("tidy", "rewrite", 1, 2, 90, 100)) == 0.9
+    assert part_done(StepProgress("tidy", "rewrite", 1, 2, 0, 0)) == 0.5
+    assert part_done(StepProgress("tidy", "rewrite", 0, 0, 0, 0)) == 0.0
+    assert part_done(StepProgress("tidy", "rewrite", 1, 1, 120, 100)) == 1.0

@@ -1,4 +1,4 @@
-"""Which objects are relocated, and of what parts a copy is."""
+"""The plan: which objects are relocated, and the parts of a copy."""
 
 import msgspec
 import pytest
@@ -40,7 +40,7 @@ def test_the_committed_objects_of_buckets_that_are_drained() -> None:
 
 
 def written(streams: int, batches: int, block_bytes: int = 200) -> tuple[Source, bytes]:
-    """An object of several streams, as its source and its bytes."""
+    """Makes an object of several streams; returns the source and the bytes."""
     builder = ObjectBuilder(block_bytes)
     for stream_id in range(streams):
         for number in range(batches):

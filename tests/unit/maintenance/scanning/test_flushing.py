@@ -1,4 +1,4 @@
-"""The wait for the owners' uploads: whom it asks, when it ends, and what it says when it does not."""
+"""The wait for the owners' uploads: which nodes it asks, when it ends, and its error when it does not."""
 
 import pytest
 

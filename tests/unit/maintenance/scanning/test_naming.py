@@ -1,4 +1,4 @@
-"""What people read of a scan before it is planned: its topics, and how much it will read."""
+"""The name of a scan, made before it is planned: its topics, and how much it will read."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ WORDS = dict[str, Any]
 
 @pytest.fixture
 def image() -> Any:
-    """Two topics of two partitions; each partition has three objects of 100 offsets and 1 KiB."""
+    """Makes two topics of two partitions; each partition has three objects of 100 offsets and 1 KiB."""
     made = TopicImage()
     for name in ("flights", "late"):
         made.add(name, partitions=2, objects=3, offsets=100, size_bytes=1024)

@@ -1,4 +1,5 @@
-"""The blocks and the rows of a unit: from real objects in memory, each wanted offset once or an error that names it."""
+"""The blocks and the rows of a unit are read from real objects in memory: each wanted offset once, or an error that
+names it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,8 +24,8 @@ from support.maintenance.keyed_world import KeyedWorld, keyed_world
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyedWorld]:
-    """Topic t, whose only partition has 60 records in two objects, two records a block and ten ms from one batch to the
-    next. The first object has the offsets below 40."""
+    """Makes topic t, whose only partition has 60 records in two objects, two records in each block and ten ms from one
+    batch to the next. The first object has the offsets below 40."""
     for module in (reading, times):
         monkeypatch.setattr(module, "INDEXES", Indexes())
     monkeypatch.setattr(rows, "best_kernels", lambda: plain)  # the others take seconds to load
@@ -48,7 +49,7 @@ def unit_of(world: KeyedWorld, start: int = 0, end: int = 60, **changes: Any) ->
 
 
 def places(unit: ScanUnit, world: KeyedWorld, **limits: int) -> list[tuple[int, int]]:
-    """The offsets of the blocks that are read."""
+    """Returns the offsets of the blocks that are read."""
     blocks = UnitBlocks(unit, world.clock, **limits)
     found = [(entry.start_offset, entry.end_offset) for _, entry, _ in blocks.read()]
     assert blocks.bytes_read > 0
@@ -157,7 +158,7 @@ def test_indexes_are_kept_within_a_limit_and_the_oldest_is_dropped_first(world: 
     ]
 
     def asked(held: Indexes, *numbers: int) -> list[int]:
-        """Which of the indexes are read from the bucket."""
+        """Returns which of the indexes are read from the bucket."""
         found = []
         for number in numbers:
             begun = gets(world)

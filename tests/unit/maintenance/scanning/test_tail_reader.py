@@ -128,7 +128,7 @@ def test_a_broker_that_is_not_ready_is_asked_again_over_a_new_connection(read: R
 def test_a_broker_that_is_not_ready_for_too_long_is_named(read: Reading) -> None:
     broker = Broker(BrokerGone("gone"))
     began_ms = broker.clock.monotonic_ms()
-    with pytest.raises(TailNotReadable, match=r"its broker at 127\.0\.0\.1:1001 does not give them: gone"):
+    with pytest.raises(TailNotReadable, match=r"its broker at 127\.0\.0\.1:1001 does not return them: gone"):
         read(broker)
     assert 18_000 < broker.clock.monotonic_ms() - began_ms <= 20_000
 

@@ -72,9 +72,9 @@ def test_a_place_holds_for_all_partitions_or_for_those_that_are_numbered(place: 
 
 @pytest.mark.parametrize("place", [-1, True, 1.5, "newest", None])
 def test_what_is_no_place_is_refused_by_its_name(place: Any) -> None:
-    with pytest.raises(ScanRefused, match=r"start=.* is no place: give an offset"):
+    with pytest.raises(ScanRefused, match=r"start=.* is not a place: give an offset"):
         scan_request("a", start=place)
-    with pytest.raises(ScanRefused, match=r"end=.* is no place"):
+    with pytest.raises(ScanRefused, match=r"end=.* is not a place"):
         scan_request("a", end={0: place})
 
 
@@ -83,7 +83,7 @@ def test_a_time_needs_a_zone() -> None:
     for given in ({"start": local}, {"timestamp_from": local}):
         with pytest.raises(ScanRefused, match="has no time zone"):
             scan_request("a", **given)  # type: ignore[arg-type]
-    with pytest.raises(ScanRefused, match="timestamp_until=5 is no time: give a datetime"):
+    with pytest.raises(ScanRefused, match="timestamp_until=5 is not a time: give a datetime"):
         scan_request("a", timestamp_until=5)  # type: ignore[arg-type]
 
 

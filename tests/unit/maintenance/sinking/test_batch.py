@@ -1,4 +1,4 @@
-"""The driver of a batch: what it writes before and after the relay, and what a repetition or another driver finds."""
+"""The driver of a batch: its entries before and after the relay, and what a repetition or another driver does then."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -50,8 +50,8 @@ class Killed(BaseException):
 
 
 class Relaying:
-    """Stands in for the brokers and the relay: ``sent`` has the parts of each manifest that was relayed, with what was
-    known to be done. ``overlaps`` sends fail because another process is faster."""
+    """Stands in for the brokers and the relay: ``sent`` has the parts of each manifest that was relayed, with the
+    progress that was known. ``overlaps`` sends fail because another process is faster."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[SinkManifest, dict[int, int]]] = []
@@ -124,7 +124,7 @@ class World:
         return SinkDriver(self.store.another_context(), self.plan, "out", on_step=step, **given)
 
     def staged(self, batch_id: int, attempt: str = "a") -> list[TaskReport]:
-        """Two parts in objects and one that comes along."""
+        """Stages two parts in objects and one in the report."""
         keys = [f"{batch_folder('out', batch_id)}{number}-{attempt}" for number in range(2)]
         for key in keys:
             self.store.store.put(key, [attempt.encode()])
@@ -150,13 +150,13 @@ class World:
         return self.driver(**given).commit(query, batch_id, reports)
 
     def begun(self, batch_id: int = 0) -> SinkBatch:
-        """A batch whose driver died after the intent."""
+        """Begins a batch whose driver dies after the intent."""
         with pytest.raises(Killed):
             self.commit(batch_id, self.staged(batch_id, "first"), killed_at="intent")
         return self.standing()
 
     def values(self) -> list[bytes]:
-        """What came along with each manifest that was relayed."""
+        """Returns the values in the reports of each manifest that was relayed."""
         return [manifest.inline for manifest, _ in self.relaying.sent]
 
 
@@ -344,7 +344,8 @@ def test_an_unfinished_batch_is_abandoned_once_and_the_next_one_goes_on(world: W
 
 
 class Loads:
-    """Stands in for the load: ``loaded`` has what came along with each manifest; ``trouble`` is raised at the first."""
+    """Stands in for the load: ``loaded`` has the values in the reports of each manifest; ``trouble`` is raised at the
+    first load."""
 
     def __init__(self) -> None:
         self.loaded: list[bytes] = []

@@ -31,7 +31,7 @@ def place(name: str = "t", partitions: int = 3, **given: Any) -> TopicPlace:
 
 
 class Encoding:
-    """An encoder, and what it gave: (topic, partition, records) of each batch."""
+    """An encoder, and (topic, partition, records) of each batch that it made."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Encoding:
         self.encoder.add(value=value, **fields)
 
     def partitions(self) -> list[int]:
-        """Where the rows went, in their order; each row's value is its number."""
+        """Returns the partitions of the rows, in their order; each row's value is its number."""
         self.encoder.seal_all()
         where = {
             int(bytes(record.value or b"")[:6]): partition

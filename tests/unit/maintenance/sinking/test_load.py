@@ -1,4 +1,4 @@
-"""The load of a batch: its buckets, the one commit with its three outcomes, and what a refused load leaves."""
+"""The load of a batch: its buckets, the one commit with its three outcomes, and the clean-up of a refused load."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -83,7 +83,7 @@ class World:
         return [self.store.stream(each).end_offset for each in self.streams]
 
     def keys(self) -> list[str]:
-        """The data objects in all buckets."""
+        """Returns the keys of the data objects in all buckets."""
         keys = {object_key(each) for each in self.store.image.objects}
         return sorted(
             each.key for store in self.store.stores.values() for each in store.list() if each.key in keys
@@ -210,7 +210,7 @@ def test_sw11_a_log_that_never_tells_leaves_everything_where_it_is(
 def test_rule_5_a_refusal_after_an_unknown_outcome_permits_no_deletion(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit may still be applied for all that this process knows."""
+    """The commit may still be applied, as far as this process knows."""
     context = world.store.another_context()
     real, asked = context.metadata.execute, []
 
@@ -228,7 +228,8 @@ def test_rule_5_a_refusal_after_an_unknown_outcome_permits_no_deletion(
 
 
 def test_two_loads_of_one_topic_follow_each_other(world: World) -> None:
-    """The second one finds that the streams have moved, deletes what it wrote, and writes it again."""
+    """The second one finds that the ends of the streams have moved, deletes the objects that it wrote, and writes them
+    again."""
     moves = iter(range(COPIES_MAX - 1))
 
     def moved() -> None:

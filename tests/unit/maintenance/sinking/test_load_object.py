@@ -1,4 +1,4 @@
-"""One object of a load: the offsets, the epochs and the times of its record batches, and what is refused."""
+"""One object of a load: the offsets, the epochs and the times of its record batches, and the parts that are refused."""
 
 import pytest
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ class World:
         self.inline = b""
 
     def part(self, stream_id: int, *counts: int, key: str = "") -> StagedPart:
-        """Record batches with these numbers of records."""
+        """Makes record batches with these numbers of records."""
         batches = [
             build_batch([Record(timestamp_ms=1_000 + n, key=None, value=b"v%d" % n) for n in range(count)])
             for count in counts

@@ -1,4 +1,4 @@
-"""Which objects a load writes, and at which offsets."""
+"""The plan of a load: which objects it writes, and at which offsets."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What the tasks of a sink are given, and which options and columns are refused before any task runs."""
+"""The input of the tasks of a sink, and the options and columns that are refused before any task runs."""
 
 import json
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ def test_types_are_compared_without_spaces(world: KeyedWorld) -> None:
         ([VALUE, ("extra", "int")], "t", "no column 'extra'; its columns are value, key, topic, "),
         ([("value", "int")], "t", "column value has type int, and a sink takes binary or string: cast it"),
         ([("key", "binary")], "t", "a sink needs the column value"),
-        ([VALUE], None, "option topic says where the rows go, or a column topic does"),
+        ([VALUE], None, "give option topic, the topic of all rows, or a column topic"),
     ],
 )
 def test_columns_that_no_sink_has_are_refused(

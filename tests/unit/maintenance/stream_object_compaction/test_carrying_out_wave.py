@@ -10,7 +10,7 @@ import pytest
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
 from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.watch import Told, Watch
+from siltstone.maintenance.pipeline.watch import StepProgress, Watch
 from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction import kind as kind_module
 from siltstone.maintenance.stream_object_compaction.kind import JOB_KIND, StreamObjectCompaction
@@ -157,12 +157,12 @@ def test_a_cancelled_job_stops_and_what_was_committed_stands(
     two_streams(world)
     before = world.records()
 
-    def cancel_the_second(told: Told) -> None:
+    def cancel_the_second(told: StepProgress) -> None:
         if told.step == "copy" and len(world.ids(SO)) == 4:
             world.metadata.execute(CancelJob(max(world.metadata.image.jobs), "by hand"))
             watch.cancel("by hand")
 
-    watch = Watch(JOB_KIND, world.clock, on_told=cancel_the_second)
+    watch = Watch(JOB_KIND, world.clock, on_step_progress=cancel_the_second)
     report = joined_up(world, watch=watch)
     assert report.is_cancelled
     assert outcomes(report) == {"stream-0-0": Outcome.DONE}

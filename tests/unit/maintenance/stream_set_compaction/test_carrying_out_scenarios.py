@@ -13,7 +13,7 @@ import pytest
 
 from siltstone.maintenance.blocks.columns import MemoryLimitTooSmall
 from siltstone.maintenance.committing import CompactionOutcomeUnknown
-from siltstone.maintenance.pipeline.watch import Told
+from siltstone.maintenance.pipeline.watch import StepProgress
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
 from siltstone.maintenance.sweep.sweeping import sweep
@@ -248,11 +248,11 @@ def test_small_parts_are_carried(world: CompactionWorld) -> None:
 
 def test_report_and_progress(world: CompactionWorld) -> None:
     world.upload(*scaled(F1, 4))
-    heard: list[Told] = []
-    report = compact(world.context, InProcessRunner(), SETTINGS, on_told=heard.append)
+    heard: list[StepProgress] = []
+    report = compact(world.context, InProcessRunner(), SETTINGS, on_step_progress=heard.append)
     assert [each for each in heard if each.done == each.total] == [
-        Told("sso-compaction", "read indexes", 3, 3, 0, 0),
-        Told("sso-compaction", "rewrite", 2, 2, 4 * 569, 4 * 569),
+        StepProgress("sso-compaction", "read indexes", 3, 3, 0, 0),
+        StepProgress("sso-compaction", "rewrite", 2, 2, 4 * 569, 4 * 569),
     ]
     assert (report.index_entries_before, report.index_entries_after) == (8, 5)
     assert report.bytes_read == 4 * 569

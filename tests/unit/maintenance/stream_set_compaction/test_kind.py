@@ -7,7 +7,7 @@ from siltstone.maintenance import committing
 from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import RunReport, carry_out, run
 from siltstone.maintenance.pipeline.set_aside import all_set_aside
-from siltstone.maintenance.pipeline.watch import Told, Watch
+from siltstone.maintenance.pipeline.watch import StepProgress, Watch
 from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.kind import NOT_BY_TOPIC, StreamSetObjectCompaction
 from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
@@ -50,8 +50,8 @@ def test_a_round_is_one_unit_with_its_reason(filled: CompactionWorld) -> None:
 
 def test_carried_out_it_is_the_compaction_that_it_was(filled: CompactionWorld) -> None:
     before = filled.records()
-    told: list[Told] = []
-    report = ran(filled, Watch(KIND.name, filled.clock, on_told=told.append))
+    told: list[StepProgress] = []
+    report = ran(filled, Watch(KIND.name, filled.clock, on_step_progress=told.append))
     (unit,) = report.units
     assert unit.outcome is Outcome.DONE and (unit.objects_before, unit.objects_after) == (3, 4)
     assert unit.bytes_read > 0 and unit.bytes_written > 0 and unit.peak_memory_bytes > 0
@@ -161,7 +161,9 @@ def test_a_commit_whose_coverage_is_refused_is_set_aside(
 
 def test_cancelled_between_tasks_nothing_is_committed(filled: CompactionWorld) -> None:
     watch = Watch(
-        KIND.name, filled.clock, on_told=lambda told: told.step == "rewrite" and watch.cancel("Ctrl-C")
+        KIND.name,
+        filled.clock,
+        on_step_progress=lambda told: told.step == "rewrite" and watch.cancel("Ctrl-C"),
     )
     sets = filled.ids(ObjectKind.STREAM_SET_OBJECT)
     report = ran(filled, watch)

@@ -14,7 +14,7 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[TableWorld]:
-    """For what does not depend on the format."""
+    """Makes a plain Parquet world, for tests that do not depend on the format."""
     with table_world(tmp_path, "parquet") as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""The outcomes of a commit to a table, with a table that does what the test says."""
+"""The outcomes of a commit to a table, with a stand-in for the table that the test controls."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -48,13 +48,13 @@ def done(table: OneTable) -> None:
 
 
 def by_another(table: OneTable) -> None:
-    """Another driver has done its round meanwhile."""
+    """Commits the round of another driver."""
     table.ledger = BEFORE.after({0: 7}, "theirs", 1)
     raise CommitOvertaken("changed")
 
 
 def rewritten(table: OneTable) -> None:
-    """Somebody has changed the table, and not its ledger."""
+    """Changes the table as another program does, without its ledger."""
     raise CommitOvertaken("changed")
 
 

@@ -1,4 +1,4 @@
-"""Which files are joined or merged in a round."""
+"""The plan: which files are joined or merged in a round."""
 
 from siltstone.maintenance.tables.formats.port import DataFile
 from siltstone.maintenance.tables.joining import (

@@ -1,4 +1,4 @@
-"""Rounds: what is in the table after any of them is what a consumer sees, each record once."""
+"""After each round the table has the records that a consumer sees, each record once."""
 
 from datetime import UTC, datetime
 from random import Random
@@ -288,9 +288,7 @@ def test_a_table_of_somebody_else_is_left_alone(iceberg: TableWorld) -> None:
         )  # type: ignore[attr-defined]
     (stream,) = iceberg.kept()
     iceberg.append_pairs(stream, [("a", "1")])
-    assert iceberg.why_failed().startswith(
-        "TableNotOurs: table kafka.t is there and was not made by Siltstone"
-    )
+    assert iceberg.why_failed().startswith("TableNotOurs: table kafka.t exists and was not made by Siltstone")
 
 
 def test_a_store_that_was_restored_from_an_older_copy_is_not_exported(world: TableWorld) -> None:

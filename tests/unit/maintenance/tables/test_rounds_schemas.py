@@ -1,4 +1,4 @@
-"""Rounds of Avro and Protobuf values, whose schemas a real registry over HTTP has, and change meanwhile."""
+"""Rounds of Avro and Protobuf values, whose schemas are in a real registry over HTTP, and change meanwhile."""
 
 import datetime
 import json

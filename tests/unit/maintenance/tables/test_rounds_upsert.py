@@ -1,4 +1,4 @@
-"""Tables that keep the newest record of each key: after any round they are what a view by key of the topic is."""
+"""Tables that keep the newest record of each key: after each round they equal a view of the topic by key."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def kept(world: TableWorld, partitions: int = 2, **table: str) -> list[int]:
 
 
 def newest(world: TableWorld, streams: list[int]) -> list[tuple[Any, ...]]:
-    """What a view of the topic has, by the plain rule: the newest record of each key in each partition."""
+    """Returns the view of the topic by the plain rule: the newest record of each key in each partition."""
     found: dict[tuple[int, str], tuple[Any, ...]] = {}
     for number, stream in enumerate(streams):
         for offset, key, value in world.records(stream):

@@ -1,4 +1,4 @@
-"""GC16: a limit for what is copied each second, held inside tasks."""
+"""GC16: a limit of the bytes that are copied each second, held inside tasks."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,7 +53,7 @@ class Copying:
 
 @pytest.mark.parametrize("size_bytes", [MIB, 100 * KIB, 1000])
 def test_gc16_tasks_of_any_size_take_as_long_as_their_bytes_take_at_the_rate(tmp_path, size_bytes) -> None:
-    """Both one large task and many that have less than a slice."""
+    """The rule holds for one large task and for many tasks that have less than a slice."""
     of = Copying(tmp_path, 64 * KIB)
     heard: list[tuple[int, int]] = []
     count = 2 * MIB // size_bytes
@@ -65,7 +65,8 @@ def test_gc16_tasks_of_any_size_take_as_long_as_their_bytes_take_at_the_rate(tmp
 
 
 def test_threads_of_a_task_share_its_pace(tmp_path) -> None:
-    """Several threads that block a clock of virtual time add up, so only that they are held is seen here."""
+    """The waits of several threads add up on a clock of virtual time, so this test shows only that the threads are
+    held."""
     of = Copying(tmp_path, 64 * KIB)
 
     def task(given: bytes) -> bytes:

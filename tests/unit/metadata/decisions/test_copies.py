@@ -1,4 +1,4 @@
-"""Copies of objects: what was prepared is deleted, what stands is read, and a loss has a record of its own."""
+"""Copies of objects: every prepared copy is deleted, every added copy is read, and a loss has a record of its own."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ REPLICATION = WriteStrategy(StrategyType.REPLICATION, copies=2)
 
 @pytest.fixture
 def world() -> MetadataWorld:
-    """Buckets 0, 1 and 2 under replication with two copies, a node, and stream 0."""
+    """Makes buckets 0, 1 and 2 under replication with two copies, a node, and stream 0."""
     made = MetadataWorld()
     made.do(RegisterBuckets({0: "memory:0"}, 0))
     for number in (1, 2):
@@ -52,7 +52,8 @@ def world() -> MetadataWorld:
 def upload(
     world: MetadataWorld, start: int, *bucket_ids: int, standing: tuple[int, ...] | None = None
 ) -> int:
-    """An object of ten offsets, prepared for these buckets, and in ``standing`` of them. Returns its id."""
+    """Commits an object of ten offsets, prepared for these buckets, and put into ``standing`` of them. Returns its
+    id."""
     first, *copies = bucket_ids
     object_id = world.do(PrepareObjects(1, HOUR_MS, first, 0, 1, copies=tuple(copies)))
     new = new_object(object_id, (0, start, start + 10))

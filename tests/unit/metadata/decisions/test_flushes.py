@@ -1,4 +1,4 @@
-"""Flushes by themselves: a live node is asked by numbers, and its newest life answers."""
+"""The decisions about flushes: a live node gets numbered requests, and its newest life answers."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""A batch of a sink is begun once and ended once, whoever asks and however often."""
+"""A batch of a sink is begun once and ended once, whichever driver asks and however often."""
 
 import msgspec
 import pytest
@@ -83,7 +83,7 @@ def test_sw2_a_batch_is_an_intent_then_done_and_its_repetition_changes_nothing()
     assert world.standing.state is SinkState.DONE and world.standing.manifest == ""
     version = world.client.image.version
     assert world.begin(0, driver="b").state is SinkState.DONE
-    world.commit(0, driver="b")  # asked again by whoever: it is done
+    world.commit(0, driver="b")  # any driver may ask again: the batch is done
     assert world.client.image.version == version
 
 
@@ -107,7 +107,7 @@ def test_sw5_an_intent_is_finished_by_the_driver_that_resumed_it_last() -> None:
     with pytest.raises(SinkTakenOver, match="another process has resumed batch 5 of sink out"):
         world.commit(5, driver="a")
     world.commit(5, driver="b")
-    world.commit(5, driver="a")  # SW26: it wakes later; the batch is done
+    world.commit(5, driver="a")  # SW26: the driver wakes later; the batch is done
 
 
 def test_sw24_a_batch_behind_or_of_another_query_is_refused() -> None:
@@ -119,7 +119,7 @@ def test_sw24_a_batch_behind_or_of_another_query_is_refused() -> None:
     assert world.begin(7).state is SinkState.DONE
     with pytest.raises(SinkBatchBehind, match="batch 3 of sink out is behind batch 7"):
         world.begin(3)
-    world.commit(3)  # a batch before the one that stands is done
+    world.commit(3)  # a batch before the recorded one is done
 
 
 def test_an_intent_holds_up_the_next_batch_until_it_is_finished_or_abandoned() -> None:
@@ -199,7 +199,7 @@ class Loading:
         return self.world.do(PrepareObjects(count, 3_600_000, sink_id="out", sink_driver=driver))
 
     def command(self, driver: str = "a", **other: object) -> CommitSinkBatch:
-        """Five records of the old stream, and three of the new one."""
+        """Makes the commit of five records of the old stream, and three of the new one."""
         first = self.prepare(2)
         command = CommitSinkBatch(
             "out", 0, driver, (),

@@ -156,7 +156,7 @@ def test_a_new_limit_reaches_those_who_wait() -> None:
 
 
 def test_many_threads_share_the_limit() -> None:
-    """Real threads, a clock of the machine, and a limit that lets them end soon: none is lost."""
+    """Real threads use the clock of the machine and a limit that lets them end soon: none waits for ever."""
     of = Limiter(BandwidthSettings(64 * MIB, 0), SystemClock())
     begin = Barrier(8)
 

@@ -52,7 +52,7 @@ def test_every_request_that_moves_bytes_passes_whatever_the_store(tmp_path: Path
 
 
 def test_the_buckets_count_what_goes_to_and_from_them(tmp_path: Path) -> None:
-    """Also to a bucket that is opened later; it is never held, however low the limit is."""
+    """Bytes to a bucket that is opened later count, too. They are never held, however low the limit is."""
     limiter = Limiter(BandwidthSettings(1, 1), ManualClock())
     buckets = Buckets.open({0: tmp_path.as_uri()}, limiter=limiter)
     use(buckets.store(0))

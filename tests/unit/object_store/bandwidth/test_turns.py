@@ -1,4 +1,4 @@
-"""Who gets the next slice; tests/property/object_store/test_bandwidth_turns.py has the model."""
+"""The order in which requests get slices; tests/property/object_store/test_bandwidth_turns.py has the model."""
 
 from siltstone.model.limits import MIB
 from siltstone.object_store.bandwidth.grades import Grade

@@ -1,4 +1,4 @@
-"""Large objects go past the page cache where the file system can, and are whole wherever it cannot."""
+"""Large objects are written past the page cache where the file system allows it, and are whole where it does not."""
 
 import errno
 import fcntl
@@ -71,7 +71,7 @@ def test_a_small_object_goes_through_the_page_cache(tmp_path: Path, monkeypatch:
 def test_a_slab_is_not_read_after_it_was_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
-    """The next writer has it then, and the end of the object would be bytes of another object."""
+    """The next writer may use the slab then, and the end of the object would have bytes of another object."""
     taken = Slabs.taken
 
     @contextmanager
@@ -111,7 +111,7 @@ def test_a_file_system_without_direct_writes_takes_the_object(
 def test_a_direct_write_that_is_refused_is_made_again_through_the_page_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_refused: int
 ) -> None:
-    """A disk may want larger units than a file system says: the first write tells."""
+    """A disk may need larger units than a file system says, which only the first write shows."""
     calls = iter(range(100))
 
     def refuse(descriptor: int, buffers: list[memoryview], position: int) -> int:
@@ -160,7 +160,7 @@ def test_the_slabs_that_are_kept_have_a_limit(tmp_path: Path) -> None:
 
 
 def watched_writes(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
-    """The sizes of direct and of other writes, as they are made."""
+    """Notes the sizes of direct and of other writes, as they are made."""
     direct_bytes: list[int] = []
     other_bytes: list[int] = []
 

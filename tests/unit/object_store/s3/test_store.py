@@ -33,7 +33,7 @@ KEY = "a5/objects/1"
 class Answers(BaseHTTPRequestHandler):
     """Gives each request the server's one answer; None closes the connection."""
 
-    protocol_version = "HTTP/1.1"  # which has it ask for bodies that wait to be asked for
+    protocol_version = "HTTP/1.1"  # the server asks for bodies whose client waits for that
     server: "Server"
 
     def answer(self) -> None:
@@ -205,7 +205,7 @@ def test_what_is_sent(server: Server, store: S3Store) -> None:
     assert server.bodies == [b"0123456"]
 
 
-# -- what is asked of botocore, and what is made of its answers ------------------------------------------------
+# -- the calls of botocore, and their answers ------------------------------------------------------------------
 
 MODIFIED = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 MODIFIED_MS = 1_767_323_045_678
@@ -279,7 +279,7 @@ def test_a_list_is_read_page_by_page(store: S3Store) -> None:
 def test_an_upload_in_parts_is_checked_before_it_is_sent(
     store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what is right, the bucket of parts is asked; tests/contracts has that against a real server."""
+    """A right upload is sent to the bucket; tests/contracts shows that with a real server."""
     calls: list[tuple[Any, ...]] = []
 
     class Uploads:

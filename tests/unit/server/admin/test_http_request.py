@@ -105,7 +105,7 @@ def test_a_header_that_is_a_list_may_be_sent_in_parts():
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("blanks", [" " * 8_000, "\t" * 8_000, " \t" * 4_000], ids=["spaces", "tabs", "both"])
 def test_a_header_of_blanks_is_read_at_once(blanks: str):
-    """One pattern for the blanks and the value took ten minutes, in which the broker answered nobody."""
+    """One pattern for the blanks and the value took ten minutes, in which the broker answered no client."""
     assert parse_head(head("GET / HTTP/1.1", f"Host:{blanks}h{blanks}")).host == "h"
     with pytest.raises(RequestRefused):
         parse_head(head("GET / HTTP/1.1", "Host: h", f"X:{blanks}a{blanks}\x00"))

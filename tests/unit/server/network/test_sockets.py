@@ -133,7 +133,7 @@ def test_ipv6_takes_ipv4_only_where_no_host_is_named(host: str, only_v6: int) ->
 
 
 def test_a_socket_that_cannot_be_bound_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And those that were bound before it."""
+    """So are the sockets that were bound before it."""
     made: list[socket.socket] = []
     real = sockets_module._bind
 

@@ -115,7 +115,7 @@ def test_only_what_is_neither_cached_nor_under_way_is_asked_for():
 
 
 def test_a_promise_keeps_its_block_although_the_cache_does_not():
-    """A reader gets what it asked for once, however small the cache."""
+    """A reader gets the block that it asked for, however small the cache is."""
 
     async def scenario():
         of = Fetching(cache_bytes_max=700)

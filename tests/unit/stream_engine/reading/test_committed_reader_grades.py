@@ -1,4 +1,4 @@
-"""The grade of a read, and what is held because of it."""
+"""The grade of a read, and the reads that are held because of it."""
 
 import asyncio
 
@@ -68,7 +68,7 @@ class Reading:
         )
 
     async def ended(self, read):
-        """What is awaited, while the time goes on."""
+        """Awaits a call while virtual time advances."""
         task = asyncio.ensure_future(read)
         while not task.done():
             self.world.clock.advance_ms(1)

@@ -23,7 +23,7 @@ END = 12
 
 
 def world_with_copies() -> CommittedWorld:
-    """Object 0 of 12 batches, in buckets 0 and 1."""
+    """Makes object 0 of 12 batches, in buckets 0 and 1."""
     world = CommittedWorld((0, 1))
     made = world.commit(0, [batch(1, offset) for offset in range(END)], 300)
     key = object_key(0)
@@ -73,7 +73,7 @@ def test_b11_an_index_that_is_damaged_is_read_from_the_other_copy() -> None:
 
 
 def test_other_blocks_of_two_copies_are_damaged() -> None:
-    """Blocks are asked for together, but each is read from where it is right."""
+    """Blocks are requested together, but each is read from a copy in which it is right."""
     world = world_with_copies()
     flip(world, 0, 100)
     flip(world, 1, 1_000)

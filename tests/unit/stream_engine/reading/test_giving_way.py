@@ -14,7 +14,7 @@ WINDOWS_A_SECOND = 1000 // WINDOW_MS
 
 
 class Machine:
-    """Appends take 5 ms, and one more for each 10 MiB/s that a catch-up read passes."""
+    """A machine on which appends take 5 ms, and one more for each 10 MiB/s of catch-up reads."""
 
     def __init__(self) -> None:
         self.giving = GivingWay()
@@ -24,7 +24,7 @@ class Machine:
         return 0.005 + 0.001 * passing / (10 * MIB)
 
     def second(self, appends: int = 100, reads: bool = True) -> float:
-        """A second; the rate of the catch-up reads in its last window."""
+        """Lets a second pass; returns the rate of the catch-up reads in its last window."""
         for _ in range(WINDOWS_A_SECOND):
             limit = self.giving.bytes_per_second
             passing = min(self.wanted, limit or self.wanted) if reads else 0

@@ -1,4 +1,5 @@
-"""B10 and B13 as the upload pipeline sees them, in virtual time: copies side by side, a commit when enough stand."""
+"""B10 and B13 as the upload pipeline sees them, in virtual time: copies are put side by side, and committed when enough
+are there."""
 
 import asyncio
 import logging

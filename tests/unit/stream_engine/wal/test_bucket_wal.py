@@ -1,4 +1,4 @@
-"""The log in a bucket while it is written: bulks, the order of answers, deleting, trouble, the fence."""
+"""The log in a bucket while it is written: bulks, the order of answers, deletions, failures, the fence."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ def offsets(batches: list) -> list[int]:
 
 
 async def recovered(lives: BucketLives, node_epoch: int) -> list[int]:
-    """What the next life finds, under that epoch."""
+    """Returns what the next life recovers, under that epoch."""
     life = lives.open()
     found = offsets(await life.begin(node_epoch))
     await life.close()
@@ -446,7 +446,7 @@ def test_what_earlier_lives_left_is_deleted_soon_after_a_start_without_appends()
 
 
 def test_what_was_trimmed_is_deleted_when_a_later_object_has_landed():
-    """The newest object with records stays, however long the log is idle: no request is made for it alone."""
+    """The newest object with records stays, however long the log is idle, because no request is made for it alone."""
 
     async def main():
         lives = BucketLives()

@@ -1,4 +1,4 @@
-"""JSON on writing: what is written is what the decoder of scans reads, and every JSON parser."""
+"""Values that are written as JSON can be read by the decoder of scans and by every JSON parser."""
 
 import json
 from datetime import UTC, date, datetime

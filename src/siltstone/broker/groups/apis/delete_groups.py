@@ -16,7 +16,7 @@ from siltstone.runtime.turns import side_by_side
 async def handle_delete_groups(
     groups: Groups, _: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
-    """A group named twice is deleted once."""
+    """Answers DeleteGroups. A group named twice is deleted once."""
     named = dict.fromkeys(request.groups_names)
     return DeleteGroupsResponse(results=await side_by_side(lambda group_id: _delete(groups, group_id), named))
 

@@ -67,7 +67,7 @@ def _found(
 def _coordinator(
     groups: Groups, cluster: ClusterView, listener: Listener, group_id: str
 ) -> BrokerEndpoint | None:
-    """The broker that coordinates the group; None if there is none now."""
+    """Returns the broker that coordinates the group; None if there is none now."""
     node_id = groups.coordinator_of(group_id)
     return None if node_id is None else cluster.endpoint_of(node_id, listener)
 

@@ -26,7 +26,7 @@ async def handle_list_groups(
 
 
 def _as_filter(names: list[str]) -> set[str]:
-    """An empty filter admits every group. Upper and lower case are the same."""
+    """Returns the values of a filter; an empty filter admits every group. Upper and lower case are the same."""
     return {name.strip().lower() for name in names}
 
 

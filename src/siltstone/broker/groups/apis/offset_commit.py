@@ -1,4 +1,4 @@
-"""OffsetCommit: by topic name, from version 10 on by topic id. Each partition gets its own error."""
+"""Handles OffsetCommit: by topic name, from version 10 on by topic id. Each partition gets its own error."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ async def handle_offset_commit(
 def _checked(
     groups: Groups, context: RequestContext, request: OffsetCommitRequest
 ) -> Iterator[OffsetToCommit | ErrorCode]:
-    """For each partition, in the request's order: the offset to commit, or the error."""
+    """Yields for each partition, in the request's order, the offset to commit, or the error."""
     by_id = context.api_version >= TOPIC_IDS_SINCE
     for asked in request.topics:
         topic = groups.topics.by_id(asked.topic_id) if by_id else groups.topics.by_name(asked.name)
@@ -68,7 +68,8 @@ async def _commit(
     knows_no_such_group = context.api_version >= NO_SUCH_GROUP_SINCE
 
     def if_known(known: KnownGroup | None) -> Commit | ErrorCode:
-        """A commit creates the group only if it names no generation, and so no member."""
+        """Returns the commit, or the error for an unknown group: a commit creates a group only if it names no
+        generation, and so no member."""
         if known is not None or commit.generation < 0:
             return commit
         return ErrorCode.GROUP_ID_NOT_FOUND if knows_no_such_group else ErrorCode.ILLEGAL_GENERATION

@@ -81,7 +81,7 @@ def _asked(topics: KnownTopics, asked: OffsetFetchRequestTopics, by_id: bool) ->
 
 
 def _everything(topics: KnownTopics, known: KnownGroup | None, by_id: bool) -> Iterator[_Asked]:
-    """All topics with committed offsets; by id without the deleted topics, whose ids are not known."""
+    """Yields all topics with committed offsets; by id without the deleted topics, whose ids are not known."""
     partitions: dict[str, list[int]] = defaultdict(list)
     for topic, partition in () if known is None else known.offsets:
         partitions[topic].append(partition)

@@ -58,7 +58,7 @@ class FieldReader:
         return self._take(self.int32())
 
     def count(self, item_bytes_min: int) -> int:
-        """The number of items of an array whose items take at least ``item_bytes_min`` bytes each."""
+        """Returns the number of items of an array whose items take at least ``item_bytes_min`` bytes each."""
         count = self.int32()
         if count < 0 or count * item_bytes_min > len(self._data) - self._position:
             raise DamagedGroupRecord(f"an array claims {count} items in a record of {len(self._data)} bytes")

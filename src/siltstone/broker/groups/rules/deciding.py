@@ -143,7 +143,7 @@ def _join_event(group: Group, join: Join, _: int, settings: GroupSettings) -> Gr
 
 
 def _replaced_by(group: Group, join: Join) -> Member | None:
-    """The member whose place the client takes: its own, or that of the static member with its instance id."""
+    """Returns the member whose place the client takes: its own, or that of the static member with its instance id."""
     if join.member_id:
         return group.members.get(join.member_id)
     return None if join.instance_id is None else group.static_member(join.instance_id)

@@ -1,5 +1,4 @@
-"""A decision about one request: the group as it becomes, the answers to give, the timers to set, the records to
-write.
+"""A decision about one request holds the new group, the answers to send, the timers to set, and the records to write.
 
 Each request has a ticket; its answer names the ticket, and may be part of a later decision than the request's own.
 Steps write a ``Draft``; ``Draft.decision`` is the finished value, which ``known_groups`` performs.

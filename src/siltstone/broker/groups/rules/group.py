@@ -90,7 +90,7 @@ def protocols_bytes(protocols: tuple[Protocol, ...]) -> int:
 
 
 def member_bytes(member: Member) -> int:
-    """The memory that a member is charged; its record in the log is about as large."""
+    """Returns the memory that a member is charged; its record in the log is about as large."""
     texts = 2 * len(member.member_id) + len(member.client_id) + len(member.client_host)
     return (
         MEMBER_OVERHEAD_BYTES
@@ -171,7 +171,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def membership_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:
-    """The error for a client that calls itself this member and is not; None when the client is that member."""
+    """Returns the error for a client that calls itself this member and is not; None when the client is that member."""
     member = group.members.get(member_id)
     if instance_id is None or (member is not None and member.instance_id == instance_id):
         return ErrorCode.UNKNOWN_MEMBER_ID if member is None else None
@@ -184,8 +184,8 @@ def membership_error(group: Group, member_id: str, instance_id: str | None) -> E
 
 
 def can_work_with(group: Group, protocol_type: str, protocols: tuple[Protocol, ...], but: str | None) -> bool:
-    """Whether a member with these protocols can join the other members of the group; ``but`` is the id of the member
-    that it replaces."""
+    """Returns whether a member with these protocols can join the other members of the group; ``but`` is the id of the
+    member that it replaces."""
     others = [member for member in group.members.values() if member.member_id != but]
     if not protocol_type or not protocols:
         return False
@@ -197,8 +197,8 @@ def can_work_with(group: Group, protocol_type: str, protocols: tuple[Protocol, .
 
 
 def elected_protocol(members: Collection[Member]) -> str:
-    """Each member votes for the first protocol on its list that all members support; the protocol with the most votes
-    wins, and among equals the one that was voted for first."""
+    """Elects the protocol: each member votes for the first protocol on its list that all members support; the protocol
+    with the most votes wins, and among equals the one that was voted for first."""
     known = Counter(name for member in members for name in {protocol.name for protocol in member.protocols})
     votes = Counter(
         next(protocol.name for protocol in member.protocols if known[protocol.name] == len(members))
@@ -210,7 +210,7 @@ def elected_protocol(members: Collection[Member]) -> str:
 def subscribed_topics(
     protocol_type: str | None, protocol_name: str | None, members: Collection[Member]
 ) -> frozenset[str] | None:
-    """The topics of all members together; None when a subscription has a form that cannot be read."""
+    """Returns the topics of all members together; None when a subscription has a form that cannot be read."""
     if protocol_type != CONSUMER_TYPE:
         return None
     if not members:
@@ -225,7 +225,7 @@ def subscribed_topics(
 
 
 def topics_of(metadata: bytes) -> frozenset[str] | None:
-    """None when ``metadata`` is not a consumer's subscription."""
+    """Returns None when ``metadata`` is not a consumer's subscription."""
     try:
         _, count = _COUNT.unpack_from(metadata)
         position = _COUNT.size

@@ -1,8 +1,8 @@
-"""Steps about members and rebalances, in the order in which a rebalance takes them: join, end of the join phase, sync,
-sessions and leaving.
+"""Has the steps about members and rebalances, in the order in which a rebalance takes them: join, end of the join
+phase, sync, sessions and leaving.
 
 A member joins and awaits its answer. The end of the join phase removes the members that have not joined, elects the
-leader and begins a generation; the answers go out, and each member has to sync. The leader's SyncGroup brings the
+leader and begins a generation; the answers go out, and each member has to sync. The leader's SyncGroup has the
 assignment, which completes the rebalance. Steps about offsets are in ``offset_steps``.
 """
 
@@ -40,7 +40,8 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 
 
 def give_member_id(draft: Draft, join: Join) -> None:
-    """KIP-394: if the client never gets this answer, a pending id is left over, and no member that others wait for."""
+    """Answers with a new member id (KIP-394). If the client never gets this answer, only a pending id is left, and no
+    member for which the others wait."""
     draft.change(pending=draft.group.pending | {join.new_member_id})
     draft.begin_session(join.new_member_id, join.session_timeout_ms)
     draft.answer(MemberIdGiven(join.new_member_id))
@@ -58,8 +59,8 @@ def take_in(draft: Draft, join: Join) -> None:
 
 
 def replace_static_member(draft: Draft, join: Join) -> None:
-    """KIP-345: a static member that was restarted keeps its place under a new member id, and a client that still uses
-    the old id is fenced."""
+    """Replaces the id of a static member that was restarted (KIP-345). The member keeps its place, and a client that
+    still uses the old id is fenced."""
     assert join.instance_id is not None
     old = draft.group.static_member(join.instance_id)
     assert old is not None
@@ -74,13 +75,14 @@ def replace_static_member(draft: Draft, join: Join) -> None:
 
 
 def tell_generation(draft: Draft, join: Join) -> None:
-    """Answers with the current generation: the member's first answer may have been lost."""
+    """Answers with the current generation, because the member's first answer may have been lost."""
     draft.answer(_joined(draft.group, draft.group.members[join.member_id]))
 
 
 def tell_kept_generation(draft: Draft, join: Join) -> None:
-    """The assignment stays valid. A leader that understands skip_assignment learns that it leads, and only watches for
-    new partitions; any other leader must not learn it, because it would assign again."""
+    """Answers with the current generation, whose assignment stays valid. A leader that understands skip_assignment
+    learns that it leads, and only watches for new partitions; any other leader must not learn it, because it would
+    assign again."""
     assert join.instance_id is not None
     member = draft.group.static_member(join.instance_id)
     assert member is not None
@@ -129,7 +131,7 @@ def _updated(member: Member, join: Join, ticket: int) -> Member:
 
 
 def _joined(group: Group, member: Member) -> Joined:
-    """The answer that tells ``member`` about the group's generation."""
+    """Returns the answer that has the group's generation for ``member``."""
     assert group.leader_id is not None
     return Joined(
         member_id=member.member_id,
@@ -152,7 +154,8 @@ def _all_members(group: Group) -> tuple[JoinedMember, ...]:
 
 
 def begin_initial_delay(draft: Draft, _: Request) -> None:
-    """An empty group waits a while for more members after the first one, which saves a rebalance for each of them."""
+    """Begins the delay of an empty group: it waits a while for more members after the first one, which saves a
+    rebalance for each of them."""
     delay_ms = draft.settings.group_initial_rebalance_delay_ms
     remaining_ms = max(draft.group.rebalance_timeout_ms - delay_ms, 0)
     draft.change(initial=InitialDelay(remaining_ms))
@@ -160,7 +163,7 @@ def begin_initial_delay(draft: Draft, _: Request) -> None:
 
 
 def extend_initial_delay(draft: Draft, _: Request) -> None:
-    """The delay is extended while new members join, in all by at most the rebalance timeout of the first."""
+    """Extends the delay while new members join, in all by at most the rebalance timeout of the first."""
     assert draft.group.initial is not None
     remaining_ms = draft.group.initial.remaining_ms
     delay_ms = min(draft.settings.group_initial_rebalance_delay_ms, remaining_ms)
@@ -177,9 +180,9 @@ def end_syncs(draft: Draft, _: Request) -> None:
     draft.cancel_timer(SYNC_TIMER)
     was_completing = draft.before.state is GroupState.COMPLETING
     for member in list(draft.group.members.values()):
-        told = draft.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
-        if was_completing or told.must_sync:
-            draft.alter(told, must_sync=False, assignment=b"" if was_completing else told.assignment)
+        answered = draft.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
+        if was_completing or answered.must_sync:
+            draft.alter(answered, must_sync=False, assignment=b"" if was_completing else answered.assignment)
 
 
 def drop_missing(draft: Draft, _: Request) -> None:
@@ -190,7 +193,8 @@ def drop_missing(draft: Draft, _: Request) -> None:
 
 
 def elect_leader(draft: Draft, _: Request) -> None:
-    """The leader stays leader if it has joined; otherwise the oldest member that has joined becomes leader."""
+    """Elects the leader: the leader stays leader if it has joined; otherwise the oldest member that has joined becomes
+    leader."""
     members = draft.group.members
     leader = members.get(draft.group.leader_id or "")
     if leader is None or leader.join_ticket is None:
@@ -214,11 +218,11 @@ def tell_joined(draft: Draft, _: Request) -> None:
     """Answers the members that have joined; each of them must sync before the sync timer rings. A static member that
     has not joined need not sync: it stays until its session ends (Kafka removes it after the rebalance timeout)."""
     for member in list(draft.group.members.values()):
-        told = draft.answer_join(member, _joined(draft.group, member))
-        has_joined = told is not member
-        draft.alter(told, assignment=b"", is_new=False, must_sync=has_joined)
+        answered = draft.answer_join(member, _joined(draft.group, member))
+        has_joined = answered is not member
+        draft.alter(answered, assignment=b"", is_new=False, must_sync=has_joined)
         if has_joined:
-            draft.keep_session(told)
+            draft.keep_session(answered)
     draft.set_timer(SYNC_TIMER, draft.group.rebalance_timeout_ms)
 
 
@@ -226,7 +230,7 @@ def tell_joined(draft: Draft, _: Request) -> None:
 
 
 def park_sync(draft: Draft, sync: Sync) -> None:
-    """The member's SyncGroup awaits the leader's assignment. An earlier SyncGroup of this member is void."""
+    """Lets the member's SyncGroup await the leader's assignment. An earlier SyncGroup of this member is void."""
     member = draft.group.members[sync.member_id]
     asked = draft.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.alter(asked, sync_ticket=draft.ticket, must_sync=False)
@@ -284,8 +288,8 @@ def tell_rebalance(draft: Draft, _: Heartbeat) -> None:
 
 
 def remove(draft: Draft, request: Leave | TimerRang) -> None:
-    """Requests of a removed member that await an answer get UNKNOWN_MEMBER_ID: a client that is alive after all then
-    joins as a new member."""
+    """Removes a member. Its requests that await an answer get UNKNOWN_MEMBER_ID, so a client that is still alive joins
+    as a new member."""
     member_ids, errors = leaving_members(draft.group, request)
     for member_id in member_ids:
         if member_id in draft.group.pending:
@@ -299,8 +303,8 @@ def remove(draft: Draft, request: Leave | TimerRang) -> None:
 
 
 def leaving_members(group: Group, request: Leave | TimerRang) -> tuple[list[str], tuple[ErrorCode, ...]]:
-    """The ids of the members and the pending ids to be removed, each once, and an error code for each member that the
-    request names."""
+    """Returns the ids of the members and the pending ids to be removed, each once, and an error code for each member
+    that the request names."""
     if isinstance(request, TimerRang):
         return [request.timer.member_id], ()
     member_ids: list[str] = []

@@ -50,7 +50,7 @@ from siltstone.topic_configs.values import LONG_MAX
 
 
 def accept_offsets(draft: Draft, commit: Commit) -> None:
-    """Each offset is accepted or refused by itself: one with too much metadata does not stop the others."""
+    """Accepts or refuses each offset by itself: one with too much metadata does not stop the others."""
     expires_ms = None if commit.retention_ms is None else min(draft.now_ms + commit.retention_ms, LONG_MAX)
     errors = [_accept_offset(draft, offset, expires_ms) for offset in commit.offsets]
     draft.answer(OffsetErrors(tuple(errors)))
@@ -81,7 +81,8 @@ def forget_offsets(draft: Draft, request: ForgetOffsets) -> None:
 
 
 def move_offsets(draft: Draft, request: MoveOffsets) -> None:
-    """A moved offset has no leader epoch, since the record at it is not known, and loses the old offset's metadata."""
+    """Moves offsets. A moved offset has no leader epoch, since the record at it is not known, and loses the old
+    offset's metadata."""
     moved = {
         topic_partition: target
         for topic_partition, target in request.targets.items()
@@ -133,7 +134,7 @@ def expired_offsets(
 
 
 def all_expire(group: Group, request: ExpireOffsets, now_ms: int, settings: GroupSettings) -> bool:
-    """Whether the group is empty and has no offset that stays."""
+    """Returns whether the group is empty and has no offset that stays."""
     if group.state is not GroupState.EMPTY or group.pending:
         return False
     return sum(1 for _ in expired_offsets(group, request, now_ms, settings)) == len(request.committed)

@@ -1,6 +1,6 @@
-"""The requests that a group can be asked, and the answers to them, as values without a protocol version.
+"""Defines the requests to a group, and the answers to them, as values without a protocol version.
 
-In a request ``member_id`` is empty where the client has none yet, and a negative generation means none. An answer is an
+In a request ``member_id`` is empty if the client has none yet, and a negative generation means none. An answer is an
 error code, since every request may be refused, or the value that the request asks for.
 """
 
@@ -22,8 +22,7 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 class Join(msgspec.Struct, frozen=True):
     """``new_member_id``: the id that the client gets if it needs a new one. ``takes_member_id``: the client joins again
-    with the id that it was given (JoinGroup v4). ``can_skip_assignment``: the client understands skip_assignment
-    (v9)."""
+    with the id that it has got (JoinGroup v4). ``can_skip_assignment``: the client understands skip_assignment (v9)."""
 
     member_id: str
     instance_id: str | None
@@ -113,8 +112,8 @@ class ForgetOffsets(msgspec.Struct, frozen=True):
 
 
 class MoveOffsets(msgspec.Struct, frozen=True):
-    """The records before the ``targets`` count as read. Offsets move forward only: ``committed`` is how far the group
-    has read, where it has committed. ``spares_members``: refused while the group has members."""
+    """The records before the ``targets`` count as read. Offsets move forward only: ``committed`` has the offsets that
+    the group has committed. ``spares_members``: the request is refused while the group has members."""
 
     targets: Mapping[TopicPartition, int]
     committed: Mapping[TopicPartition, int]

@@ -1,4 +1,5 @@
-"""What became of the records: which were lost, which are there twice, and whether each partition has them in order."""
+"""The demo counts the records: which are missing, which are there twice, and whether each partition has them in
+order."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

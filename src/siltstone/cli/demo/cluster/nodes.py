@@ -1,4 +1,5 @@
-"""The brokers of the demo of a cluster: each is a ``siltstone serve`` in a process of its own, which can be killed."""
+"""Starts the brokers of the demo of a cluster: each is a ``siltstone serve`` in a process of its own, which can be
+killed."""
 
 import signal
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from siltstone.cli.store_options import StoreChoice
 from siltstone.model.errors import Unavailable
 
 START_SECONDS_MAX = 60.0
-"""A start takes half a second; longer than any pause of a busy machine."""
+"""The longest time for a start. A start takes half a second; a busy machine may pause for some."""
 
 LOG_NAME = "nodes.log"
 SETTINGS = {
@@ -20,8 +21,8 @@ SETTINGS = {
     "engine.upload.cache_block_age_ms_max": "500ms",
     "groups.group_initial_rebalance_delay_ms": "0",
 }
-"""With its log in the bucket, a broker that is killed is failed over by the others. Objects are put often, so that a
-bucket that is away is noticed."""
+"""With its log in the bucket, a broker that is killed is failed over by the others. Objects are put often, so that the
+brokers soon notice a bucket that is away."""
 
 
 class NodeNotStarted(Unavailable):
@@ -29,7 +30,7 @@ class NodeNotStarted(Unavailable):
 
 
 class NodeProcess:
-    """One broker. ``address``: HOST:PORT at which it listens; the same after it was started again."""
+    """One broker. ``address``: HOST:PORT at which the broker listens, also after it was started again."""
 
     def __init__(self, folder: Path, node_id: int, log_path: Path) -> None:
         self._folder = folder
@@ -65,13 +66,13 @@ class NodeProcess:
         raise NodeNotStarted(f"broker {self._node_id} did not start: {self._log_path} says why")
 
     def kill(self) -> None:
-        """SIGKILL: nothing is uploaded or closed. Returns when the process is gone."""
+        """Sends SIGKILL: nothing is uploaded or closed. Returns when the process is gone."""
         if self._process is not None:
             self._process.signal(signal.SIGKILL)
             self._process.close()
 
     def stop(self) -> None:
-        """Tells it to end; ``close`` waits."""
+        """Asks the process to end; ``close`` waits for the end."""
         if self._process is not None:
             self._process.stop()
 
@@ -82,7 +83,8 @@ class NodeProcess:
 
 @contextmanager
 def running_nodes(folder: Path, count: int) -> Iterator[list[NodeProcess]]:
-    """The brokers of a new store, by node id, all of them ready; they are stopped afterwards. Raises NodeNotStarted."""
+    """Runs the brokers of a new store, and yields them by node id when all are ready. They are stopped at the end of
+    the block. Raises NodeNotStarted."""
     folder.mkdir(parents=True, exist_ok=True)
     nodes = [NodeProcess(folder, node_id, folder / LOG_NAME) for node_id in range(count)]
     try:

@@ -73,7 +73,7 @@ class ClusterStage(msgspec.Struct, frozen=True):
         return ends
 
     def has_committed(self, ends: dict[int, int]) -> bool:
-        """Whether all these records are in objects."""
+        """Returns whether all these records are in objects."""
         image = self.image
         partitions = image.topics[image.topic_ids[FLIGHTS_TOPIC]].partitions
         return all(

@@ -1,4 +1,4 @@
-"""The chart of what clients felt: the longest pause of each partition, and what happened to it."""
+"""The chart shows the longest pause of each partition, and the event that caused it."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class PartitionPause(msgspec.Struct, frozen=True):
 
 
 def pauses_chart(pauses: Sequence[PartitionPause]) -> RenderableType:
-    """All bars are on one scale."""
+    """Draws the pauses, all bars on one scale."""
     made = Table.grid(padding=(0, 1))
     for width, justify in ((9, "right"), (CHART_COLUMNS, "left"), (8, "right"), (22, "left")):
         made.add_column(width=width, justify=justify)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The second bucket of the demo of a cluster: it is taken away while records flow, and given back."""
+"""Adds the second bucket of the demo of a cluster, takes it away while records flow, and brings it back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,8 @@ def add_second_bucket(store: Store, folder: Path) -> None:
 
 @contextmanager
 def second_bucket_away(folder: Path) -> Iterator[None]:
-    """As a disk that is not mounted any more, at whose place nothing can be written."""
+    """Takes the bucket away in this block, as if its disk were not mounted any more: its folder is gone, and nothing
+    can be written there."""
     place, moved = folder / FOLDER, folder / f"{FOLDER}-away"
     place.rename(moved)
     place.write_text("not a folder")

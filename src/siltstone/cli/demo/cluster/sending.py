@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from itertools import count
 
 from siltstone.cli.demo.flights import FLIGHTS_TOPIC, Flight
-from siltstone.cli.demo.kafka_client import SECONDS_MAX, ClientFailed, error_words, new_producer, told
+from siltstone.cli.demo.kafka_client import (
+    SECONDS_MAX,
+    ClientFailed,
+    client_failures_named,
+    error_words,
+    new_producer,
+)
 from siltstone.runtime.clock import Clock
 
 RECORDS_PER_TURN = 20
@@ -68,12 +74,12 @@ class FlightSending:
         }
 
     def answers_since(self, moment_ms: float) -> bool:
-        """Whether every partition has acknowledged something since this moment of the monotonic clock."""
+        """Returns whether every partition has acknowledged something since this moment of the monotonic clock."""
         return all(self._last_answer_ms.get(partition, 0.0) > moment_ms for partition in self._pauses_ms)
 
     def _run(self) -> None:
         try:
-            with told("to produce", self._seconds_max):
+            with client_failures_named("to produce", self._seconds_max):
                 for number in count():
                     if number % RECORDS_PER_TURN == 0 and (
                         self._stopping.is_set() or self._failure is not None

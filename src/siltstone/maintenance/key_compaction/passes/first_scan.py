@@ -66,7 +66,7 @@ class Producers:
             known.active_ms, known.is_open = timestamp_ms, False
 
     def batches_that_stay(self) -> frozenset[int]:
-        """The base offsets of the last batches of producers that have not expired."""
+        """Returns the base offsets of the last batches of producers that have not expired."""
         return frozenset(
             last.base_offset
             for last in self._last.values()
@@ -199,7 +199,7 @@ class _FirstScan:
                 return
 
     def _between(self, batches: Batches, lower: int, upper: int) -> Flags:
-        """Which batches hold data with offsets in [lower, upper)."""
+        """Marks the batches that hold data with offsets in [lower, upper)."""
         within = (batches.end_offsets > lower) & (batches.base_offsets < upper)
         return within & ~batches.are_control & (batches.record_counts > 0)
 

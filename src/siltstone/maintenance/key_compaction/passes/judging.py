@@ -66,7 +66,7 @@ class Judge:
         self._seen = TransactionsSeen()
 
     def judge_batches(self, batches: Batches) -> Verdict:
-        """The verdict on the batches of a block, as far as their headers show it."""
+        """Returns the verdict on the batches of a block, as far as their headers show it."""
         kept_counts = batches.record_counts.copy()
         trimmed = batches.end_offsets <= self._start_offset
         kept_counts[trimmed] = 0
@@ -132,7 +132,8 @@ class Judge:
         verdict.gets_horizon |= with_tombstones & mapped & ~batches.have_horizon
 
     def actions(self, batches: Batches, verdict: Verdict) -> Integers:
-        """An Action for each batch. For a batch that is decoded it is valid only after its records were judged."""
+        """Returns an Action for each batch. For a batch that is decoded it is valid only after its records were
+        judged."""
         counts, kept_counts = batches.record_counts, verdict.kept_counts
         stays = self._last_of_producers(batches) & (batches.end_offsets > self._start_offset)
         stays |= batches.base_offsets >= self._learned.mapped_bound

@@ -60,9 +60,9 @@ class KeyMap:
         self._kernels.put_newest(self._slots, self.keys, hashes, offsets, before[:, 2] != 0)
 
     def newest_in(self, start_offset: int, end_offset: int) -> Flags | None:
-        """For each offset in [start, end) whether it is the newest offset of a key. When the map holds all records of
-        the range, a record's offset then answers the question without its hash. None when the array would need more
-        than an eighth of the map's memory limit."""
+        """Returns, for each offset in [start, end), whether it is the newest offset of a key. When the map holds all
+        records of the range, a record's offset then answers the question without its hash. None when the array would
+        need more than an eighth of the map's memory limit."""
         if end_offset - start_offset > self._count_max * SLOT_BYTES // 8:
             return None
         are_newest = np.zeros(end_offset - start_offset, dtype=np.bool_)
@@ -71,7 +71,7 @@ class KeyMap:
         return are_newest
 
     def newest(self, hashes: Slots, wanted: Flags) -> Integers:
-        """The newest offset of each wanted record's key; -1 for keys that are not in the map."""
+        """Returns the newest offset of each wanted record's key; -1 for keys that are not in the map."""
         return self._kernels.newest(self._slots, hashes, wanted)
 
 

@@ -80,7 +80,7 @@ class Rebuilding(msgspec.Struct, frozen=True):
 
 
 def rebuilt_batches(job: Rebuilding, kernels: Kernels) -> Batches:
-    """The new batches, one for each of the rows, in order."""
+    """Returns the new batches, one for each of the rows, in order."""
     bodies = _bodies(job, kernels)
     headers = _headers(job.batches, job.rows)
     _write_counts(headers, bodies)
@@ -114,8 +114,8 @@ def _timestamps(job: Rebuilding, numbers: Integers, rows: Integers) -> Integers:
 def _record_bytes(
     job: Rebuilding, numbers: Integers, timestamps: Integers, shifted: Flags, kernels: Kernels
 ) -> tuple[Bytes, Integers]:
-    """The records one after another, and the length of each. When some get new deltas, all are encoded again, which
-    does not change the others."""
+    """Returns the records one after another, and the length of each. When some get new deltas, all are encoded again,
+    which does not change the others."""
     found, data = job.records.columns, job.records.data
     starts, ends = found[columns.RECORD_AT][numbers], found[columns.RECORD_END][numbers]
     if not shifted.any() and not job.records.are_renumbered:
@@ -167,7 +167,7 @@ def _write_attributes(headers: Headers, job: Rebuilding, counts: Integers) -> No
 
 
 def _compressed(headers: Headers, bodies: Bodies) -> Bodies:
-    """The records compressed with the codec of each header."""
+    """Returns the records compressed with the codec of each header."""
     codecs = (headers["attributes"] & CODEC_MASK).tolist()
     if not any(codecs):
         return bodies

@@ -58,7 +58,7 @@ class SecondScan:
         self._mapped = learned.newest.newest_in(learned.dirty_offset, learned.mapped_bound)
 
     def look(self) -> Tally | None:
-        """The counts, when every batch of the stream would be copied unchanged; otherwise None."""
+        """Returns the counts, when every batch of the stream would be copied unchanged; otherwise None."""
         tally = Tally()
         for judged in self._judged_chunks():
             if (judged.actions != Action.COPY).any():
@@ -87,8 +87,8 @@ class SecondScan:
                 yield _JudgedChunk(batches, chunk, kept, verdict, actions)
 
     def _are_newest(self, records: Records) -> Flags:
-        """Which records are the newest of their key. For mapped offsets the offset is enough; the keys of records
-        below the dirty offset are looked up in the key map."""
+        """Marks the records that are the newest of their key. For mapped offsets the offset is enough; the keys of
+        records below the dirty offset are looked up in the key map."""
         dirty_offset, bound = self._learned.dirty_offset, self._learned.mapped_bound
         if self._mapped is None:
             return self._looked_up(records, records.offsets < bound)
@@ -125,7 +125,7 @@ class SecondScan:
 
 
 def _runs(actions: Integers) -> Iterator[tuple[int, int, int]]:
-    """The stretches of equal actions: the action, the first batch, and the batch after the last."""
+    """Yields the stretches of equal actions: the action, the first batch, and the batch after the last."""
     firsts = np.flatnonzero(np.diff(actions, prepend=-1))
     ends = np.append(firsts[1:], len(actions))
     yield from zip(actions[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True)

@@ -93,7 +93,7 @@ class SourceBlocks:
             raise StreamNotCompactable(source.object_id, reason) from cause
 
     def records_between(self, start_offset: int, end_offset: int) -> int:
-        """An upper bound of the records with offsets in [start, end)."""
+        """Returns an upper bound of the number of records with offsets in [start, end)."""
         return sum(
             entry.record_count
             for request in self._requests
@@ -102,7 +102,7 @@ class SourceBlocks:
         )
 
     def read(self, from_offset: int = 0) -> Iterator[SourceBlock]:
-        """The blocks that end after ``from_offset``. Raises DamagedBlock, and what the store raises."""
+        """Yields the blocks that end after ``from_offset``. Raises DamagedBlock, and what the store raises."""
         wanted = (each for each in self._requests if each.entries[-1].end_offset > from_offset)
         for request, data in self._fetched(wanted):
             first = request.entries[0].position
@@ -114,7 +114,8 @@ class SourceBlocks:
                     )
 
     def _verified(self, source: SourceObject, entry: BlockEntry, block: memoryview) -> memoryview:
-        """The block, or that of another copy if it is damaged. Raises DamagedBlock, and what the stores raise."""
+        """Returns the block, or the block of another copy if it is damaged. Raises DamagedBlock, and what the stores
+        raise."""
         try:
             verify_block(block, entry, source.object_id)
         except DamagedBlock:
@@ -161,7 +162,7 @@ class Scanner(msgspec.Struct, frozen=True):
     kernels: Kernels
 
     def scan(self, from_offset: int = 0) -> Iterator[Batches]:
-        """The batches of every block that ends after ``from_offset``. Raises DamagedBlock, UnreadableBatch, and
+        """Yields the batches of every block that ends after ``from_offset``. Raises DamagedBlock, UnreadableBatch, and
         what the store raises."""
         for block in self.blocks.read(from_offset):
             yield self._batches_of(block)

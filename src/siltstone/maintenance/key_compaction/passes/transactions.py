@@ -42,7 +42,7 @@ class Outcomes:
         return min(self._open.values(), default=None)
 
     def is_aborted(self, producer_id: int, base_offset: int) -> bool:
-        """Whether the transaction of a transactional batch was aborted."""
+        """Returns whether the transaction of a transactional batch was aborted."""
         aborted = self._aborted.get(producer_id)
         if aborted is None:
             return False
@@ -62,7 +62,7 @@ class TransactionsSeen:
         self._with_batches.add(producer_id)
 
     def marker_is_alone(self, producer_id: int) -> bool:
-        """Whether the stream holds no batch of the transaction that this marker ends."""
+        """Returns whether the stream holds no batch of the transaction that this marker ends."""
         if producer_id in self._with_batches:
             self._with_batches.remove(producer_id)
             return False

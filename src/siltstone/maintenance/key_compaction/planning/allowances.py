@@ -86,8 +86,8 @@ class Allowances:
 
 
 def part_of(plan: StreamPlan, start_offset: int, offsets_max: int | None) -> StreamPlan:
-    """The part of a plan that maps at most ``offsets_max`` of its new offsets. Objects beyond them are not read.
-    ``start_offset`` is the stream's present start offset."""
+    """Returns the part of a plan that maps at most ``offsets_max`` of its new offsets. Objects beyond them are not
+    read. ``start_offset`` is the stream's present start offset."""
     dirty_offset = max(plan.dirty_offset, min(start_offset, plan.bound))
     bound = plan.bound if offsets_max is None else min(plan.bound, dirty_offset + offsets_max)
     if bound == plan.bound:

@@ -18,8 +18,8 @@ HORIZON_MS_MAX = 2**63 - 1
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """What is fixed when a plan is carried out. ``start_offset`` is the stream's present start offset. The task may
-    take ``pass_ms_max``, and the commit is accepted until ``latest_ms``."""
+    """The values that are fixed when a plan is carried out. ``start_offset`` is the stream's present start offset. The
+    task may take ``pass_ms_max``, and the commit is accepted until ``latest_ms``."""
 
     start_offset: int
     now_ms: int
@@ -33,7 +33,8 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outputs_max(plan: StreamPlan, object_bytes: int) -> int:
-    """An upper bound of the outputs: all but the last are full, and compressing again at most doubles the bytes."""
+    """Returns an upper bound of the number of outputs: all but the last are full, and compressing again at most doubles
+    the bytes."""
     return min(COMPACTION_STREAM_OBJECTS_MAX, 1 + -(-2 * plan.source_bytes // object_bytes))
 
 
@@ -64,7 +65,7 @@ def input_of(plan: StreamPlan, binding: Binding, settings: KeyCompactionSettings
 
 
 def why_stale(view: ImageView, plan: StreamPlan) -> str | None:
-    """Why the plan of a stream is not valid any more; None when it is. The commit checks all of this again."""
+    """Says why the plan of a stream is no longer valid; None when it is valid. The commit checks all of this again."""
     stream = view.streams.get(plan.stream_id)
     topic = view.topics.get(plan.topic_id)
     if stream is None or stream.state is StreamState.DELETED or topic is None:

@@ -1,5 +1,5 @@
-"""Plans all compacted streams: those worth compacting, the dirtiest first, and for each other one why it stays as it
-is.
+"""Plans all compacted streams: those worth compacting, the dirtiest first, and for each other stream the reason why it
+stays as it is.
 
 Only the *prefix* of a stream can be compacted, the stream objects that it begins with. A task has to see all records of
 a key from the beginning (G7), and it reads no stream set object, because that also holds other streams; stream set
@@ -48,7 +48,7 @@ class Prefix(msgspec.Struct, frozen=True):
         return self.objects[-1].held.end_offset if self.objects else 0
 
     def below(self, offset: int) -> tuple[SourceObject, ...]:
-        """The objects that hold something before ``offset``."""
+        """Returns the objects that hold records before ``offset``."""
         return tuple(source for source in self.objects if source.held.start_offset < offset)
 
 
@@ -73,8 +73,8 @@ def _source(metadata: ObjectMetadata, held: ObjectRange) -> SourceObject:
 
 
 def bytes_between(sources: Sequence[SourceObject], start_offset: int, end_offset: int) -> int:
-    """The bytes that the sources hold of [start, end). Of an object that holds more, a share in proportion to the
-    offsets."""
+    """Estimates the bytes that the sources hold of [start, end). An object that holds other offsets, too, counts with a
+    share in proportion to the offsets."""
     return sum(_share(source.held, start_offset, end_offset) for source in sources)
 
 
@@ -84,7 +84,7 @@ def _share(held: ObjectRange, start_offset: int, end_offset: int) -> int:
 
 
 def uncleaned_bytes(stream: StreamMetadata) -> Iterator[int]:
-    """The bytes of each range from the clean offset on, those included that may not be compacted yet."""
+    """Yields the bytes of each range from the clean offset on, including ranges that may not be compacted yet."""
     dirty_offset = clean_offset(stream)
     for held in stream.ranges[first_holding(stream.ranges, dirty_offset) :]:
         yield _share(held, dirty_offset, held.end_offset)
@@ -103,12 +103,12 @@ def bound_of(stream: StreamMetadata, config: TopicConfig, prefix: Prefix, now_ms
 
 
 def bound_up_to(offset: int, prefix: Prefix) -> Bound:
-    """The bound of a run with an offset given by the user, whatever the lags and segments are."""
+    """Returns the bound of a run for which the user gave an offset, whatever the lags and segments are."""
     return _least([_of_objects(prefix), Bound(offset, f"offset {count_words(offset)} was requested")])
 
 
 def clean_offset(stream: StreamMetadata) -> int:
-    """The offset at which the dirty part begins: the end of the last key compaction, or the stream's start when
+    """Returns the offset at which the dirty part begins: the end of the last key compaction, or the stream's start when
     retention has moved it past that (G29, K23)."""
     return max(stream.cleaned_offset, stream.start_offset)
 
@@ -134,13 +134,13 @@ def _of_active_segment(stream: StreamMetadata) -> Bound:
 
 
 def _of_table(view: ImageView, of_topic: TopicStream) -> Bound | None:
-    """The records that are not in the topic's table yet are left alone where siltstone.table.retention says so."""
+    """Limits the bound to the records that are in the topic's table, where siltstone.table.retention says so."""
     found = exported_bound(view)(of_topic)
     return None if found is None else Bound(*found)
 
 
 def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Bound | None:
-    """The start of the first dirty segment with a record younger than min.compaction.lag.ms [Kafka:
+    """Limits the bound to the start of the first dirty segment with a record younger than min.compaction.lag.ms [Kafka:
     LogCleanerManager]."""
     lag_ms = config.min_compaction_lag_ms
     if lag_ms == 0:
@@ -180,7 +180,7 @@ def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
 
 
 def _asked_for_in_vain(of_topic: TopicStream, scope: Scope) -> Iterator[Unplanned]:
-    """The reason why a topic is not compacted, once for each topic, and only when the scope names the topic."""
+    """Yields the reason why a topic is not compacted, once for each topic, and only when the scope names the topic."""
     if scope.topics is not None and of_topic.role is Role.BATCHES and of_topic.partition == 0:
         policy = ",".join(sorted(of_topic.config.cleanup_policy)) or "empty"
         yield Unplanned(of_topic.topic.name, f"cleanup.policy is {policy}, without compact")
@@ -245,7 +245,7 @@ def _why_no_objects(prefix: Prefix) -> str:
 
 
 def _extent(stream: StreamMetadata, prefix: Prefix, bound: Bound, scope: Scope) -> _Extent | str:
-    """The offsets to compact, or in a string why there are none."""
+    """Returns the offsets to compact, or a string that says why there are none."""
     dirty_offset = clean_offset(stream)
     if bound.offset > dirty_offset:
         return _Extent(prefix, dirty_offset, bound.offset, bound.limit)
@@ -257,7 +257,7 @@ def _extent(stream: StreamMetadata, prefix: Prefix, bound: Bound, scope: Scope) 
     compacted = f"already compacted up to offset {count_words(dirty_offset)}"
     is_beyond = (
         bound.offset < dirty_offset and scope.up_to is None
-    )  # the limit has come down since, and stops nothing
+    )  # the limit is lower than at the last compaction, and holds nothing back
     return compacted if is_beyond else f"{compacted}; {bound.limit}"
 
 
@@ -277,6 +277,6 @@ def _why(
 
 
 def waves(plans: Sequence[StreamPlan], bytes_max: int, streams_max: int) -> Iterator[tuple[StreamPlan, ...]]:
-    """The plans in waves, in their order. The tasks of a wave run together. A wave has at least one stream, however
-    large."""
+    """Yields the plans in waves, in their order. The tasks of a wave run together. A wave has at least one stream,
+    however large."""
     return portions(plans, streams_max, lambda plan: (plan.bytes_read,), (bytes_max,))

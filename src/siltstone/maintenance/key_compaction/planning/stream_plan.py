@@ -1,5 +1,5 @@
-"""The plan of one stream: which objects are compacted, up to which offset, and why. Its dirtiness says how much of the
-stream is new, and decides whether it is worth compacting (G4, G5).
+"""Defines the plan of one stream: which objects are compacted, up to which offset, and why. The stream's dirtiness says
+how much of it is new, and decides whether it is worth compacting (G4, G5).
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from siltstone.topic_configs.table import TopicConfig
 
 
 class Dirtiness(msgspec.Struct, frozen=True):
-    """The bytes of a stream below the clean offset, and those from there up to the bound."""
+    """The bytes of a stream below the clean offset, and the bytes from there up to the bound."""
 
     clean_bytes: int
     dirty_bytes: int
@@ -29,8 +29,8 @@ class Dirtiness(msgspec.Struct, frozen=True):
 
 
 def why_dirty_enough(dirtiness: Dirtiness, config: TopicConfig, waited_ms: int | None) -> str | None:
-    """Why a stream is dirty enough to be compacted, in a sentence; None when it is not. ``waited_ms`` is the time for
-    which its oldest dirty segment has waited."""
+    """Says in a sentence why a stream is dirty enough to be compacted; None when it is not. ``waited_ms`` is the time
+    for which its oldest dirty segment has waited."""
     ratio = config.min_cleanable_dirty_ratio
     if dirtiness.ratio > ratio:
         return f"{dirtiness.words}, above min.cleanable.dirty.ratio {ratio:g}"
@@ -42,7 +42,8 @@ def why_dirty_enough(dirtiness: Dirtiness, config: TopicConfig, waited_ms: int |
 
 
 def waited_ms(stream: StreamMetadata, dirty_offset: int, bound: int, now_ms: int) -> int | None:
-    """The time since the first append to the oldest closed segment that has dirty records; None when there is none."""
+    """Returns the time since the first append to the oldest closed segment that has dirty records; None when there is
+    none."""
     opened = [
         segment.opened_ms
         for segment in stream.segments
@@ -89,8 +90,8 @@ class PlannedStreams(msgspec.Struct, frozen=True):
 
 
 def planned_unit(plan: StreamPlan, object_bytes: int) -> PlannedUnit:
-    """The unit as it is shown to people. How much will be removed is not known beforehand, so bytes written are an
-    upper bound."""
+    """Makes the unit that plans show. The bytes written are an upper bound, since it is not known beforehand how much
+    will be removed."""
     return PlannedUnit(
         name=plan.name,
         reason=plan.reason,

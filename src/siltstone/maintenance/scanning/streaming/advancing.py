@@ -48,7 +48,7 @@ class StreamEnd(msgspec.Struct, frozen=True):
 def continued(
     start: StreamPosition, ends: Mapping[StreamKey, StreamEnd], image: ImageView, *, fail_on_data_loss: bool
 ) -> tuple[StreamPosition, list[str]]:
-    """The position without the topics and partitions that are gone, and a warning for each of them. With
+    """Returns the position without the topics and partitions that are gone, and a warning for each of them. With
     ``fail_on_data_loss``, raises TopicGone and TopicMadeAnew instead."""
     topic_ids = {topic_id for topic_id, _ in ends}
     warnings = []
@@ -74,8 +74,8 @@ def _reason(image: ImageView, name: str, topic_id: str) -> TopicGone | TopicMade
 
 
 def waiting(start: StreamPosition, ends: Mapping[StreamKey, StreamEnd]) -> dict[StreamKey, int]:
-    """How many offsets wait in each partition that has some. Offsets below the partition's first one were removed and
-    do not count; planning the micro-batch reports them."""
+    """Returns how many offsets wait in each partition that has some. Offsets below the partition's first one were
+    removed and do not count; planning the micro-batch reports them."""
     found = {key: end.end_offset - _next(start, end) for key, end in ends.items()}
     return {key: count for key, count in found.items() if count > 0}
 
@@ -87,8 +87,8 @@ def _next(start: StreamPosition, end: StreamEnd) -> int:
 def advance(
     start: StreamPosition, ends: Mapping[StreamKey, StreamEnd], limit: BatchLimit, image: ImageView
 ) -> StreamPosition:
-    """The position after the next micro-batch. A limit is shared in proportion to what waits in each partition, and
-    each gets at least one offset, so a busy partition does not hold up the others."""
+    """Returns the position after the next micro-batch. A limit is shared in proportion to what waits in each partition,
+    and each gets at least one offset, so a busy partition does not hold up the others."""
     left = waiting(start, ends)
     offsets = dict(start.offsets)
     shares: Mapping[StreamKey, int] = left

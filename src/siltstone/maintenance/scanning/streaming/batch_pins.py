@@ -57,7 +57,7 @@ class BatchPins:
             check_metadata_is_newest(self._source)
             self._is_checked = True
         token = random_token(self._source.rng)
-        self._tokens.append(token)  # first: the pin may stand although the answer is lost
+        self._tokens.append(token)  # first: the pin may exist although the answer is lost
         until_ms = self._source.metadata.execute(PinScan(token, self._lease_ms, self._holder))
         if not self._is_renewing:
             self._is_renewing = True

@@ -1,4 +1,4 @@
-"""Why a streaming query is refused or fails: one class for each cause."""
+"""The errors of streaming queries: each cause for which a query is refused or fails has a class."""
 
 from siltstone.model.errors import InvalidRequest
 

@@ -1,4 +1,4 @@
-"""The ends of tails, asked again and again over connections that stay open.
+"""A streaming query asks owners for the ends of their tails again and again, over connections that stay open.
 
 ``scanning.tail`` asks once, for a scan. A streaming query asks several times a second, and goes on when an owner cannot
 be asked: it reads the objects now and the tail later. A warning says so once a minute.
@@ -42,8 +42,8 @@ class TailOwners:
         self._warned_ms: float | None = None
 
     def ends(self, image: ImageView, partitions: Sequence[ScanPartition]) -> TailEnds:
-        """The high watermarks of the partitions that are open. A partition whose owner cannot be asked ends where its
-        objects end. The connections stay open: the caller does not close what is returned."""
+        """Returns the high watermarks of the partitions that are open. A partition whose owner cannot be asked ends
+        where its objects end. The connections stay open: the caller does not close what is returned."""
         ends = TailEnds(stored_cluster_id(image) or "")
         by_place: dict[Place, list[ScanPartition]] = {}
         for each in partitions:

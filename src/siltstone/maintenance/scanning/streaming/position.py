@@ -1,4 +1,4 @@
-"""How far a streaming query has read, and its form in Spark's checkpoint.
+"""Defines how far a streaming query has read, and the form of that in Spark's checkpoint.
 
 The form is JSON, which people read in the checkpoint's folder:
 
@@ -45,7 +45,7 @@ class _Form(msgspec.Struct):
 
 
 def encode_position(position: StreamPosition) -> dict[str, Any]:
-    """The position as dicts of primitive values, in the fixed order."""
+    """Returns the position as dicts of primitive values, in the fixed order."""
     topics: dict[str, dict[str, Any]] = {}
     for (topic_id, number), offset in sorted(position.offsets.items()):
         topic = topics.setdefault(topic_id, {"n": position.names[topic_id], "p": {}})

@@ -1,4 +1,4 @@
-"""``TopicStream``: what a streaming query asks while it runs, in one long-lived process.
+"""``TopicStream`` answers the questions of a streaming query while the query runs, in one long-lived process.
 
 The engine of the query calls ``initial`` once, then again and again ``latest`` (how far may the next micro-batch go?)
 and, when there is something new, ``plan`` (the scan units between two positions). After a restart ``plan`` may be the
@@ -75,7 +75,7 @@ class StreamRequest(msgspec.Struct, frozen=True):
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """What was found when the metadata and the owners were last asked."""
+    """The state of the topics when the metadata and the owners were last asked."""
 
     image: MetadataImage
     ends: Mapping[StreamKey, StreamEnd]
@@ -103,7 +103,7 @@ class TopicStream:
         self._waits_since_ms: float | None = None
         self._flush_due_ms = 0.0
 
-    # -- what the engine asks
+    # -- calls of the engine of the query
 
     def fix_ends(self) -> None:
         """Fixes the partitions of the stream, and their ends, as they are now. Raises TailNotReadable, because a query
@@ -115,16 +115,16 @@ class TopicStream:
             self._fixed = _Seen(image, _stream_ends(partitions, ends))
 
     def initial(self) -> StreamPosition:
-        """Where a query without a checkpoint begins; every call returns the same position. Raises what planning a scan
-        raises."""
+        """Returns the position at which a query without a checkpoint begins, the same at every call. Raises what
+        planning a scan raises."""
         if self._initial is None:
             self._initial = self._settled_start()
         return self._initial
 
     def latest(self, start: StreamPosition, limit: BatchLimit) -> StreamPosition:
-        """How far the next micro-batch reads; ``start`` itself if none is due. The call says that the micro-batch
-        before is over, so its pin is ended. Raises StoreIsAnother, TopicGone, TopicMadeAnew, and Unavailable when the
-        metadata was away for too long."""
+        """Returns the position up to which the next micro-batch reads; ``start`` itself if no micro-batch is due. The
+        call means that the micro-batch before is over, so its pin is ended. Raises StoreIsAnother, TopicGone,
+        TopicMadeAnew, and Unavailable when the metadata was away for too long."""
         if self._pins is not None:
             self._pins.end_all()
         seen = self._fixed or self._look()
@@ -138,8 +138,8 @@ class TopicStream:
         return advance(kept, seen.ends, limit, seen.image)
 
     def finished(self, end: StreamPosition) -> None:
-        """Called when the query has processed all records before ``end``. If the request names a group, the offsets are
-        committed for it, for tools that show lag and for retention that waits for groups. Offsets that cannot be
+        """Is called when the query has processed all records before ``end``. If the request names a group, the offsets
+        are committed for it, for tools that show lag and for retention that waits for groups. Offsets that cannot be
         committed now are committed with the next batch."""
         if not self._request.group_id:
             return
@@ -160,13 +160,14 @@ class TopicStream:
             log.warning("the offsets of group %s could not be committed: %s", self._request.group_id, trouble)
 
     def newest(self) -> StreamPosition | None:
-        """The end of everything that can be read, as it was last seen; None before the first look."""
+        """Returns the end of everything that could be read when the metadata and the owners were last asked; None
+        before."""
         return self._newest
 
     def plan(self, start: StreamPosition, end: StreamPosition) -> tuple[ScanUnit, ...]:
-        """The units of the records from ``start`` to ``end``, whose objects are kept until ``latest`` is called. The
-        topics in the positions are checked again, because a position may come from a checkpoint. Raises StoreIsAnother,
-        TopicGone, TopicMadeAnew, and what ``plan_scan`` raises."""
+        """Plans the units of the records from ``start`` to ``end``, whose objects are kept until ``latest`` is called.
+        The topics in the positions are checked again, because a position may come from a checkpoint. Raises
+        StoreIsAnother, TopicGone, TopicMadeAnew, and what ``plan_scan`` raises."""
         source = self._source
         ranges = {
             key: (start.offsets.get(key, 0), offset)
@@ -195,7 +196,7 @@ class TopicStream:
         self._stack.close()
         self._opened = None
 
-    # -- how it is found
+    # -- the metadata and the owners
 
     @property
     def _source(self) -> MaintenanceContext:
@@ -237,7 +238,7 @@ class TopicStream:
         return self._seen
 
     def _warn(self, trouble: Unavailable, now_ms: float) -> None:
-        """Once a minute, although Spark asks all the time."""
+        """Logs once a minute, although Spark asks all the time."""
         if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_INTERVAL_MS:
             self._warned_ms = now_ms
             log.warning("the metadata cannot be read, so the query reads nothing new: %s", trouble)
@@ -247,7 +248,7 @@ class TopicStream:
         return self._request.scan.tail is Tail.FLUSH
 
     def _refreshed(self, source: MaintenanceContext) -> MetadataImage:
-        """The newest image, after the owners have uploaded their tails if the query wants that. Raises
+        """Returns the newest image, after the owners have uploaded their tails if the query wants that. Raises
         TailNotReadable."""
         image = source.metadata.refresh()
         if not self._flushes:
@@ -255,8 +256,8 @@ class TopicStream:
         return flush_tails(source, wanted_partitions(image, _of_those_there(image, self._request.scan)))
 
     def _flushed_from_time_to_time(self, source: MaintenanceContext) -> MetadataImage:
-        """As ``_refreshed``, but the owners are asked at most every ``flush_interval_ms``. While one does not answer,
-        the query reads what is in objects."""
+        """Does the same as ``_refreshed``, but asks the owners at most every ``flush_interval_ms``. While an owner does
+        not answer, the query reads only records that are in objects."""
         now_ms = source.clock.monotonic_ms()
         if not self._flushes or now_ms < self._flush_due_ms:
             return source.metadata.refresh()
@@ -294,7 +295,7 @@ class TopicStream:
         return StreamPosition(store_id_of(image) or "", names, offsets)
 
     def _is_too_little(self, start: StreamPosition, seen: _Seen) -> bool:
-        """Whether the micro-batch waits for more offsets. A stream with fixed ends waits for nothing."""
+        """Returns whether the micro-batch waits for more offsets. A stream with fixed ends waits for nothing."""
         if not self._request.offsets_min or self._fixed is not None:
             return False
         now_ms = self._source.clock.monotonic_ms()
@@ -338,7 +339,7 @@ class TopicStream:
         plan = plan_scan(source, request)
         read = {each.of.topic.name: each.of.topic.topic_id for each in plan.cuts}
         for topic_id, name in kept.names.items():
-            if read.get(name, topic_id) != topic_id:  # made anew since the image above
+            if read.get(name, topic_id) != topic_id:  # the topic was made anew since the image above
                 raise TopicMadeAnew(name, topic_id, read[name])
         return plan.units
 
@@ -352,8 +353,8 @@ def _stream_ends(partitions: Sequence[ScanPartition], ends: TailEnds) -> dict[St
 
 
 def _of_those_there(image: MetadataImage, request: ScanRequest) -> ScanRequest:
-    """The request without the topics and partitions that the store does not have: a query that runs judges by its
-    position whether one of them is missing."""
+    """Returns the request without the topics and partitions that the store does not have: a running query finds out
+    from its position whether one of them is missing."""
     if request.assigned is not None:
         there = {
             name: tuple(number for number in numbers if number < len(image.topics[topic_id].partitions))

@@ -44,11 +44,11 @@ _VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any], ValueDecoder]] = {
 
 
 def value_decoder(config: TableConfig, schemas: ValueSchemas, table: Any) -> ValueDecoder:
-    """The decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without those of the
-    record itself (offset, time, …)."""
+    """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
+    those of the record itself (offset, time, …)."""
     return _VALUES[config.value](config, schemas, table)
 
 
 def key_decoder(config: TableConfig) -> TextDecoder | None:
-    """The decoder of keys; None if keys stay bytes."""
+    """Returns the decoder of keys; None if keys stay bytes."""
     return TextDecoder(KEY) if config.key == "string" else None

@@ -83,6 +83,6 @@ _NULLS = (b"", b"null")
 
 
 def _field(kind: str) -> tuple[Any, Any]:
-    """The type and the default of a field, which may be missing or null. Raw JSON is not declared nullable, because
-    msgspec would then accept nothing but null for it."""
+    """Returns the type and the default of a field, which may be missing or null. Raw JSON is not declared nullable,
+    because msgspec would then accept nothing but null for it."""
     return (msgspec.Raw, _MISSING) if kind == "json" else (Optional[_TYPES[kind]], None)  # noqa: UP045

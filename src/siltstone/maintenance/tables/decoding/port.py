@@ -1,4 +1,4 @@
-"""What an export needs of a decoder.
+"""The port of decoders, as an export needs them.
 
 A decoder is given the values of many records at once, as an Arrow binary array, and returns columns of the same length,
 and the rows that it could not decode. It never raises because of a record: one bad record must not keep its neighbours
@@ -38,7 +38,7 @@ class ValueDecoder(Protocol):
 
 
 def reason_of(failure: BaseException) -> str:
-    """Why a value cannot be decoded, in one line."""
+    """Says in one line why a value cannot be decoded."""
     return " ".join(str(failure).split())[:REASON_CHARACTERS_MAX] or type(failure).__name__
 
 
@@ -66,7 +66,7 @@ def _values(values: Any) -> Iterator[bytes | None]:
 
 
 def text_of(values: Any) -> tuple[Any, dict[int, str]]:
-    """A binary array as an array of texts, and the rows that are not UTF-8, which are null."""
+    """Returns a binary array as an array of texts, and the rows that are not UTF-8, which are null."""
     try:
         return values.cast(pa.string()), {}
     except pa.ArrowInvalid:

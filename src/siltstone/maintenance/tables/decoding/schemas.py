@@ -1,9 +1,10 @@
-"""Avro and Protobuf values: each is read with the schema that it was written with, and becomes a row of the table.
+"""Decodes Avro and Protobuf values: each is read with the schema that it was written with, and becomes a row of the
+table.
 
 Values of one schema are decoded together, by the decoders that scans use. Then their columns are put into the types of
 the table: a field that a schema does not have is null, not the default of a newer schema, because a later change of the
-schema would otherwise change what an earlier record says. What cannot be decoded is bad, and so is a value that names a
-schema which the driver has refused.
+schema would otherwise change the rows of earlier records. A value that cannot be decoded is a dead letter, and so is a
+value that names a schema which the driver has refused.
 """
 
 from typing import Any
@@ -73,7 +74,7 @@ class SchemaDecoder:
 
 
 def _column(field: Any, parts: list[tuple[Rows, dict[str, Any]]], count: int) -> Any:
-    """One column of all rows; rows in none of the parts are null."""
+    """Returns one column of all rows; rows in none of the parts are null."""
     arrays = []
     at = np.full(count, -1, dtype=np.int64)
     length = 0

@@ -54,12 +54,13 @@ def _delta(settings: TableSettings) -> TableFormat:
 
 
 def home_of(location: str) -> str:
-    """``tables.location`` as other programs write it: without the options that reach the bucket."""
+    """Returns ``tables.location`` as other programs write it, without the options of the URL."""
     return location.partition("?")[0].rstrip("/")
 
 
 def _of_bucket(location: str) -> dict[str, str]:
-    """What pyiceberg needs to reach the bucket, from the options of the URL. It finds credentials as boto3 does."""
+    """Returns the properties with which pyiceberg reaches the bucket, from the options of the URL. pyiceberg finds
+    credentials as boto3 does."""
     if not location.startswith("s3://"):
         return {}
     bucket = S3Location.parse(location)
@@ -68,7 +69,7 @@ def _of_bucket(location: str) -> dict[str, str]:
 
 
 def _of_bucket_for_delta(location: str) -> dict[str, str]:
-    """The same for deltalake, which finds credentials in the environment or in the role of the machine."""
+    """Returns the same for deltalake, which finds credentials in the environment or in the role of the machine."""
     if not location.startswith("s3://"):
         return {}
     bucket = S3Location.parse(location)

@@ -1,4 +1,4 @@
-"""Delta tables, by deltalake, below ``tables.location``; they have no catalog.
+"""Reads and writes Delta tables, with deltalake, below ``tables.location``; they have no catalog.
 
 The ledger is in *application transactions*: numbers by name that a commit sets together with its data files, and that
 checkpoints keep.
@@ -84,7 +84,7 @@ _SIGN_BIT = 1 << 63
 
 
 class DeltaTable:
-    """See LoadedTable. ``store`` is that of ``tables.location``."""
+    """Implements LoadedTable. ``store`` is the store of ``tables.location``."""
 
     def __init__(self, name: str, table: Any, store: ObjectStore) -> None:
         self._name = name
@@ -141,7 +141,8 @@ class DeltaTable:
         return tuple(Gap(*(self._number(each) for each in slot)) for slot in slots)
 
     def _refuse_restored(self, exported_version: int) -> None:
-        """A restored table keeps its transactions, and loses the files of the versions that were undone."""
+        """Raises TableRolledBack if the table was restored. Delta then keeps the transactions, and removes the files of
+        the versions that were undone."""
         version = self._table.version()
         if version < exported_version:
             raise TableRolledBack(
@@ -206,8 +207,8 @@ class DeltaTable:
                 yield from batch.to_pylist()
 
     def kept_paths(self) -> set[str]:
-        """The files of the newest checkpoint, those that were removed and not forgotten included, and those of the
-        commits after it."""
+        """Returns the files of the newest checkpoint, also those that were removed and not forgotten, and the files of
+        the commits after it."""
         before = f"{folder_of(self._name)}{_LOG}"
         names = [each.key.removeprefix(before) for each in self._store.list(before)]
         suffix = ".checkpoint.parquet"
@@ -308,8 +309,8 @@ class DeltaTable:
 
 
 class DeltaFormat:
-    """See TableFormat. ``home`` is the URL of ``tables.location`` without options, ``options`` are what deltalake needs
-    to reach it."""
+    """Implements TableFormat. ``home`` is the URL of ``tables.location`` without options; with ``options`` deltalake
+    reaches it."""
 
     def __init__(self, home: str, options: Mapping[str, str], store: ObjectStore) -> None:
         self._home = home.rstrip("/")
@@ -376,7 +377,7 @@ class _Names:
 
 
 def _transactions(ledger: Ledger, before: Ledger) -> list[Any]:
-    """The transactions that set the ledger. ``before`` is the one that the table has."""
+    """Returns the transactions that set the ledger. ``before`` is the one that the table has."""
     names = _Names(ledger.identity.topic_id)
     partitions = max(ledger.offsets, default=-1) + 1
     job, plan = _numbers_of(ledger.token)
@@ -397,7 +398,7 @@ def _transactions(ledger: Ledger, before: Ledger) -> list[Any]:
 
 
 def _numbers_of(token: str) -> tuple[int, int]:
-    """A token, ``<job id>-<16 hexadecimal digits>``, as two numbers with a sign; (-1, 0) for none."""
+    """Returns a token, ``<job id>-<16 hexadecimal digits>``, as two numbers with a sign; (-1, 0) for none."""
     if not token:
         return -1, 0
     job, _, plan = token.partition("-")
@@ -414,7 +415,8 @@ def _once(transactions: list[Any]) -> Any:
 
 
 def _statistics(footer: Any) -> str:
-    """The statistics of a data file as Delta's log has them: its rows, and the bounds of the record's columns."""
+    """Returns the statistics of a data file as Delta's log has them: its rows, and the bounds of the record's
+    columns."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for at in range(footer.num_columns):
         path = footer.schema.column(at).path.split(".")
@@ -429,7 +431,7 @@ def _statistics(footer: Any) -> str:
 
 
 def _bound(value: Any, *, is_max: bool) -> Any:
-    """Times have milliseconds in the log; the upper bound is rounded up."""
+    """Returns a bound as the log has it. Times have milliseconds there; an upper bound is rounded up."""
     if not isinstance(value, datetime):
         return value
     whole = value.astimezone(UTC).replace(microsecond=value.microsecond // 1_000 * 1_000)
@@ -459,7 +461,7 @@ def _paths_of_checkpoint(data: bytes) -> set[str]:
 
 @contextmanager
 def _delta_errors(name: str) -> Iterator[None]:
-    """Inside the ``with`` block, what deltalake raises becomes CatalogFailed."""
+    """Turns exceptions of deltalake, inside the ``with`` block, into CatalogFailed."""
     try:
         yield
     except SiltstoneError:

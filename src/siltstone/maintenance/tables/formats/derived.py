@@ -1,8 +1,9 @@
-"""The columns that a Delta table has for its division, and nothing else has.
+"""Handles the columns that only a Delta table has: those by which it is divided.
 
 Delta divides a table by values of columns, not by transforms of them. So a table that is divided by ``day(timestamp)``
 has a column ``timestamp_day``, and one that is divided by a column inside the struct ``kafka`` has a copy of it,
-``kafka_partition``. Data files have these columns, too: some readers take the values of a division from the files.
+``kafka_partition``. Data files have these columns, too, because some readers take the values of a division from the
+files.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -23,7 +24,8 @@ _START = date(1970, 1, 1)
 
 
 def division_column(by: PartitionTransform) -> str:
-    """The column of a Delta table that has the partition value. ``by`` has its column as a path in the schema."""
+    """Returns the column of a Delta table that has the partition value. ``by`` has its column as a path in the
+    schema."""
     plain = plain_column(by.column)
     if by.transform == IDENTITY:
         return by.column.replace(".", "_")
@@ -31,12 +33,12 @@ def division_column(by: PartitionTransform) -> str:
 
 
 def is_derived(by: PartitionTransform) -> bool:
-    """Whether the table has a column for the partition value alone."""
+    """Returns whether the table has a column only for the partition value."""
     return division_column(by) != by.column
 
 
 def derived_field(by: PartitionTransform, schema: Any) -> Any:
-    """The pyarrow.Field of a derived column."""
+    """Returns the pyarrow.Field of a derived column."""
     kind = pa.int32() if by.kind == BUCKET else _TYPES.get(by.transform)
     if kind is None:
         field = schema
@@ -47,7 +49,8 @@ def derived_field(by: PartitionTransform, schema: Any) -> Any:
 
 
 def column_value(by: PartitionTransform, value: PartitionValue) -> Any:
-    """What the column of a division has in the rows of a partition value, which counts times from 1970."""
+    """Returns the value that the column of a division has in the rows of a partition value, which counts times from
+    1970."""
     if value is None or by.transform not in _TYPES:
         return value
     assert isinstance(value, int), "times are counted"
@@ -62,7 +65,7 @@ def column_value(by: PartitionTransform, value: PartitionValue) -> Any:
 
 
 def partition_value(by: PartitionTransform, found: Any) -> PartitionValue:
-    """The partition value of what the column of a division has."""
+    """Returns the partition value for a value of the column of a division."""
     if found is None or by.transform not in _TYPES:
         return found  # type: ignore[no-any-return]
     match by.transform:
@@ -76,8 +79,8 @@ def partition_value(by: PartitionTransform, found: Any) -> PartitionValue:
 
 
 def log_text(value: Any) -> str | None:
-    """The value of a division as Delta's log writes it [Delta protocol, partition value serialization]. An empty text
-    is null there."""
+    """Returns the value of a division as Delta's log writes it [Delta protocol, partition value serialization]. An
+    empty text means null there."""
     if value is None or value == "":
         return None
     if isinstance(value, bool):
@@ -86,8 +89,8 @@ def log_text(value: Any) -> str | None:
 
 
 def with_division(rows: Any, by: tuple[PartitionTransform, ...], values: tuple[PartitionValue, ...]) -> Any:
-    """A pyarrow.RecordBatch of one partition value whose derived columns are filled. ``by`` has its columns as paths in
-    the schema."""
+    """Returns a pyarrow.RecordBatch of one partition value with its derived columns filled. ``by`` has its columns as
+    paths in the schema."""
     for each, value in zip(by, values, strict=False):
         if is_derived(each):
             at = rows.schema.get_field_index(division_column(each))

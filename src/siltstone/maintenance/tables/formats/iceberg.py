@@ -1,8 +1,10 @@
-"""Iceberg tables, by pyiceberg, in the user's catalog; by default an SQL catalog in the store's folder.
+"""Reads and writes Iceberg tables, with pyiceberg, in the user's catalog; by default an SQL catalog in the store's
+folder.
 
 The ledger is in table properties that are set in the transaction that adds the data files, so one metadata file has
 both. Every commit adds a snapshot, even when it adds no files. The catalog refuses a snapshot if the table has got
-another one since it was loaded; a commit of properties alone is compared with nothing, and could set the ledger back.
+another one since it was loaded; a commit of properties alone is not compared with other commits, and could set the
+ledger back.
 
 pyiceberg repeats a refused append on the newest metadata, which would append another driver's rows twice. So the number
 of its attempts is set to one in memory; the value that is stored with the table stays.
@@ -85,12 +87,12 @@ and as many metadata files. The user may change them."""
 
 SNAPSHOTS_MIN = 10
 SNAPSHOT_AGE_MS = 1 * DAY_MS
-"""A reader that began a day ago still finds its snapshot; a table keeps ten states, however old, to which it can be set
-back."""
+"""A reader that began a day ago still finds its snapshot. A table also keeps ten states, however old, to which it can
+be set back."""
 
 
 class IcebergTable:
-    """See LoadedTable. ``home`` is the URL of ``tables.location`` without options."""
+    """Implements LoadedTable. ``home`` is the URL of ``tables.location`` without options."""
 
     def __init__(self, name: str, table: Any, home: str) -> None:
         self._name = name
@@ -113,8 +115,8 @@ class IcebergTable:
         return ledger
 
     def _descends_from(self, snapshot_id: int) -> bool:
-        """Whether the current snapshot descends from that one. A snapshot that is not listed any more was expired, and
-        counts as an ancestor: a table that was rolled back still lists the snapshots that were undone."""
+        """Returns whether the current snapshot descends from that one. A snapshot that is no longer listed was expired,
+        and counts as an ancestor: a table that was rolled back still lists the snapshots that were undone."""
         metadata = self._table.metadata
         snapshot, wanted = self._table.current_snapshot(), snapshot_id
         while snapshot is not None:
@@ -199,8 +201,8 @@ class IcebergTable:
             transaction.set_properties(properties_of(replace(ledger, snapshot_id=made.snapshot_id)))
 
     def _replacing(self, transaction: Any, replacement: Replacement) -> Any:
-        """A snapshot that takes away files. It is one of its own when rows are appended, too: programs that follow the
-        table pass over a snapshot that keeps the rows."""
+        """Begins a snapshot that removes files. When rows are appended, too, they get another snapshot, because
+        programs that follow the table skip a snapshot that keeps the rows."""
         wanted = {f"{self._home}/{folder_of(self._name)}{path}" for path in replacement.removed}
         found = [each.file for each in self._table.scan().plan_files() if each.file.file_path in wanted]
         if len(found) < len(wanted):
@@ -213,8 +215,8 @@ class IcebergTable:
         return made
 
     def _registered(self, each: DataFile) -> Any:
-        """The entry of a data file in a manifest, with the statistics of its footer. pyiceberg's own function finds no
-        partition value of a column inside a struct, so the value that the writer recorded is used."""
+        """Makes the entry of a data file in a manifest, with the statistics of its footer. The function of pyiceberg
+        finds no partition value of a column inside a struct, so the value that the writer recorded is used."""
         path = f"{self._home}/{folder_of(self._name)}{each.path}"
         metadata, schema = self._table.metadata, self._table.schema()
         with self._table.io.new_input(path).open() as stream:
@@ -258,7 +260,7 @@ class IcebergTable:
 
     @contextmanager
     def _committing(self) -> Iterator[Any]:
-        """A transaction that is committed at the end of the ``with`` block, and tried once."""
+        """Begins a transaction that is committed at the end of the ``with`` block, and tried once."""
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = _ONE_TRY
         transaction = self._table.transaction()
         try:
@@ -279,8 +281,9 @@ class IcebergTable:
 
 
 class _Replacing(_OverwriteFiles, _MergeAppendFiles):  # type: ignore[misc]
-    """A snapshot that replaces files, and merges manifests as an append does. pyiceberg's own keeps the manifests that
-    have nothing but entries of removed files in all later snapshots, and knows no snapshot that keeps the rows."""
+    """A snapshot that replaces files, and merges manifests as an append does. The overwrite of pyiceberg keeps
+    manifests with only entries of removed files in all later snapshots, and cannot mark a snapshot as one that keeps
+    the rows."""
 
     keeps_rows = False
 
@@ -298,7 +301,7 @@ class _Replacing(_OverwriteFiles, _MergeAppendFiles):  # type: ignore[misc]
 
 
 class IcebergFormat:
-    """See TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes."""
+    """Implements TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes."""
 
     def __init__(self, catalog: Mapping[str, str], home: str) -> None:
         self._home = home.rstrip("/")
@@ -357,8 +360,8 @@ def _transform_of(by: PartitionTransform) -> Any:
 
 @contextmanager
 def _catalog_errors(name: str = "") -> Iterator[None]:
-    """Inside the ``with`` block, what the catalog and its clients raise becomes CatalogFailed. ``name`` is the table's;
-    empty while the catalog is opened."""
+    """Turns exceptions of the catalog and its clients, inside the ``with`` block, into CatalogFailed. ``name`` is the
+    name of the table; empty while the catalog is opened."""
     try:
         yield
     except (SiltstoneError, NoSuchTableError, CommitFailedException):

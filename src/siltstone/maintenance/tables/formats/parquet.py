@@ -1,4 +1,5 @@
-"""A plain Parquet table: data files, and beside them commit files that say which data files count.
+"""Reads and writes plain Parquet tables: data files, and beside them commit files that say which data files belong to
+the table.
 
     NAMESPACE/TABLE/_siltstone/00000000000000000003.json      the third commit: ledger, columns, its data files
     NAMESPACE/TABLE/data/…/….parquet                          data files
@@ -36,17 +37,18 @@ _DIGITS = 20
 _LAYOUT = f"{PREFIX}layout"
 REPLACING_LAYOUT = "2"
 WHOLE_EVERY = 20
-"""So many commit files at most are read to learn which data files there are."""
+"""At most this many commit files are read to find the data files of a table."""
 REPLACED_AGE_MS = 1 * DAY_MS
-"""A reader that has listed the files a day ago still finds them."""
+"""A reader that has listed the files a day ago still finds them all."""
 
 
 class ParquetCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a commit file, as JSON. ``schema`` is the table's, in Arrow's IPC form; ``rows`` counts those of
-    all data files so far. ``files`` are those that this commit adds.
+    """The content of a commit file, as JSON. ``schema`` is the schema of the table, in Arrow's IPC form; ``rows``
+    counts the rows of all data files so far. ``files`` are the data files that this commit adds.
 
-    A commit of layout 2 may also take away files, ``removed``, and name all files that there are after it, ``whole``.
-    Every commit after it has layout 2, too, so that a program which knows layout 1 alone does not read the table."""
+    A commit of layout 2 may also remove files, ``removed``, and list all files that the table has afterwards,
+    ``whole``. Every later commit has layout 2, too, so that a program which knows only layout 1 does not read the
+    table."""
 
     number: int
     rows: int
@@ -63,7 +65,7 @@ class ParquetCommit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParquetTable:
-    """See LoadedTable."""
+    """Implements LoadedTable."""
 
     def __init__(self, name: str, store: ObjectStore, newest: ParquetCommit, count: int) -> None:
         self._name = name
@@ -117,7 +119,7 @@ class ParquetTable:
         yield from found.values()
 
     def _commits_since_whole(self) -> Iterator[ParquetCommit]:
-        """The commits from the newest back to one that names all files, or to the first."""
+        """Yields the commits from the newest back to one that lists all files, or to the first."""
         commit = self._newest
         yield commit
         while commit.whole is None and commit.number:
@@ -125,7 +127,7 @@ class ParquetTable:
             yield commit
 
     def kept_paths(self) -> set[str]:
-        """The files of the table, and those that were replaced in the day before its last commit."""
+        """Returns the files of the table, and those that were replaced in the day before its last commit."""
         kept = {each.path for each in self.files()}
         commit, newest_ms = self._newest, _time_of(self._newest)
         while _time_of(commit) > newest_ms - REPLACED_AGE_MS:
@@ -185,7 +187,7 @@ def collect_offsets(rows: Any, ends: Mapping[int, int], found: dict[int, list[in
 
 
 class ParquetFormat:
-    """See TableFormat. ``store`` is that of ``tables.location``."""
+    """Implements TableFormat. ``store`` is the store of ``tables.location``."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -197,7 +199,7 @@ class ParquetFormat:
         try:
             number = int(keys[-1].rpartition("/")[2].removesuffix(".json"))
         except ValueError as damage:
-            raise LedgerLost(name, f"{keys[-1]} is none of its commit files") from damage
+            raise LedgerLost(name, f"{keys[-1]} is not a commit file") from damage
         return ParquetTable(name, self._store, _read(name, self._store, number), len(keys))
 
     def make(
@@ -227,7 +229,7 @@ def _time_of(commit: ParquetCommit) -> int:
 
 
 def _bytes_of(commit: ParquetCommit) -> bytes:
-    """The content of a commit file; one of layout 1 has no more than that."""
+    """Returns the content of a commit file in its layout: in layout 1 it has fewer fields."""
     if commit.layout == REPLACING_LAYOUT:
         return msgspec.json.encode(commit)
     written = msgspec.to_builtins(commit)

@@ -1,4 +1,4 @@
-"""The port to a format of tables: what an export needs of Parquet and Iceberg alike.
+"""Defines the port to a format of tables: what an export needs of Parquet, Iceberg and Delta alike.
 
 A loaded table shows one state of the table. ``append`` commits on top of that state, and is refused if the table has
 changed since: two drivers that loaded the same ledger cannot both commit.
@@ -26,8 +26,8 @@ class DataFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """Data files that a commit replaces: the paths of old ones, and new ones. ``keeps_rows``: they have the same rows,
-    and a reader that follows the table has nothing to read again."""
+    """Data files that a commit replaces: the paths of old ones, and new ones. ``keeps_rows``: old and new files have
+    the same rows, so a reader that follows the table need not read the new ones."""
 
     removed: tuple[str, ...]
     added: tuple[DataFile, ...]
@@ -68,22 +68,22 @@ class LoadedTable(Protocol):
     def rows(self) -> int: ...
 
     def files(self) -> Iterator[DataFile]:
-        """The data files of the table. Raises what the catalog and the store raise."""
+        """Yields the data files of the table. Raises what the catalog and the store raise."""
         ...
 
     def kept_paths(self) -> set[str]:
-        """The paths of all files that the table needs in its present state, or in an older one to which it can be set
-        back: data files, and metadata files of the format."""
+        """Returns the paths of all files that the table needs in its present state, or in an older state to which it
+        can be set back: data files, and metadata files of the format."""
         ...
 
     def expire(self, now_ms: int) -> None:
-        """Forgets states of the table that are older than a day, except the newest ten. Raises CommitUnknown."""
+        """Drops states of the table that are older than a day, except the newest ten. Raises CommitUnknown."""
         ...
 
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
     ) -> None:
-        """Commits the data files together with the ledger, once; a replacement, too. Raises CommitOvertaken,
+        """Commits the data files, the ledger and a replacement together, trying once. Raises CommitOvertaken,
         CommitUnknown."""
         ...
 
@@ -93,30 +93,30 @@ class LoadedTable(Protocol):
         ...
 
     def offsets_from(self, ends: Mapping[int, int]) -> dict[int, list[int]]:
-        """The offsets of rows at or after ``ends``, by partition. A partition without an end is left out."""
+        """Returns the offsets of rows at or after ``ends``, by partition. A partition without an end is left out."""
         ...
 
 
 class TableFormat(Protocol):
     def load(self, name: str) -> LoadedTable | None:
-        """The newest state of the table; None if there is none. Raises LedgerLost, CatalogFailed."""
+        """Loads the newest state of the table; None if there is no table. Raises LedgerLost, CatalogFailed."""
         ...
 
     def make(
         self, name: str, ledger: Ledger, schema: Any, partition_by: Sequence[PartitionTransform]
     ) -> LoadedTable:
         """Makes the table, with a ledger without offsets. ``partition_by`` has columns as paths in the schema, such as
-        ``kafka.timestamp``. If another driver has made the table meanwhile, returns that one."""
+        ``kafka.timestamp``. If another driver has made the table meanwhile, that table is returned."""
         ...
 
     def close(self) -> None: ...
 
 
 def plain_column(path: str) -> str:
-    """The column by which a table is divided, as the configurations name it."""
+    """Returns the column by which a table is divided, as the configurations name it."""
     return path.removeprefix(f"{KAFKA}.")
 
 
 def folder_of(name: str) -> str:
-    """The folder of a table below ``tables.location``, as a key prefix that ends in a slash."""
+    """Returns the folder of a table below ``tables.location``, as a key prefix that ends in a slash."""
     return f"{name.replace('.', '/')}/"

@@ -280,7 +280,7 @@ class Session:
         return connection
 
     def _measure(self, connection: TimedConnection, query: _Query) -> None:
-        """The server read its clock between two readings of ours."""
+        """Measures the offset of the server's clock, which the server read between two readings of ours."""
         before_ms = self._clock.now_ms()
         *_, server_ms = connection.execute(query, binary=True).fetchall()[0]
         self.clock_offset_ms = int(server_ms) - (before_ms + self._clock.now_ms()) // 2
@@ -291,8 +291,8 @@ class Session:
             self._warnings.append(str(notice.message_primary))
 
     def _drop_if_lost(self, error: psycopg.Error) -> bool:
-        """Whether the error ended the connection, so that the outcome of what was sent is unknown. The connection to a
-        server that has become a standby is dropped, too: the next one is to the new primary."""
+        """Returns whether the error ended the connection, so that the outcome of what was sent is unknown. The
+        connection to a server that has become a standby is dropped, too: the next one is to the new primary."""
         connection = self._connection
         state = error.sqlstate
         is_lost = connection is None or connection.closed or state is None or state.startswith(_ENDING)
@@ -334,5 +334,5 @@ def _parameters_of(place: PostgresPlace) -> dict[str, Any]:
 
 
 def _line(error: BaseException) -> str:
-    """The first line of the server's words. It has no password: libpq puts none into its messages."""
+    """Returns the first line of the server's words. It has no password: libpq puts none into its messages."""
     return str(error).strip().partition("\n")[0]

@@ -164,8 +164,8 @@ class PostgresLog:
         self._session.close()
 
     def _confirm_append(self) -> None:
-        """The caller is going to look whether the entry at its version is its own, and counts that as success. Raises
-        AppendUncertain."""
+        """Confirms an append before the caller looks whether the entry at its version is its own, which counts as
+        success. Raises AppendUncertain."""
         try:
             self._session.confirm(self._sql(_CONFIRM))
         except LogUnavailable as error:

@@ -1,4 +1,4 @@
-"""Where a metadata log in PostgreSQL is: ``postgresql://user@host:port/database?schema=siltstone``.
+"""The place of a metadata log in PostgreSQL is a URL: ``postgresql://user@host:port/database?schema=siltstone``.
 
 The URL is libpq's (https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING), so it may name several
 hosts and any option of libpq, with ``schema`` added: the schema that holds the tables of one log. A password is better

@@ -83,7 +83,8 @@ def _create(session: Session) -> None:
 
 
 def found_in(connection: TimedConnection, place: PostgresPlace) -> bool:
-    """Whether the tables are there. Until the transaction ends, no other process creates them, or completes a copy."""
+    """Returns whether the tables are there. Until the transaction ends, no other process creates them, or completes a
+    copy."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (ADVISORY_LOCK,))
     ((found,),) = connection.execute(_FIND, (place.schema,)).fetchall()
     return bool(found)

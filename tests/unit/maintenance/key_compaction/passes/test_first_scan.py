@@ -1,4 +1,4 @@
-"""What the first scan tells the second."""
+"""The results of the first scan, which the second one uses."""
 
 import pytest
 

@@ -104,7 +104,7 @@ def test_how_many_records_there_may_be() -> None:
 
 
 def test_reading_begins_at_the_first_record_unless_it_is_said() -> None:
-    """A block that ends at the offset is before it, also where it is the only one of its request."""
+    """A block that ends at the offset is skipped, even if it is the only one of its request."""
     stream = of_two_objects()
     blocks, _ = blocks_of(stream, read_request_bytes_max=1)
     spans = [(block.entry.start_offset, block.entry.end_offset) for block in blocks.read()]

@@ -1,4 +1,4 @@
-"""What is opened for a format, and what is said when a package is missing."""
+"""The format that is opened, and the error when a package is missing."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from siltstone.maintenance.tables.formats.choosing import _of_bucket_for_delta, 
 
 
 class Asked:
-    """What pyiceberg's format was opened with."""
+    """The arguments with which pyiceberg's format was opened."""
 
     def __init__(self) -> None:
         self.catalog: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A Delta table as an export sees it, and as Polars and deltalake read it."""
+"""A Delta table is written by exports, and read by Polars and deltalake."""
 
 import json
 from collections.abc import Iterator
@@ -169,7 +169,7 @@ def test_a_delta_table_of_somebody_else_is_left_alone(delta: TableWorld) -> None
     deltalake.DeltaTable.create(f"{delta.settings.location}/kafka/t", SCHEMA)
     (stream,) = delta.kept()
     delta.append_pairs(stream, [("a", "1")])
-    assert delta.why_failed().startswith("TableNotOurs: table kafka.t is there")
+    assert delta.why_failed().startswith("TableNotOurs: table kafka.t exists")
 
 
 # -- the division ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The commit files of a Parquet table: their bytes, and what is made of damaged ones."""
+"""The commit files of a Parquet table: their bytes, and the errors for damaged ones."""
 
 from io import BytesIO
 
@@ -63,7 +63,7 @@ def test_a_damaged_commit_file_is_a_lost_ledger(store: MemoryStore, data: bytes)
 
 def test_a_file_of_another_name_beside_them_is_not_passed_over(store: MemoryStore) -> None:
     store.put("kafka/t/_siltstone/notes.txt", [b"mine"])
-    with pytest.raises(LedgerLost, match=r"notes\.txt is none of its commit files"):
+    with pytest.raises(LedgerLost, match=r"notes\.txt is not a commit file"):
         ParquetFormat(store).load("kafka.t")
 
 
@@ -73,7 +73,7 @@ BY = (PartitionTransform("day", "timestamp"),)
 
 
 def put_rows(store: MemoryStore, path: str, *places: tuple[int, int]) -> DataFile:
-    """A data file whose rows are at these partitions and offsets."""
+    """Writes a data file whose rows are at these partitions and offsets."""
     rows = pa.Table.from_pylist([{"partition": n, "offset": at} for n, at in places], SCHEMA)
     out = BytesIO()
     pq.write_table(rows, out)
