@@ -163,7 +163,7 @@ def _max_by(source: Path, target: Path) -> None:
 
 def _input(place: Path, stream: int, records: int, keys: int, codec: Codec) -> KeyCompactionInput:
     url = (place / "bucket").absolute().as_uri()
-    sources = _sources(open_store(url), stream, records // PARTITIONS, keys, codec)
+    sources = _sources(open_store(url, create=True), stream, records // PARTITIONS, keys, codec)
     end_offset = sources[-1].held.end_offset
     return KeyCompactionInput(
         name=f"stream {stream}", stream_id=stream, sources=tuple(sources), start_offset=0, dirty_offset=0,

@@ -1,6 +1,7 @@
 """Two and three real processes on one store are a Kafka cluster for a real client. docs/scenarios.md has the scenarios
 N… and M…."""
 
+import re
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from siltstone.broker.groups.groups import partition_of_group
 from support.broker.broker_history import Actor, History, faults_in, read_log
 from support.broker.broker_process import SILTSTONE, BrokerProcess, checked_store
-from support.broker.cluster_clients import SECONDS_MAX, Sending, made_topic, read_all, until
+from support.broker.cluster_clients import SECONDS_MAX, Metronome, Sending, made_topic, read_all, until
 from support.broker.cluster_processes import ClusterProcesses
 from support.broker.kill_matrix import writing_with
 from support.kafka.numbered_writer import clients_of_a_night
@@ -123,18 +124,29 @@ class TestPair:
         )
 
 
+HANDED_OVER = re.compile(r"(\d+) partitions were handed over")
+WAITS_IN_A_HAND_OVER = 10
+"""What a partition's pause is made of: waits of threads of two brokers and a client for their turn, some ten in a row.
+Each can be as late as the metronome was, on a machine that does other work."""
+
+
 @pytest.mark.nightly
 @pytest.mark.clients
 def test_n12_a_rolling_restart_costs_each_partition_less_than_a_second_and_a_half(
     tmp_path: Path, record_tried: RecordTried
 ) -> None:
-    with ClusterProcesses(tmp_path / "store", 3) as cluster:
+    """What the brokers promise is that each hands its partitions over before it ends; without that a pause lasts until
+    another one has placed them, 1.2 to 1.7 s. The time is what that buys, on a machine that has it to give."""
+    options = ("--log-level", "info")
+    with ClusterProcesses(tmp_path / "store", 3, options=options) as cluster, Metronome() as metronome:
         made_topic(cluster.bootstrap, "t", 6)
         sending = Sending(cluster.bootstrap, "t", 6)
         until(lambda: sending.answered > 600, "answers")
         for node_id in range(3):
+            before, led = handed_over(cluster.nodes[node_id]), cluster.leaders("t").count(node_id)
             assert cluster.nodes[node_id].stop(SECONDS_MAX) == 0
-            until(lambda n=node_id: n not in cluster.leaders("t"), "other leaders")
+            assert handed_over(cluster.nodes[node_id]) == before + led
+            assert node_id not in cluster.leaders("t"), "nothing was left to place"
             cluster.start(node_id)
             answered = sending.answered
             until(lambda before=answered: sending.answered > before + 600, "answers")
@@ -142,7 +154,12 @@ def test_n12_a_rolling_restart_costs_each_partition_less_than_a_second_and_a_hal
         for partition, acked in sending.acked.items():
             assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
         record_tried("restarts", 3)
-        assert max(sending.pauses_ms.values()) < 1_500
+        assert max(sending.pauses_ms.values()) < 1_500 + WAITS_IN_A_HAND_OVER * metronome.late_ms
+
+
+def handed_over(node: BrokerProcess) -> int:
+    """How many partitions all nodes have handed over until now; they share a log."""
+    return sum(map(int, HANDED_OVER.findall(node.log)))
 
 
 @pytest.mark.nightly

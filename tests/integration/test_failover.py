@@ -2,6 +2,7 @@
 those of the page of scenarios."""
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 from random import Random
@@ -153,3 +154,48 @@ def test_fo06_fo16_fo17_fo18_kills_at_random_moments_lose_and_double_nothing(
             assert "Traceback" not in node.log
     checked_store(cluster.folder)
     record_tried("kills", KILLS)
+
+
+ON_A_MACHINE_THAT_IS_GONE = (
+    sys.executable,
+    "-c",
+    "import socket; socket.gethostname = lambda: 'gone'; from siltstone.cli.program import main; main()",
+)
+
+
+@pytest.mark.nightly  # by day tests/unit/server/test_failing_over.py does the same in one process
+@pytest.mark.clients
+@pytest.mark.xdist_group("cluster")
+def test_fo25_a_broker_with_the_saved_disk_of_another_one_takes_over_what_that_acknowledged(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    with ClusterProcesses(tmp_path / "store", 1) as cluster:
+        gone = BrokerProcess(cluster.folder, program=ON_A_MACHINE_THAT_IS_GONE, options=("--node-id", "1"))
+        gone.start()
+        both = f"{cluster.address(0)},{gone.address[0]}:{gone.address[1]}"
+        made_topic(both, "t", 4)
+        sending = Sending(both, "t", 4)
+        until(lambda: all(count > 20 for count in sending.acked_counts().values()), "answers")
+        sending.stop()
+        gone.kill()
+        saved = tmp_path / "saved disk"
+        (cluster.folder / "wal" / "node-1").rename(saved)
+        until(lambda: cluster.image.nodes[1].is_fenced, "the fence")
+        assert 1 in cluster.leaders("t"), "node 0 does not reach a log of another machine"
+        listed = run("nodes", "--store", cluster.folder)
+        assert "siltstone serve --recover on another machine" in " ".join(listed.err.split())
+        with BrokerProcess(
+            cluster.folder, options=("--node-id", "2", "--recover", saved.as_uri())
+        ) as recoverer:
+            until(lambda: 1 not in cluster.leaders("t"), "the failover")
+            for partition, acked in sending.acked.items():
+                assert read_all(cluster.bootstrap, "t", partition, len(acked)) == acked
+            assert "node 2 has failed node 1 over" in recoverer.log
+            cluster.nodes[0].stop(SECONDS_MAX)
+        # Started again with the same option, it serves, and says that nothing is left to recover.
+        with BrokerProcess(
+            cluster.folder, options=("--node-id", "2", "--recover", saved.as_uri())
+        ) as recoverer:
+            assert "is not needed: everything it holds is committed" in recoverer.log
+    checked_store(cluster.folder)
+    record_tried("saved disks", 1)

@@ -65,6 +65,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/metrics.md: a configuration of Prometheus, which the tests do not have",
         "docs/metrics.md: tests/integration/test_metrics.py scrapes both services, at ports that are free",
         "docs/operations.md: it serves until it is stopped; tests/integration/test_serve_nodes.py runs it",
+        "docs/operations.md: it serves until it is stopped; tests/integration/test_failover.py runs it",
         "docs/operations.md: no images can be fetched where the tests run",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so while a producer writes",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so with a real broker",

@@ -38,7 +38,7 @@ VERBS = words(
     """
     add admit advance alter ask assign bind build carry change configure consume encode end estimate filter
     follow hold judge keep learn lie look maintain measure pass put rebuild remove reset resolve
-    rewrite see send share speak take tell tune walk want withdraw
+    rewrite see send share speak take tune walk want withdraw
     """
 )
 """Verbs that say what is done with the noun beside them, in any form: FoundOffset, LogFormatter."""
@@ -46,7 +46,7 @@ VERBS = words(
 QUALIFIERS = words(
     """
     before done in inline last late manual new nullable of out outgoing past patience pending robin second
-    sequential since system under unknown unplanned way
+    sequential since under unknown unplanned way
     """
 )
 

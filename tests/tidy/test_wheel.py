@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
 
+from siltstone.model.version import VERSION
 from support.processes.ports import free_port
 from support.processes.tried import RecordTried
 
@@ -85,6 +87,28 @@ def test_the_wheel_alone_works_and_says_which_extra_is_missing(
         assert done.returncode in (1, 2) and f"pip install '{extra}'" in done.stderr, f"{line}: {done}"
         assert len(done.stderr.splitlines()) <= 3, done.stderr
     record_tried("commands of a wheel without extras", 1 + len(WORKS) + len(ASKS_FOR))
+
+
+@pytest.mark.nightly
+def test_the_wheel_says_what_it_is_and_for_whom(wheel: Path, record_tried: RecordTried) -> None:
+    """What a package index shows, read as ``pip`` reads it. An address that does not exist is worse than none."""
+    folder = f"siltstone-{PROJECT['version']}.dist-info/"
+    found = PathDistribution(zipfile.Path(wheel, folder))  # type: ignore[arg-type]  it needs no more of a path
+    metadata = found.metadata
+    assert (metadata["Name"], metadata["Version"]) == ("siltstone", VERSION)
+    assert metadata["License-Expression"] == "Apache-2.0" and metadata.get_all("License-File") == ["LICENSE"]
+    assert metadata["Author"] and metadata["Summary"] == PROJECT["description"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata["Requires-Python"] == PROJECT["requires-python"]
+    assert {"kafka", "pyspark"} <= set(metadata["Keywords"].split(","))
+    classifiers = metadata.get_all("Classifier") or []
+    assert sorted(classifiers) == sorted(PROJECT["classifiers"])
+    assert not [each for each in classifiers if each.startswith("License ::")], "the expression says it"
+    assert metadata.get_all("Project-URL") is None and metadata["Home-page"] is None
+    assert set(metadata.get_all("Provides-Extra") or []) == set(PROJECT["optional-dependencies"])
+    points = {(each.group, each.name) for each in found.entry_points}
+    assert points == {("console_scripts", "siltstone"), ("pytest11", "siltstone")}
+    record_tried("fields of a wheel's metadata", len(set(metadata)))
 
 
 @pytest.mark.nightly

@@ -12,6 +12,7 @@ exit status  meaning
 """
 
 import os
+import re
 
 import click
 
@@ -28,6 +29,9 @@ INTERRUPTED = 130
 LINE_CHARACTERS_MAX = 2_000
 LINE_END_CHARACTERS = 500
 """A line that repeats what was typed may be long. Its end is kept, because it says what to do."""
+
+_NO_INTEGER = re.compile(r"is not a valid integer(?: range)?")
+_SEVERAL_NAMES = re.compile(r"\(Did you mean one of: ([^)]*)\?\)")
 
 DEBUG_VARIABLE = "SILTSTONE_DEBUG"
 
@@ -91,7 +95,9 @@ def failure_line(failure: BaseException) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    """Adds the full stop that some messages of click lack."""
+    """Puts messages of click into words for people, and adds the full stop that some of them lack."""
+    text = _NO_INTEGER.sub("is not a whole number", text)
+    text = _SEVERAL_NAMES.sub(r"Did you mean one of \1?", text)
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 

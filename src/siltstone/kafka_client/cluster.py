@@ -87,7 +87,7 @@ class Cluster:
         failures: list[SiltstoneError] = []
         for address in self.bootstrap:
             try:
-                return open_connection(address)
+                return open_connection(address, self.clock)
             except (Unavailable, NotKafka) as failure:
                 failures.append(failure)
         if len(failures) == 1:
@@ -108,7 +108,7 @@ class Cluster:
         if address in self._connections:
             return self._connections[address]
         try:
-            connection = self._connections[address] = open_connection(address)
+            connection = self._connections[address] = open_connection(address, self.clock)
         except BrokerNotThere as missing:
             if address in self.bootstrap:
                 raise

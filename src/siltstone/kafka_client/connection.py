@@ -35,8 +35,9 @@ from siltstone.kafka_protocol.headers import RequestHeader, decode_response_head
 from siltstone.kafka_protocol.malformed import MalformedMessage
 from siltstone.kafka_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from siltstone.kafka_protocol.notation import Message
-from siltstone.model.limits import MIB
+from siltstone.model.limits import KIB, MIB, SECOND_MS
 from siltstone.model.version import VERSION
+from siltstone.runtime.clock import Clock
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65_535
@@ -125,17 +126,41 @@ ANSWER_BYTES_MAX = 256 * MIB
 """The largest response that is accepted. A broker's responses are smaller unless single records are that large; the
 first bytes of other protocols, read as a size, are larger."""
 
+ANSWER_BYTES_PER_SECOND_MIN = 64 * KIB
+"""Each second in which so many bytes of a response arrive lengthens its time limit by a second: a slow network is not a
+server that sends a byte now and then, for which a command would wait for days."""
+
 _SIZE = Struct(">i")
 _CODE = Struct(">h")
 _CORRELATION_ID_BYTES = 4
 _TLS_RECORD_TYPES = (0x14, 0x15, 0x16)
 
 
+class TimeLimit:
+    """The time limit of one response: it has to arrive whole within ``time_limit_ms``, and longer only by the time
+    that its bytes take at ANSWER_BYTES_PER_SECOND_MIN."""
+
+    def __init__(self, clock: Clock, time_limit_ms: float) -> None:
+        self._clock = clock
+        self._ends_ms = clock.monotonic_ms() + time_limit_ms
+
+    def seconds_left(self) -> float:
+        """Raises TimeoutError when none is left."""
+        left_ms = self._ends_ms - self._clock.monotonic_ms()
+        if left_ms <= 0:
+            raise TimeoutError
+        return left_ms / SECOND_MS
+
+    def received(self, count: int) -> None:
+        self._ends_ms += count * SECOND_MS / ANSWER_BYTES_PER_SECOND_MIN
+
+
 class Connection:
     """A connection to one broker; ``open_connection`` makes it and asks for the broker's versions."""
 
-    def __init__(self, address: Address, connected: socket.socket) -> None:
+    def __init__(self, address: Address, connected: socket.socket, clock: Clock) -> None:
         self.address = address
+        self._clock = clock
         self._socket = connected
         self._under_way: deque[tuple[int, ApiKey, int]] = deque()
         self._next_correlation_id = 0
@@ -182,7 +207,7 @@ class Connection:
         self._under_way.append((correlation_id, request.api_key, version))
 
     def receive(self, answer: type[M], time_limit_ms: float = ANSWER_TIME_LIMIT_MS) -> M:
-        """Returns the response to the oldest request in flight. The time limit applies to each wait for more bytes."""
+        """Returns the response to the oldest request in flight. The time limit is that of ``TimeLimit``."""
         version, body = self._receive_body(answer.api_key, time_limit_ms)
         return self._decoded(answer, version, body)
 
@@ -206,23 +231,25 @@ class Connection:
 
     def _receive_frame(self, time_limit_ms: float) -> memoryview:
         try:
-            self._socket.settimeout(time_limit_ms / 1000)
-            head = self._receive_bytes(_SIZE.size)
+            limit = TimeLimit(self._clock, time_limit_ms)
+            head = self._receive_bytes(_SIZE.size, limit)
             (size_bytes,) = _SIZE.unpack(head)
             if not _CORRELATION_ID_BYTES <= size_bytes <= ANSWER_BYTES_MAX:
                 raise self._foreign(bytes(head))
-            return self._receive_bytes(size_bytes)
+            return self._receive_bytes(size_bytes, limit)
         except OSError as failure:
             raise self._broken(failure) from failure
 
-    def _receive_bytes(self, count: int) -> memoryview:
+    def _receive_bytes(self, count: int, limit: TimeLimit) -> memoryview:
         received = memoryview(bytearray(count))
         position = 0
         while position < count:
+            self._socket.settimeout(limit.seconds_left())
             read = self._socket.recv_into(received[position:])
             if read == 0:
                 raise ConnectionResetError("closed by the broker")
             position += read
+            limit.received(read)
         return received
 
     def _broken(self, failure: OSError) -> BrokerGone | BrokerSilent:
@@ -274,10 +301,10 @@ class Connection:
             self._socket.close()
 
 
-def open_connection(address: Address) -> Connection:
+def open_connection(address: Address, clock: Clock) -> Connection:
     """Connects to the broker and asks for its versions. Raises BrokerNotThere, BrokerGone, BrokerSilent, NotKafka,
     RequestNotSpoken."""
-    connection = Connection(address, _connected(address))
+    connection = Connection(address, _connected(address), clock)
     try:
         connection.ask_versions()
     except BrokerSilent as silent:

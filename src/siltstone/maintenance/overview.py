@@ -11,7 +11,7 @@ from html import escape
 import msgspec
 
 from siltstone.foundation.quantity_words import counted, size_words, time_words
-from siltstone.maintenance.context import MaintenanceContext
+from siltstone.maintenance.context import MaintenanceContext, check_metadata_is_newest
 from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import plan_of, waiting
 from siltstone.maintenance.pipeline.watch import OnStepProgress, Watch
@@ -177,8 +177,9 @@ def overview(
     on_step_progress: OnStepProgress | None = None,
 ) -> Overview:
     """Plans the kinds one by one: reads the metadata and objects' indexes, writes nothing. Raises Unavailable when the
-    metadata cannot be reached."""
+    metadata cannot be reached, and what ``check_metadata_is_newest`` raises: a plan of an older copy would be wrong."""
     context.metadata.refresh()
+    check_metadata_is_newest(context)
     return Overview(tuple(_of_kind(context, kind, scope, on_step_progress) for kind in kinds))
 
 

@@ -16,5 +16,18 @@ def is_buffer(value: object) -> bool:
     return isinstance(value, bytes | bytearray)
 
 
+def split(buffers: Buffers, size_bytes: int) -> tuple[list[Buffer], list[Buffer]]:
+    """The first ``size_bytes`` bytes, or all if there are fewer, and the rest; nothing is copied."""
+    before: list[Buffer] = []
+    for at, buffer in enumerate(buffers):
+        if size_bytes < len(buffer):
+            view = memoryview(buffer)
+            before += [view[:size_bytes]] if size_bytes else []
+            return before, [view[size_bytes:], *buffers[at + 1 :]]
+        before.append(buffer)
+        size_bytes -= len(buffer)
+    return before, []
+
+
 def total_bytes(buffers: Buffers) -> int:
     return sum(len(buffer) for buffer in buffers)

@@ -8,7 +8,7 @@ begins before that tail.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Lock
 from typing import Self
 
@@ -78,10 +78,21 @@ class Buckets:
         settings: RetrySettings | None = None,
         faults: BucketFaults | None = None,
         limiter: Limiter | None = None,
+        *,
+        create: bool = False,
+        opened_later: Collection[int] = (),
     ) -> Self:
-        """Opens the stores of the URLs. Raises what ``open_store`` raises."""
+        """Opens the stores of the URLs, as ``open_store`` does, and raises what it raises; those ``opened_later`` by
+        their first request. Missing folders are made only if ``create``."""
         opened = {
-            bucket_id: open_store(url, settings=settings, faults=faults, limiter=limiter)
+            bucket_id: open_store(
+                url,
+                settings=settings,
+                faults=faults,
+                is_opened_later=bucket_id in opened_later,
+                limiter=limiter,
+                create=create,
+            )
             for bucket_id, url in urls.items()
         }
         return cls(opened, settings, faults, limiter)

@@ -3,7 +3,7 @@
 ======================================  ===================================================
 URL                                     adapter
 ======================================  ===================================================
-``file:///absolute/folder``             ``folder``; the folder is made when it is missing
+``file:///absolute/folder``             ``folder``
 ``memory:NAME``                         ``memory``; one bucket of this process
 ``s3://bucket/prefix?endpoint_url=…``   ``s3``; see ``s3.location`` for the options
 ======================================  ===================================================
@@ -37,18 +37,20 @@ def open_store(
     faults: BucketFaults | None = None,
     is_opened_later: bool = False,
     limiter: Limiter | None = None,
+    create: bool = False,
 ) -> RetryingStore:
     """Opens a bucket whose transient failures are retried; ``faults`` are for tests. No request is sent to S3 yet, so a
     bucket that does not exist is reported by the first request. With ``is_opened_later`` nothing at all is done before
     the first request, which then raises what this function would raise: InvalidStoreUrl, StoreDenied, and
-    StoreTransient for a folder. The ``limiter`` counts the bytes of all requests."""
+    StoreTransient for a folder. A missing folder is made only if ``create``; otherwise FolderMissing is raised. The
+    ``limiter`` counts the bytes of all requests."""
     clock = clock or SystemClock()
     rng = rng or system_randomness()
     settings = settings or RetrySettings()
     if is_opened_later:
-        adapter: ObjectStore = StoreOpenedLater(url, lambda: _open_adapter(url, clock, rng, settings))
+        adapter: ObjectStore = StoreOpenedLater(url, lambda: _open_adapter(url, clock, rng, settings, create))
     else:
-        adapter = _open_adapter(url, clock, rng, settings)
+        adapter = _open_adapter(url, clock, rng, settings, create)
     store = adapter if faults is None else FaultBucket(adapter, faults, clock)
     passage = UNCOUNTED if limiter is None else Counted(limiter)
     return RetryingStore(store, clock, rng, settings, passage)
@@ -66,10 +68,10 @@ def canonical_url(url: str) -> str:
     return url
 
 
-def _open_adapter(url: str, clock: Clock, rng: Random, settings: RetrySettings) -> ObjectStore:
+def _open_adapter(url: str, clock: Clock, rng: Random, settings: RetrySettings, create: bool) -> ObjectStore:
     match urlsplit(url).scheme:
         case "file":
-            return _open_folder(url, clock, rng)
+            return _open_folder(url, clock, rng, create)
         case "memory":
             return MemoryStore.named(url.removeprefix("memory:"), clock)
         case "s3":
@@ -77,12 +79,12 @@ def _open_adapter(url: str, clock: Clock, rng: Random, settings: RetrySettings) 
     raise InvalidStoreUrl(f"{url!r} names no store; write file:///absolute/folder or s3://bucket/prefix")
 
 
-def _open_folder(url: str, clock: Clock, rng: Random) -> ObjectStore:
+def _open_folder(url: str, clock: Clock, rng: Random, create: bool) -> ObjectStore:
     parts = urlsplit(url)
     path = Path(unquote(parts.path))
     if parts.netloc or parts.query or not path.is_absolute():
         raise InvalidStoreUrl(f"{url!r} names no folder; write file:///absolute/folder, with three slashes")
-    store = FolderStore(path, clock, rng)
+    store = FolderStore(path, clock, rng, create=create)
     store.remove_stale(TEMPORARY_FILE_AGE_MS_MAX)
     return store
 

@@ -33,6 +33,17 @@ class StoreDenied(InvalidRequest):
     succeed."""
 
 
+class FolderMissing(StoreDenied):
+    """The folder of a bucket is not there, and this caller may not make it: its disk is not mounted, or the URL is
+    wrong. ``folder`` is its path."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(
+            f"there is no folder {folder}: mount its disk, correct the bucket's URL, or restore the folder"
+        )
+        self.folder = folder
+
+
 class StoreTransient(Unavailable):
     """The request failed for a reason that may pass: a time-out, a lost connection, status 500, 503 SlowDown.
     ``uncertain`` is true when a write may have taken effect although it failed."""

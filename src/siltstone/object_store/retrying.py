@@ -6,7 +6,8 @@ as well, to learn whether it wrote the object itself. Two callers that put equal
 that needs a single winner must put bytes that differ per caller. Completing an upload never replaces an object either:
 an object of the right size that is found after a lost answer is the upload's own.
 
-Before its first attempt a request passes the limiter of the process (``bandwidth``), which counts or holds its bytes.
+Before its first attempt a request passes the limiter of the process (``bandwidth``), which counts or holds its bytes;
+a task of maintenance holds those of a folder while the request is made (``bandwidth.pieces``).
 
 All other writes of the port are idempotent and are simply repeated. ``backoff`` decides how long to wait.
 """
@@ -23,6 +24,7 @@ from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.object_store.backoff import Attempts, RetrySettings
 from siltstone.object_store.bandwidth.passage import UNCOUNTED, Passage
 from siltstone.object_store.bandwidth.passing_store import PassingStore
+from siltstone.object_store.bandwidth.pieces import in_pieces
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.object_store.health import WRITES, Breaker
 from siltstone.object_store.keys import size_of_parts
@@ -252,7 +254,8 @@ class RetryingStore:
     def _timed(self, kind: str, call: Callable[[], T]) -> T:
         begun_ms = self._clock.monotonic_ms()
         try:
-            return call()
+            with in_pieces(self._passage.pieces):
+                return call()
         finally:
             self._counter.observe(kind, (self._clock.monotonic_ms() - begun_ms) / 1000)
 

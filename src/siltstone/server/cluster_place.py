@@ -105,10 +105,10 @@ class ClusterPlace:
             if now_ms - asked_ms < MEASURE_INTERVAL_MS:
                 return None
             asked_ms = now_ms
-            told, others = meter.measured(now_ms, counts())
+            listed, others = meter.measured(now_ms, counts())
             assert self._life is not None
             written_ms = self._clock.now_ms() + self._metadata.clock_offset_ms
-            return NodeLoad(self._life.node_id, self._life.node_epoch, written_ms, told, others)
+            return NodeLoad(self._life.node_id, self._life.node_epoch, written_ms, listed, others)
 
         assert self._membership is not None
         self._membership.measure = measured

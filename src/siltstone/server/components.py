@@ -42,6 +42,7 @@ from siltstone.runtime.tasks import TaskGroup, reported_while_waiting
 from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
+from siltstone.server.file_locks import refuse_lost_locks
 from siltstone.server.settings.store import StoreSettings
 from siltstone.server.store_shown import store_html, store_words
 from siltstone.stream_engine.components import EngineComponents
@@ -50,7 +51,9 @@ from siltstone.stream_engine.opening import NodeEnrolment, open_engine
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.reading.giving_way import GivingWay, give_way
 from siltstone.stream_engine.settings import ReadSettings
+from siltstone.stream_engine.wal.attached import attached_logs, prospects
 from siltstone.stream_engine.wal.opening import WalPlace, open_wal, wal_threads
+from siltstone.stream_engine.wal.port import WriteAheadLog
 
 log = logging.getLogger(__name__)
 
@@ -198,20 +201,26 @@ def open_buckets(
 ) -> Buckets:
     """Opens the buckets of the settings except those that were ``removed`` from the store; if there is none, the
     buckets that the metadata has ``listed``. Their requests pass the ``limiter``, by default that of the process.
-    Creates a missing bucket folder only if ``create``; otherwise the settings are probably wrong and StoreNotFound is
-    raised."""
+    Creates a missing bucket folder only if ``create``. Otherwise, if the metadata has listed the bucket and others
+    whose folders are there, the bucket is opened by its first request, so that the store can be used without it; in
+    other cases the settings are probably wrong and StoreNotFound is raised."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not urls:  # the operator says that the only bucket is lost
-        return Buckets.open(settings.buckets, settings.retry, faults)
-    if not create:
-        for bucket_id, url in urls.items():
-            if (folder := missing_folder(url)) is not None:
-                raise StoreNotFound(
-                    f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
-                    f"buckets.{bucket_id}, or restore the folder"
-                )
-    return Buckets.open(urls, settings.retry, faults, limiter or limiter_of_process(settings.bandwidth))
+        return Buckets.open(settings.buckets, settings.retry, faults, opened_later=settings.buckets)
+    missing = {} if create else {each: found for each, url in urls.items() if (found := missing_folder(url))}
+    others = {
+        each: url for each, url in (listed or {}).items() if each not in missing and each not in removed
+    }
+    has_others = any(missing_folder(url) is None for url in others.values())
+    for bucket_id, folder in missing.items():
+        if not (has_others and bucket_id in (listed or {})):
+            raise StoreNotFound(
+                f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
+                f"buckets.{bucket_id}, or restore the folder"
+            )
+    limiter = limiter or limiter_of_process(settings.bandwidth)
+    return Buckets.open(urls, settings.retry, faults, limiter, create=create, opened_later=missing)
 
 
 def missing_folder(url: str) -> Path | None:
@@ -247,10 +256,12 @@ async def open_node(
     rng: Random | None = None,
     faults: BucketFaults | None = None,
     listeners: tuple[NodeListener, ...] = (),
+    recover: Collection[Path] = (),
 ) -> AsyncIterator[Node]:
     """Opens a node at which clients reach ``listeners``. The node first recovers records from its write-ahead log, and
-    creates the store if there is none. Leaving the context commits all data. Raises WalInUse, NodeIdInUse, and what
-    ``claim_buckets`` and ``open_engine`` raises."""
+    creates the store if there is none; then it recovers the attached logs of other nodes in the folders ``recover``.
+    Leaving the context commits all data. Raises WalInUse, NodeIdInUse, LocksNotKept, and what ``attached_logs``,
+    ``claim_buckets`` and ``open_engine`` raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         metadata_calls = _pool(opened, "metadata", METADATA_THREADS)
@@ -258,6 +269,7 @@ async def open_node(
         upload_calls = _pool(opened, "upload", UPLOAD_THREADS)
         read_calls = _pool(opened, "read", READ_THREADS)
         failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
+        await wal_calls.run(refuse_lost_locks, settings)
         places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
             limiter = Limiter(settings.bandwidth, clock)
@@ -287,14 +299,8 @@ async def open_node(
         wal_place = WalPlace(settings.engine, settings.wal_folder, host)
         store_id = store_id_of(metadata.image)
         assert store_id is not None
-        async with _said_while_starting(clock, f"for the disk of the write-ahead log {settings.wal_folder}"):
-            wal = await wal_in_turn(
-                partial(open_wal, wal_place, buckets, store_id, wal_calls, clock, rng),
-                wal_calls,  # in another thread: signals are not handled while this thread waits for a disk
-                metadata.refresh,
-                settings.engine.node_id,
-                clock,
-            )
+        attached = await wal_calls.run(attached_logs, recover, store_id, settings.engine.node_id)
+        wal = await _open_log(wal_place, buckets, metadata, store_id, wal_calls, clock, rng)
         components = EngineComponents(metadata, buckets, wal, reader, upload_calls, clock, guards)
         place = _place(opened, settings, metadata, clock)
         rack = settings.broker.rack or None
@@ -306,7 +312,9 @@ async def open_node(
             engine = await _start_engine(components, wal_place, rng, enrolment)
         _let_catch_up_give_way(engine, reader, settings.read, clock)
         engine.run_beside("claim-buckets", claim_added_buckets(buckets, client, guards, upload_calls, clock))
-        place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng, host))
+        for each in attached.values():
+            log.warning("%s", prospects(each, metadata.image))
+        place.begin(engine, NodeFailover(components, settings.engine, failover_calls, rng, host, attached))
         opened.push_async_callback(engine.close)
         yield Node(engine, metadata, buckets, reader, place)
 
@@ -372,6 +380,26 @@ def _place(
     place = ClusterPlace(open_board(settings.metadata, clock), board_calls, metadata, clock)
     opened.push_async_callback(place.leave)
     return place
+
+
+async def _open_log(
+    place: WalPlace,
+    buckets: Buckets,
+    metadata: MetadataService,
+    store_id: str,
+    calls: ThreadedCalls,
+    clock: Clock,
+    rng: Random,
+) -> WriteAheadLog:
+    """Opens the node's log in ``calls``: signals are not handled while this thread waits for a disk."""
+    async with _said_while_starting(clock, f"for the disk of the write-ahead log {place.folder}"):
+        return await wal_in_turn(
+            partial(open_wal, place, buckets, store_id, calls, clock, rng),
+            calls,
+            metadata.refresh,
+            place.settings.node_id,
+            clock,
+        )
 
 
 async def _start_engine(

@@ -4,6 +4,7 @@ opposite order."""
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -101,11 +102,13 @@ async def running_kafka_node(
     rng: Random | None = None,
     faults: BucketFaults | None = None,
     ends_with: Callable[[], Collection[int]] = tuple,
+    recover: Collection[Path] = (),
 ) -> AsyncIterator[KafkaNode]:
     """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers the
     requests that were begun, commits all data and closes the node's streams. ``ends_with`` is called first then: it
-    returns the nodes that end now, this one included. When no other node is live, no node takes the partitions. Raises
-    CannotListen, before it opens the store, if a listener's address is in use, and what ``open_node`` raises."""
+    returns the nodes that end now, this one included. When no other node is live, no node takes the partitions.
+    ``recover`` is that of ``open_node``. Raises CannotListen, before it opens the store, if a listener's address is in
+    use, and what ``open_node`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         disk_calls = ThreadedCalls("disks", 1)
@@ -117,7 +120,7 @@ async def running_kafka_node(
             NodeListener(each.name, each.advertised_host, each.advertised_port) for each in bound.listeners
         )
         node = await opened.enter_async_context(
-            open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at)
+            open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at, recover=recover)
         )
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)

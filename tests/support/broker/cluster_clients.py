@@ -4,7 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,6 +19,32 @@ def until(look: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> A
         assert time.monotonic() < deadline, f"{what}: not in {seconds} s"
         time.sleep(0.05)
     return found
+
+
+class Metronome:
+    """In a ``with``: a thread that is to wake every ten milliseconds. ``late_ms``: how late it woke at the worst, which
+    is nothing on a quiet machine, and what the machine takes from everybody on a busy one."""
+
+    INTERVAL_S = 0.01
+
+    def __init__(self) -> None:
+        self.late_ms = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            due = time.monotonic() + self.INTERVAL_S
+            time.sleep(self.INTERVAL_S)
+            self.late_ms = max(self.late_ms, 1000 * (time.monotonic() - due))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
 
 
 class Sending:

@@ -1,7 +1,7 @@
 """``siltstone serve --node-id N`` in several processes on one store."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from siltstone.metadata.commands import MovePartitions
@@ -14,7 +14,15 @@ from support.broker.broker_process import BrokerProcess
 class ClusterProcesses:
     """In a ``with``, which stops all of them. A node that is started again has its port."""
 
-    def __init__(self, folder: Path, count: int, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        settings: Mapping[str, str] | None = None,
+        *,
+        options: Sequence[str] = (),
+    ) -> None:
+        self._options = options
         self.folder = folder
         self._settings = dict(settings or {})
         self.nodes: dict[int, BrokerProcess] = {}
@@ -35,7 +43,9 @@ class ClusterProcesses:
     def start(self, node_id: int) -> None:
         before = self.nodes.get(node_id)
         port = 0 if before is None else before.address[1]
-        node = BrokerProcess(self.folder, self._settings, port=port, options=("--node-id", str(node_id)))
+        node = BrokerProcess(
+            self.folder, self._settings, port=port, options=("--node-id", str(node_id), *self._options)
+        )
         node.start()
         self.nodes[node_id] = node
 

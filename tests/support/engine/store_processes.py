@@ -71,14 +71,16 @@ def stop_at_every_step(folder: str) -> None:
             die_at_step(step)
             write_once((Path(folder) / f"{step}").as_uri())
             os._exit(0)
-        if os.waitpid(process, 0)[1] == 0:
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if status == 0:
             print(step)
             return
+        assert status == -signal.SIGKILL, f"step {step} failed by itself"
 
 
 def write_once(url: str) -> None:
     """A put, a conditional put, and an upload in two parts, one of them a copy."""
-    store = open_store(url)
+    store = open_store(url, create=True)
     keys = [f"a5/objects/{number:020d}" for number in range(1, 4)]
     store.put(keys[0], [content_of(1)[:9], content_of(1)[9:]])
     store.put_if_absent(keys[1], [content_of(2)])

@@ -76,6 +76,18 @@ def test_what_was_typed_wrongly_is_a_sentence_that_names_the_help(text: str, lin
     assert failure_line(click.UsageError(text, context)) == f"{line} See siltstone topics --help"
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("'x' is not a valid integer range.", "'x' is not a whole number."),
+        ("'x' is not a valid integer.", "'x' is not a whole number."),
+        ("No '--s'. (Did you mean one of: '--a', '--b'?)", "No '--s'. Did you mean one of '--a', '--b'?"),
+    ],
+)
+def test_the_librarys_words_are_put_into_words_for_people(text: str, line: str) -> None:
+    assert failure_line(click.UsageError(text)) == f"{line} See siltstone --help"
+
+
 def test_failures_of_others_are_told_in_their_words() -> None:
     assert failure_line(click.ClickException("two\nlines")) == "two lines"
     assert failure_line(OSError(28, "No space left on device")) == "operating system: No space left on device"

@@ -2,6 +2,7 @@
 
 import re
 import socket
+from collections.abc import Iterable
 
 import pytest
 
@@ -19,11 +20,12 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsResponse
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from siltstone.kafka_protocol.notation import Message
+from siltstone.runtime.clock import ManualClock, SystemClock
 from support.kafka.scripted_broker import EVERYTHING, framed, listening, scripted_broker, spoken
 
 
 def opened(address: str) -> Connection:
-    return open_connection(parse_bootstrap(address)[0])
+    return open_connection(parse_bootstrap(address)[0], SystemClock())
 
 
 def test_nobody_listens() -> None:
@@ -32,13 +34,13 @@ def test_nobody_listens() -> None:
     with pytest.raises(
         BrokerNotThere, match=rf"127\.0\.0\.1:{port} \(connection refused\): start one with siltstone serve"
     ):
-        open_connection(Address("127.0.0.1", port))
+        open_connection(Address("127.0.0.1", port), SystemClock())
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64, "a..b", "a\udcff"])
 def test_a_host_that_nobody_knows(host: str) -> None:
     with pytest.raises(BrokerNotThere, match=f"the host {re.escape(repr(host))} is not known"):
-        open_connection(Address(host, 9092))
+        open_connection(Address(host, 9092), SystemClock())
 
 
 @pytest.mark.parametrize(
@@ -156,30 +158,69 @@ def test_a_broker_that_goes_away_in_the_middle() -> None:
             connection.send(MetadataRequest(topics=[]))
 
 
-class NotedSocket:
-    """A socket that answers nothing, and notes the calls in order."""
+def test_somebody_who_sends_a_byte_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes in time, and all of them never would."""
+    monkeypatch.setattr(connection_module, "CONNECT_TIME_LIMIT_MS", 100)
 
-    def __init__(self) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.settimeout(0.02)
+        for byte in b"\x00\x00\x10\x00" + bytes(4096):
+            connection.sendall(bytes([byte]))
+            try:
+                if not connection.recv(1):
+                    return
+            except TimeoutError:
+                pass
+
+    with listening(serve) as address, pytest.raises(BrokerSilent, match="accepts connections and does not"):
+        opened(address)
+
+
+class NotedSocket:
+    """Answers with ``chunks``, each after a time; notes what it was told, in order."""
+
+    def __init__(self, clock: ManualClock, chunks: Iterable[tuple[int, bytes]] = ()) -> None:
+        self.clock = clock
+        self.chunks = iter(chunks)
         self.told: list[object] = []
 
     def settimeout(self, seconds: float) -> None:
-        self.told.append(seconds)
+        self.told.append(round(seconds, 3))
 
     def sendall(self, data: bytes) -> None:
         self.told.append("sent")
 
-    def recv_into(self, _: memoryview) -> int:
-        raise TimeoutError
+    def recv_into(self, buffer: memoryview) -> int:
+        after_ms, chunk = next(self.chunks, (0, b""))
+        if not chunk:
+            raise TimeoutError
+        self.clock.advance_ms(after_ms)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     def close(self) -> None:
         self.told.append("closed")
 
 
 def test_a_send_and_each_wait_have_a_time_limit() -> None:
-    noted = NotedSocket()
-    connection = Connection(Address("h", 1), noted)
+    noted = NotedSocket(clock := ManualClock())
+    connection = Connection(Address("h", 1), noted, clock)
     connection._send(MetadataRequest(), 9)
     assert (noted.told, connection.under_way) == ([30.0, "sent"], 1)
     with pytest.raises(BrokerSilent, match="h:1 did not answer in time"):
         connection.receive(MetadataResponse, 1_500)
     assert noted.told == [30.0, "sent", 1.5, "closed"] and connection.under_way == 0
+
+
+def test_the_time_limit_is_of_a_whole_response_and_bytes_that_arrive_lengthen_it() -> None:
+    size = (1 << 20).to_bytes(4, "big")
+    noted = NotedSocket(
+        clock := ManualClock(), [(900, size), (500, bytes(64 << 10)), (1500, b"1"), (90, b"2")]
+    )
+    connection = Connection(Address("h", 1), noted, clock)
+    connection._send(MetadataRequest(), 9)
+    with pytest.raises(BrokerSilent):
+        connection.receive(MetadataResponse, 2_000)
+    assert noted.told == [30.0, "sent", 2.0, 1.1, 1.6, 0.1, 0.01, "closed"]
+    assert next(noted.chunks, None) is None

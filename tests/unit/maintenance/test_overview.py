@@ -1,9 +1,15 @@
+import pytest
+
 from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, Waiting, overview, unusable_words
 from siltstone.maintenance.pipeline.kind import Budget, PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.pipeline.running import run
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import CorruptData, Unavailable
+from siltstone.object_store.bucket_identity import mark
+from siltstone.object_store.metadata_mark import MetadataMark, MetadataOlderThanBucket, key_of_mark
+from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.fake_kind import FakeKind, nothing
 from support.values.left_out import numbers_left_out
@@ -34,6 +40,20 @@ def test_a_kind_that_cannot_plan_says_why_and_the_others_do(world: CompactionWor
     seen = overview(world.context, [first, second, third], Scope())
     assert [each.trouble for each in seen.kinds] == ["CorruptData: the index is cut off", "no route", ""]
     assert seen.unit_count == 1
+
+
+def test_rule_11_an_older_copy_of_the_metadata_is_refused_and_nothing_is_planned(
+    world: CompactionWorld,
+) -> None:
+    """As ``run`` refuses it: "Nothing to do." would be a wrong answer."""
+    world.metadata.execute(put_store_id(seeded_randomness(1)))
+    mark(world.store, store_id_of(world.metadata.image))
+    seen = MetadataMark(world.metadata.image.version + 1, 0)
+    world.store.put(key_of_mark(seen), [b"newer"])
+    kind = FakeKind(units={})
+    kind.when_planned = lambda: pytest.fail("nothing may be planned")
+    with pytest.raises(MetadataOlderThanBucket, match="It is an older copy"):
+        overview(world.context, [kind], Scope())
 
 
 def test_it_reads_as_a_table(world: CompactionWorld) -> None:

@@ -11,7 +11,7 @@ from siltstone.runtime.clock import ManualClock
 
 def test_buckets_are_opened_by_url_and_say_their_urls(tmp_path: Path) -> None:
     urls = {0: (tmp_path / "a").as_uri(), 7: "memory:test-buckets"}
-    buckets = Buckets.open(urls)
+    buckets = Buckets.open(urls, create=True)
     buckets.store(0).put("a/1", [b"in a"])
 
     assert buckets.urls == urls

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from siltstone.object_store.opening import canonical_url, open_store
-from siltstone.object_store.port import InvalidStoreUrl, StoreDenied
+from siltstone.object_store.port import FolderMissing, InvalidStoreUrl, StoreDenied
 
 
 @pytest.mark.parametrize("name", ["bucket", "with space", "a%b?c#d", "é"])
 def test_a_folder_by_its_url(tmp_path: Path, name: str) -> None:
     url = (tmp_path / name).as_uri()
-    open_store(url).put("a/1", [b"content"])
+    open_store(url, create=True).put("a/1", [b"content"])
 
     assert open_store(url).url == url
     assert open_store(url).get_range("a/1", 0, 7) == b"content"
@@ -74,7 +74,7 @@ def test_urls_that_name_no_store(url: str) -> None:
 
 
 def test_opening_removes_what_killed_puts_left_long_ago(tmp_path: Path) -> None:
-    open_store(tmp_path.as_uri())
+    open_store(tmp_path.as_uri()).put("a/1", [b"content"])
     old, new = tmp_path / ".temporary" / "old", tmp_path / ".temporary" / "new"
     for path in (old, new):
         path.write_bytes(b"left")
@@ -84,3 +84,34 @@ def test_opening_removes_what_killed_puts_left_long_ago(tmp_path: Path) -> None:
 
     assert not old.exists()
     assert new.exists()
+
+
+@pytest.mark.parametrize("is_opened_later", [False, True])
+def test_a_missing_folder_is_named_and_not_made(is_opened_later: bool, tmp_path: Path) -> None:
+    """It may be on a disk that is not mounted: an empty folder in its place would look like a bucket that was emptied,
+    and objects would be put on the wrong disk."""
+    folder = tmp_path / "disk" / "bucket"
+    with pytest.raises(FolderMissing, match=f"there is no folder {folder}: mount its disk") as missing:
+        list(open_store(folder.as_uri(), is_opened_later=is_opened_later).list())
+
+    assert missing.value.folder == str(folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_that_is_opened_later_is_used_once_its_disk_is_mounted(tmp_path: Path) -> None:
+    folder = tmp_path / "bucket"
+    store = open_store(folder.as_uri(), is_opened_later=True)
+    with pytest.raises(FolderMissing):
+        store.put("a/1", [b"content"])
+    folder.mkdir()
+    store.put("a/1", [b"content"])
+
+    assert (folder / "a" / "1").read_bytes() == b"content"
+
+
+def test_opening_a_folder_and_reading_it_writes_nothing(tmp_path: Path) -> None:
+    """The mount point of a disk is an empty folder while the disk is not mounted."""
+    store = open_store(tmp_path.as_uri())
+
+    assert [*store.list(), *store.list_multipart()] == []
+    assert not list(tmp_path.iterdir())

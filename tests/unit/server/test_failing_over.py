@@ -21,6 +21,7 @@ from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.settings.store import load_settings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.settings import EngineSettings
+from siltstone.stream_engine.wal.attached import AttachedLog, NotAnAttachedLog
 from siltstone.stream_engine.wal.opening import WalOutOfReach
 from siltstone.stream_engine.wal.port import WalInUse
 from support.engine.engine_world import payloads_of
@@ -46,11 +47,13 @@ class Nodes:
     async def __aexit__(self, *_: object) -> None:
         await self._opened.aclose()
 
-    async def open(self, node_id: int) -> Node:
-        flags = {"engine.node_id": str(node_id), "engine.wal.location": self._location}
+    async def open(self, node_id: int, recover: tuple[Path, ...] = (), **places: str) -> Node:
+        flags = {"engine.node_id": str(node_id), "engine.wal.location": self._location, **places}
         settings = load_settings(self.folder, environment={}, flags=flags)
         listeners = (NodeListener("PLAINTEXT", "127.0.0.1", 9092 + node_id),)
-        self.nodes[node_id] = await self._opened.enter_async_context(open_node(settings, listeners=listeners))
+        self.nodes[node_id] = await self._opened.enter_async_context(
+            open_node(settings, listeners=listeners, recover=recover)
+        )
         return self.nodes[node_id]
 
     async def image(self):
@@ -194,6 +197,64 @@ def test_a_log_whose_folder_is_gone_is_out_of_reach(tmp_path):
         with pytest.raises(WalOutOfReach, match="start that node"):
             await failover.carry_out(gone)
         assert not (tmp_path / "gone").exists()
+
+    run(scenario, tmp_path, location="file")
+
+
+HERE, GONE = gethostname(), "a-machine-that-is-gone"
+
+
+def test_fo03_fo25_the_log_on_an_attached_disk_is_recovered_by_the_node_that_was_given_it(
+    tmp_path, monkeypatch, caplog
+):
+    """Node DEAD was on another machine. Its partitions wait until a node is started with its disk, and the node starts
+    again on its own machine with another disk."""
+
+    async def scenario(nodes):
+        stream_id = await nodes.dies()
+        await nodes.lets_go_of_its_log()
+        attached = tmp_path / "attached"
+        (tmp_path / "wal" / f"node-{DEAD}").rename(attached)
+        await asyncio.sleep(0.3)  # the loops of the others look meanwhile
+        image = await nodes.image()
+        assert image.nodes[DEAD].wal_location.startswith(f"file://{GONE}/")
+        assert image.streams[stream_id].state is StreamState.OPENED
+        assert image.nodes[DEAD].claimed_by == NO_NODE
+        await nodes.open(3, recover=(attached,))
+        found = (await nodes.failed_over()).streams[stream_id]
+        assert (found.state, found.end_offset) == (StreamState.CLOSED, len(PAYLOADS))
+        assert f"the write-ahead log of node {DEAD} in {attached} is replayed now" in caplog.text
+        await nodes.open(DEAD, wal_folder="another-disk")
+        assert (await nodes.image()).nodes[DEAD].is_live
+
+    hosts = iter((HERE, HERE, GONE))  # of the nodes 0, 1 and DEAD
+    monkeypatch.setattr("siltstone.server.components.gethostname", lambda: next(hosts, HERE))
+    run(scenario, tmp_path, location="file")
+
+
+def test_fo25_an_attached_log_is_not_reached_when_the_node_has_had_another_since(tmp_path):
+    async def scenario(nodes):
+        node, image = nodes.nodes[0], await nodes.image()
+        gone = replace(image.nodes[DEAD], wal_location=f"file://{GONE}/wal", log_epoch=4)
+        parts = EngineComponents(node.metadata, node.buckets, None, node.reader, InlineCalls(), SystemClock())
+
+        def reaches(epoch):
+            attached = {DEAD: AttachedLog(tmp_path, DEAD, epoch)}
+            failover = NodeFailover(
+                parts, EngineSettings(), InlineCalls(), seeded_randomness(1), "here", attached
+            )
+            return failover.reaches(gone)
+
+        assert [reaches(epoch) for epoch in (3, 4, 5)] == [False, True, True]
+
+    run(scenario, tmp_path, location="file")
+
+
+def test_fo25_a_start_that_names_a_wrong_log_is_refused_before_anything_is_registered(tmp_path):
+    async def scenario(nodes):
+        with pytest.raises(NotAnAttachedLog, match="holds no write-ahead log"):
+            await nodes.open(3, recover=(tmp_path,))
+        assert 3 not in (await nodes.image()).nodes
 
     run(scenario, tmp_path, location="file")
 

@@ -76,7 +76,7 @@ class _Real:
         client = MetadataClient(open_log(f"sqlite://{self.folder}/metadata.sqlite"), clock, rng)
         metadata = MetadataService(client, metadata_calls, clock)
         await metadata.start()
-        self.buckets = Buckets.open({0: f"file://{self.folder}/bucket"})
+        self.buckets = Buckets.open({0: f"file://{self.folder}/bucket"}, create=True)
         wal = FileWriteAheadLog(self.folder / "wal", 0, SETTINGS.wal, wal_calls, clock)
         reader = CommittedReader(
             self.buckets, lambda: metadata.image, metadata.refresh, calls, clock, SMALL_READ

@@ -1,6 +1,6 @@
 """``siltstone balance``: shows the load of the brokers, plans moves with a reason for each, and carries them out.
 
-The commands work on the store's metadata and on what the brokers have told of their load in the last half minute.
+The commands work on the store's metadata and on what the brokers have measured in the last half minute.
 """
 
 import click
@@ -17,8 +17,8 @@ from siltstone.cluster.balancing.balancer import (
     is_switched_on,
     moves_in_turns,
 )
+from siltstone.cluster.balancing.loads import plan_of
 from siltstone.cluster.balancing.planning import BalancePlan, PlannedMove
-from siltstone.cluster.balancing.told import plan_of
 from siltstone.metadata.commands import MovePartitions, PutKey, RemoveKey
 from siltstone.metadata.entities import NO_NODE
 from siltstone.metadata.opening import newest_loads
@@ -79,15 +79,20 @@ def run(choice: StoreChoice, as_json: bool) -> None:
         made = _plan(store)
         if not as_json:
             _show(made)
-        with progress(remarks()) as bars:
-            task = bars.add_task("moving", total=len(made.moves))
-            for turn in moves_in_turns(made.moves):
-                _move(store, turn)
-                bars.advance(task, len(turn))
+        if made.moves:
+            _carry_out(store, made)
     if as_json:
         print_json(plan_json(made))
     elif made.moves:
         results().print(f"{counted(len(made.moves), 'partition')} moved.")
+
+
+def _carry_out(store: Store, made: BalancePlan) -> None:
+    with progress(remarks()) as bars:
+        task = bars.add_task("moving", total=len(made.moves))
+        for turn in moves_in_turns(made.moves):
+            _move(store, turn)
+            bars.advance(task, len(turn))
 
 
 @balance.command()

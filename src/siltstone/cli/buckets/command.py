@@ -41,6 +41,7 @@ from siltstone.metadata.store_id import store_id_of
 from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
 from siltstone.object_store.opening import canonical_url
 from siltstone.object_store.opening import open_store as open_bucket
+from siltstone.object_store.port import FolderMissing
 from siltstone.runtime.randomness import random_token
 from siltstone.server.bucket_identity import claim_bucket, refuse_place, release_place
 from siltstone.server.components import Store
@@ -143,11 +144,7 @@ def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
         listed = bucket_list_of(store.metadata.image).bucket(bucket_id)
         store.metadata.execute(RemoveBucket(bucket_id))
         assert listed is not None
-        opened = open_bucket(listed.url, settings=store.settings.retry)
-        try:
-            others = release_place(opened)
-        finally:
-            opened.close()
+        others = _release(store, listed.url)
         _show(store, as_json)
     if others and not as_json:
         remarks().print(cell(f"{counted(others, 'key')} that the metadata do not name stay in {listed.url}."))
@@ -272,7 +269,7 @@ def _show(store: Store, as_json: bool) -> None:
         print_json({"strategy": listed.strategy, "buckets": rows})
         return
     results().print(buckets_table(rows))
-    results().print(cell(strategy_words(listed)), soft_wrap=True)
+    results().print(cell(strategy_words(listed)))
 
 
 def _as_url(place: str) -> str:
@@ -295,11 +292,24 @@ def add_bucket(store: Store, url: str, weight: int = 1) -> bool:
 
 
 def _try_place(store: Store, url: str) -> None:
-    """Tries the bucket before it is listed. Raises what ``refuse_place`` raises, and what the bucket raises."""
-    opened = open_bucket(url, settings=store.settings.retry)
+    """Tries the bucket before it is listed, and makes its folder if it is missing. Raises what ``refuse_place`` raises,
+    and what the bucket raises."""
+    opened = open_bucket(url, settings=store.settings.retry, create=True)
     try:
         store_id = store_id_of(store.metadata.image)
         refuse_place(opened, store_id or "")
+    finally:
+        opened.close()
+
+
+def _release(store: Store, url: str) -> int:
+    """What ``release_place`` returns for the bucket at the URL; 0 for a folder that is not there."""
+    try:
+        opened = open_bucket(url, settings=store.settings.retry)
+    except FolderMissing:
+        return 0
+    try:
+        return release_place(opened)
     finally:
         opened.close()
 

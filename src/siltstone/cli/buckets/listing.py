@@ -7,11 +7,17 @@ import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.output import table
-from siltstone.cli.words import cell, count_words, size_words
+from siltstone.cli.words import cell, count_words, counted, size_words
 from siltstone.maintenance.copies.lost_bucket import LostRange
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.image import MetadataImage
-from siltstone.model.buckets import BucketDefinition, BucketList, BucketState, StrategyType
+from siltstone.model.buckets import (
+    BucketDefinition,
+    BucketList,
+    BucketState,
+    StrategyType,
+    WriteStrategy,
+)
 from siltstone.model.objects import ObjectState
 
 
@@ -123,14 +129,21 @@ def strategy_words(listed: BucketList) -> str:
         case StrategyType.DYNAMIC_SHARDING:
             return f"dynamic-sharding: new objects are spread over the buckets {names}, by bytes and weight."
         case StrategyType.REPLICATION:
-            strategy = listed.strategy
-            firsts = ", ".join(map(str, strategy.in_order(writable)[: strategy.copies]))
-            fewer = (
-                "uploads wait while fewer take writes."
-                if strategy.copies_needed == strategy.copies
-                else f"while fewer take writes, {strategy.copies_needed} are enough."
-            )
-            return (
-                f"replication: each new object is put into {strategy.copies} of the buckets {names}, first into"
-                f" {firsts}; {fewer}"
-            )
+            return f"replication: {_copies_words(listed.strategy, writable)}"
+
+
+def _copies_words(strategy: WriteStrategy, writable: Sequence[int]) -> str:
+    ordered = [str(each) for each in strategy.in_order(writable)]
+    firsts, others = ordered[: strategy.copies], ordered[strategy.copies :]
+    placed = f"each new object has {strategy.copies} copies, in the buckets {_listed_words(firsts)}"
+    if others:
+        placed += f", or in {' or '.join(others)} while one of these takes no writes"
+    if strategy.copies_needed == strategy.copies:
+        return f"{placed}. Uploads wait while fewer than {strategy.copies} buckets take writes."
+    enough = counted(strategy.copies_needed, "copy", "copies")
+    return f"{placed}. While fewer than {strategy.copies} buckets take writes, {enough} will do."
+
+
+def _listed_words(names: Sequence[str]) -> str:
+    *firsts, last = names
+    return f"{', '.join(firsts)} and {last}" if firsts else last

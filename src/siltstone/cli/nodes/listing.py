@@ -94,7 +94,8 @@ def waiting_words(row: NodeRow) -> str:
         return f"{waits} until a live node has replayed its write-ahead log {row.wal}, which takes seconds."
     return (
         f"{waits} until a live node on its machine has replayed its write-ahead log {row.wal}, or it is started again: "
-        "the log may hold the only copy of acknowledged records. If it is lost for good: "
+        "the log may hold the only copy of acknowledged records. If the machine is gone and its disk is not: siltstone "
+        "serve --recover on another machine. If the log is lost for good: "
         f"siltstone nodes give-up {row.node_id}"
     )
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -17,7 +18,8 @@ from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.python_process import run
-from siltstone.server.settings.store import DEFAULT_LISTENER
+from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
+from siltstone.stream_engine.wal.attached import folder_of_url
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +69,14 @@ class BrokerCommand(click.Command):
     metavar="N",
     help="Run N nodes on this machine, a process each; each listens one port higher than the one before [1].",
 )
+@click.option(
+    "--recover",
+    multiple=True,
+    callback=lambda _context, _option, urls: [folder_of_url(url) for url in urls],
+    metavar="file:///FOLDER",
+    help="Recover the write-ahead log of a node whose machine is gone: the log's folder on its disk, which is now "
+    "attached to this machine; repeatable.",
+)
 @click.option(WITH_PARENT, "with_parent", is_flag=True, hidden=True, help="End when stdin is closed.")
 @click.option(
     "--together", default="", hidden=True, help="The numbers of the nodes that end when stdin is closed."
@@ -94,6 +104,7 @@ def serve(
     advertised: tuple[str, ...],
     node_id: int | None,
     count: int,
+    recover: Sequence[Path],
     with_parent: bool,
     together: str,
     verbose: int,
@@ -112,6 +123,10 @@ def serve(
     each in a process of its own that is started again when it dies. Clients see three brokers, and partitions spread
     over them. To run nodes on several machines, start siltstone serve --node-id N on each.
 
+    --recover is for a node whose log is in files and whose machine is gone: attach its disk to a machine with another
+    node, and start that one with it. When the dead node is fenced, this one uploads what only that log holds, and the
+    partitions get other leaders. Nothing is recovered from the log of a live node.
+
     Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits with status 0. After
     network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not
     everything is committed. Press again to exit now; nothing acknowledged is lost, because the next start recovers it
@@ -126,6 +141,8 @@ def serve(
         engine__node_id=None if node_id is None else str(node_id),
     )
     _check_runner(context, runner, with_maintenance=with_maintenance)
+    if recover and count != 1:
+        raise click.UsageError("--recover is for one node: start it without --nodes.", context)
     addresses = parse_addresses(
         [settings.listeners], [settings.advertised_listeners], settings.listener_security_protocol_map
     )
@@ -142,10 +159,25 @@ def serve(
         if with_parent:
             end_with_parent()
         others = [int(number) for number in together.split(",") if number]
-        run(serve_one_node(settings, addresses, maintenance, has_parent=with_parent, together=others))
+        run(
+            serve_one_node(
+                settings, addresses, maintenance, has_parent=with_parent, together=others, recover=recover
+            )
+        )
         return
+    _serve_several(choice, settings, count, maintenance, ("--log-level", level, "--log-format", log_format))
+
+
+def _serve_several(
+    choice: StoreChoice,
+    settings: StoreSettings,
+    count: int,
+    maintenance: KeptProcess | None,
+    log_options: tuple[str, ...],
+) -> None:
+    """Runs a process for each node until all of them end."""
     flags_of = flags_of_nodes(settings, count)
-    options = ("--together", ",".join(map(str, flags_of)), "--log-level", level, "--log-format", log_format)
+    options = ("--together", ",".join(map(str, flags_of)), *log_options)
     commands = {
         node_id: [*own_command(("serve",), choice, flags), *options] for node_id, flags in flags_of.items()
     }

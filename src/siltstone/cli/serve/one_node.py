@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from siltstone.cli.deadline import ProcessDeadline, counted_signals
@@ -35,17 +36,22 @@ async def serve_one_node(
     *,
     has_parent: bool = False,
     together: Collection[int] = (),
+    recover: Collection[Path] = (),
 ) -> None:
-    """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given.
-    ``has_parent``: the process that keeps this one prints what concerns all nodes; when that process is gone, the nodes
-    end ``together``. Raises Failure when the broker was stopped before everything was committed."""
+    """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given. The
+    attached logs in the folders ``recover`` are recovered. ``has_parent``: the process that keeps this one prints what
+    concerns all nodes; when that process is gone, the nodes end ``together``. Raises Failure when the broker was
+    stopped before everything was committed."""
     say = remark if not has_parent else _nothing
     is_new = not log_exists(settings.metadata)  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)
     try:
         async with (
             running_kafka_node(
-                settings, addresses, ends_with=lambda: together if has_parent and parent_is_gone() else ()
+                settings,
+                addresses,
+                ends_with=lambda: together if has_parent and parent_is_gone() else (),
+                recover=recover,
             ) as node,
             AsyncExitStack() as opened,
         ):

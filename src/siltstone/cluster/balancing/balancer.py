@@ -12,8 +12,8 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from siltstone.cluster.balancing.loads import plan_of
 from siltstone.cluster.balancing.planning import PartitionKey, PlannedMove
-from siltstone.cluster.balancing.told import plan_of
 from siltstone.cluster.membership import Membership
 from siltstone.cluster.suspicion import NodeLife, turn_of
 from siltstone.metadata.commands import MovePartitions
@@ -83,7 +83,7 @@ class Balancer:
         self._tasks = TaskGroup("balancer", lambda _: None)
         self._looks = 0
         self._moved_ms: dict[PartitionKey, float] = {}
-        self._told: str | None = None
+        self._logged_reason: str | None = None
         self._lives_ms: dict[tuple[int, int], float] = {}
 
     def start(self) -> None:
@@ -120,8 +120,8 @@ class Balancer:
         log_now_ms = self._clock.now_ms() + self._metadata.clock_offset_ms
         plan = plan_of(image, loads, log_now_ms, frozenset(self._moved_ms))
         why_not = self._youngest(image, now_ms) or plan.why_empty
-        if why_not != self._told:
-            self._told = why_not
+        if why_not != self._logged_reason:
+            self._logged_reason = why_not
             if why_not is not None:
                 log.info("no partition is moved for balance: %s", why_not)
         self._looks = self._looks + 1 if plan.moves and why_not is None else 0

@@ -11,8 +11,8 @@ MEASURE_INTERVAL_MS = 10 * SECOND_MS
 STALE_MS = 30 * SECOND_MS
 """A measurement that is older is of a node that hangs, and no plan is made with it."""
 
-TOLD_MAX = 200
-"""Partitions that are told by themselves. The others are light, and moving one would change little."""
+LISTED_MAX = 200
+"""Partitions that are listed one by one. The others are light, and moving one would change little."""
 
 PartitionKey = tuple[str, int]
 Counts = tuple[int, int, int]
@@ -39,9 +39,9 @@ class LoadMeter:
             (_load_of(key, count, before.get(key), seconds) for key, count in counts.items()),
             key=lambda load: (-_weight(load), load.topic_id, load.index),
         )
-        told = tuple(load for load in loads[:TOLD_MAX] if _weight(load) > 0)
-        others = loads[len(told) :]
-        return told, (
+        listed = tuple(load for load in loads[:LISTED_MAX] if _weight(load) > 0)
+        others = loads[len(listed) :]
+        return listed, (
             sum(load.bytes_in for load in others),
             sum(load.bytes_out for load in others),
             sum(load.requests for load in others),

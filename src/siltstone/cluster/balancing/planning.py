@@ -50,7 +50,7 @@ def plan_balance(
     resting: frozenset[PartitionKey] = frozenset(),
 ) -> BalancePlan:
     """``loads``: what each partition had in the last minute, by topic id and index; a partition without an entry had
-    nothing. ``others``: by node, the sums of those that are not told by themselves. ``unmeasured``: live nodes whose
+    nothing. ``others``: by node, the sums of those that are not listed one by one. ``unmeasured``: live nodes whose
     measurement is missing or old. ``resting``: partitions that moved lately, which stay."""
     fit = sorted(
         node.node_id

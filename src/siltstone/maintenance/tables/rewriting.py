@@ -38,7 +38,7 @@ SLICE_KEY_BYTES = 64 * MIB
 def run_rewrite(data: bytes) -> bytes:
     """Runs the task. Raises what the stores raise."""
     given = CODEC.decode_input(data)
-    return CODEC.encode_result(rewrite(given, store_at(given.location)))
+    return CODEC.encode_result(rewrite(given, store_at(given.location, create=True)))
 
 
 def rewrite(given: RewriteInput, store: ObjectStore) -> RewriteResult:

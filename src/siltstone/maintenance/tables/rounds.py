@@ -425,7 +425,7 @@ class _Round:
 
     def _sweep(self, tables: Iterable[LoadedTable], now_ms: int) -> None:
         """Drops old states of the tables, and deletes the files that no state needs."""
-        store, image = store_at(self._settings.location), self._context.metadata.image
+        store, image = store_at(self._settings.location, create=True), self._context.metadata.image
         for each in tables:
             each.expire(now_ms)
             delete_orphans(store, loaded(self._tables, each.name), image.jobs, now_ms)

@@ -37,7 +37,7 @@ BAD_DATA = (ScanDamaged, ScanOutdated, TimestampNotInRange)
 def run_export(data: bytes) -> bytes:
     """Runs the task. Raises what the stores raise."""
     given = CODEC.decode_input(data)
-    return CODEC.encode_result(export_unit(given, store_at(given.location)))
+    return CODEC.encode_result(export_unit(given, store_at(given.location, create=True)))
 
 
 def export_unit(given: ExportInput, store: ObjectStore) -> ExportResult:

@@ -5,10 +5,12 @@ The driver divides the rate of a run among the tasks that run at a time, and wra
 (``PacedInput``). The task keeps to this share wherever it runs, and returns its result with the time for which it was
 held. Without a rate and without limits no input is wrapped.
 
-A byte that is copied counts once, though it is read and written: only the read is held by the rate. A task finds its
-pace through ``running_pace``, in the thread in which it was called and in ``PacedThreads``. A task that runs in the
-driver's process uses the driver's clock, and is cancelled within ``limiter.STEP_MS``; on an executor Spark itself ends
-a cancelled task.
+A byte that is copied counts once, though it is read and written: the read is held by the rate. A write into a folder is
+held by WRITES_TIMES the rate, because a task writes at once what it has read in minutes, and every sync of a file on
+that disk would wait for all of it. Requests to a folder wait while they are made (``bandwidth.pieces``), requests to
+another store before they are made. A task finds its pace through ``running_pace``, in its own thread and in
+``PacedThreads``. A task that runs in the driver's process uses the driver's clock, and is cancelled within
+``limiter.STEP_MS``; on an executor Spark itself ends a cancelled task.
 """
 
 from collections import OrderedDict
@@ -25,6 +27,7 @@ from siltstone.maintenance.tasks.runner import LabelOf, RunFailed, Runner, Task,
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
 from siltstone.object_store.bandwidth.limiter import Check, Limiter, limiter_of_process
 from siltstone.object_store.bandwidth.passage import Passage
+from siltstone.object_store.bandwidth.pieces import Piece, Pieces
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import OnProgress
 
@@ -81,23 +84,35 @@ SAVED_MS_MAX = 10_000
 """While tasks write they read nothing. Afterwards they may read faster until they have caught up with this much
 time."""
 
+WRITES_TIMES = 4
+"""A task that reads, then writes, takes a quarter longer than its reads alone; the next task catches up."""
+
+WRITES_SAVED_MS_MAX = 100
+"""What is not written while a task reads is not saved: writing it at once is what is to be prevented."""
+
 RUNS_KEPT_MAX = 16
 
 
 class _Limiters:
-    """Holds the limiters of one run in this process: one for each thread that runs tasks, since each has a share of the
-    rate. Tasks that follow each other in a thread share a limiter, so a run keeps to its rate although its tasks also
+    """Holds the limiters of one run in this process: two for each thread that runs tasks, since each has a share of the
+    rate. Tasks that follow each other in a thread share them, so a run keeps to its rate although its tasks also
     write."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], Limiter] = {}
+        self._held: dict[tuple[int, int], tuple[Limiter, Limiter]] = {}
         self._lock = Lock()
 
-    def of_this_thread(self, bytes_per_second: int, clock: Clock) -> Limiter:
+    def of_this_thread(self, bytes_per_second: int, clock: Clock) -> tuple[Limiter, Limiter]:
+        """Those of what is read, and of what is written into folders."""
         with self._lock:
             key = get_ident(), bytes_per_second
             if key not in self._held:
-                self._held[key] = Limiter(BandwidthSettings(bytes_per_second, 0), clock, SAVED_MS_MAX)
+                self._held[key] = (
+                    Limiter(BandwidthSettings(bytes_per_second, 0), clock, SAVED_MS_MAX),
+                    Limiter(
+                        BandwidthSettings(0, WRITES_TIMES * bytes_per_second), clock, WRITES_SAVED_MS_MAX
+                    ),
+                )
             return self._held[key]
 
 
@@ -122,7 +137,7 @@ class RunningPace:
         self._pace = pace
         self._check = check
         self.bytes_per_second = pace.bytes_per_second
-        self._rate = limiters.of_this_thread(pace.bytes_per_second, clock)
+        self._rate, self._writes = limiters.of_this_thread(pace.bytes_per_second, clock)
         self._of_process = limiter_of_process(pace.limits)
         self._lock = Lock()
         self.held_ms = 0.0
@@ -130,10 +145,15 @@ class RunningPace:
     def passage(self, url: str) -> Passage:
         """Returns how requests to the store at the URL pass the limiter. Copies inside a folder count, because they use
         the disk of this machine."""
-        return _Paced(self, counts_copies=self._pace.counts_copies or url.startswith("file:"))
+        if url.startswith("file:"):
+            return _PacedFolder(self)
+        return _Paced(self, counts_copies=self._pace.counts_copies)
 
     def at_rate(self, size_bytes: int) -> None:
         self._hold(self._rate, Direction.IN, size_bytes)
+
+    def write_spread(self, size_bytes: int) -> None:
+        self._hold(self._writes, Direction.OUT, size_bytes)
 
     def end(self) -> None:
         """Waits until the rate allows the bytes that were read, so that many small tasks in many threads keep to the
@@ -152,6 +172,8 @@ class RunningPace:
 class _Paced:
     """Implements Passage."""
 
+    pieces = None
+
     def __init__(self, pace: RunningPace, *, counts_copies: bool) -> None:
         self._pace = pace
         self._counts_copies = counts_copies
@@ -166,6 +188,37 @@ class _Paced:
     def copy(self, size_bytes: int) -> None:
         if self._counts_copies:
             self._pace.at_rate(size_bytes)
+
+
+class _PacedFolder:
+    """See Passage: requests to a folder wait in pieces."""
+
+    def __init__(self, pace: RunningPace) -> None:
+        self._pace = pace
+
+    @property
+    def pieces(self) -> Pieces:
+        return self
+
+    def read(self, size_bytes: int) -> None:
+        return None
+
+    def write(self, size_bytes: int) -> None:
+        return None
+
+    def copy(self, size_bytes: int) -> None:
+        return None
+
+    def passes(self, what: Piece, size_bytes: int) -> None:
+        match what:
+            case Piece.READ:
+                self._pace.at_rate(size_bytes)
+                self._pace.of_process(Direction.IN, size_bytes)
+            case Piece.WRITTEN:
+                self._pace.write_spread(size_bytes)
+                self._pace.of_process(Direction.OUT, size_bytes)
+            case Piece.COPIED:
+                self._pace.at_rate(size_bytes)
 
 
 _pace: ContextVar[RunningPace | None] = ContextVar("pace", default=None)

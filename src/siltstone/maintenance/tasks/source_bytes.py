@@ -31,13 +31,14 @@ _opened: dict[str, ObjectStore] = {}
 _lock = Lock()
 
 
-def store_at(url: str) -> ObjectStore:
-    """Returns the store at a URL, which is opened once in each process and never closed. In a task, the pace of the
-    task holds its requests (``PacedThreads``). Raises what ``open_store`` raises."""
+def store_at(url: str, *, create: bool = False) -> ObjectStore:
+    """Returns the store at a URL, which is opened once in each process and never closed; a missing folder is made only
+    if ``create``. In a task, the pace of the task holds its requests (``PacedThreads``). Raises what ``open_store``
+    raises."""
     with _lock:
         store = _opened.get(url)
         if store is None:
-            store = _opened[url] = open_store(url)
+            store = _opened[url] = open_store(url, create=create)
     pace = running_pace()
     return store if pace is None else passing(store, pace.passage(url))
 

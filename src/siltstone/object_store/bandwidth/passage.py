@@ -6,10 +6,15 @@ from typing import Protocol
 
 from siltstone.object_store.bandwidth.grades import Direction
 from siltstone.object_store.bandwidth.limiter import Limiter
+from siltstone.object_store.bandwidth.pieces import Pieces
 
 
 class Passage(Protocol):
-    """A store calls a passage before each request, once for all attempts, in the thread that makes the request."""
+    """A store calls a passage before each request, once for all attempts, in the thread that makes the request. An
+    adapter that can stop within a request calls its ``pieces``, unless they are None."""
+
+    @property
+    def pieces(self) -> Pieces | None: ...
 
     def read(self, size_bytes: int) -> None: ...
 
@@ -22,6 +27,8 @@ class Passage(Protocol):
 
 class Counted:
     """Counts bytes that are never held."""
+
+    pieces = None
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -38,6 +45,8 @@ class Counted:
 
 class _Uncounted:
     """The passage of requests whose bytes have waited already, and of stores without a limiter."""
+
+    pieces = None
 
     def read(self, size_bytes: int) -> None:
         return None

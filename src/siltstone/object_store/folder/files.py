@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from siltstone.model.buffers import Buffers, total_bytes
+from siltstone.model.buffers import Buffers, split, total_bytes
 from siltstone.model.limits import KIB, MIB, UPLOADS_IN_FLIGHT_MAX
+from siltstone.object_store.bandwidth.pieces import PIECE_BYTES, Piece, is_in_pieces, piece_passes
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, NOT_DIRECT, Slabs, gathered, set_direct
 from siltstone.runtime.files import sync_directory, write_at
@@ -21,12 +22,17 @@ RESERVED_BYTES_MIN = 256 * KIB
 """For smaller files the reservation costs as much as it saves."""
 
 DIRECT_BYTES_MIN = 1 * MIB
-"""Smaller objects are written through the page cache: they cost little, and compaction reads them again soon."""
+"""Smaller objects and parts are written through the page cache: they cost little, and compaction reads them again
+soon."""
 
 SLAB_BYTES = 1 * MIB
-"""The bytes of an object that are written at a time. Larger pieces save no CPU, and a sync of the write-ahead log on
-the same disk would have to wait for them."""
+"""The bytes of an object or a part that are written at a time. Larger pieces save no CPU, and a sync of the write-ahead
+log on the same disk would have to wait for them."""
 SLABS_KEPT_MAX = UPLOADS_IN_FLIGHT_MAX
+
+COPIED_BYTES_MAX = 16 * MIB
+"""So much of a copy is synced at a time: at a single sync the disk would get gigabytes at once, and a sync of the log
+would stand behind all of them."""
 
 _NOT_RESERVABLE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EBUSY, errno.ESTALE}
@@ -49,36 +55,35 @@ def os_errors_translated(action: str) -> Iterator[None]:
         ) from error
 
 
-def write_reserved(descriptor: int, buffers: Buffers, position: int) -> int:
-    """Reserves the space and writes all buffers one after another from ``position`` on, without copying them. Returns
-    the number of bytes."""
-    _reserve(descriptor, position, total_bytes(buffers))
-    return write_at(descriptor, buffers, position)
-
-
 class ObjectWriter:
-    """Writes objects into new files: large ones past the page cache where the file system can, others through it. It
-    keeps at most SLABS_KEPT_MAX slabs between two writes. Safe for threads."""
+    """Writes objects and parts of objects: large ones past the page cache where the file system can, others through
+    it. It keeps at most SLABS_KEPT_MAX slabs between two writes. Safe for threads and processes that write parts of one
+    file: two parts may share a unit of the disk, whose bytes therefore go through the page cache."""
 
     def __init__(self) -> None:
         self.slabs = Slabs(SLAB_BYTES, SLABS_KEPT_MAX)
 
-    def write(self, descriptor: int, buffers: Buffers) -> None:
-        """Reserves the space and writes all buffers one after another. The caller syncs the file."""
+    def write(self, descriptor: int, buffers: Buffers, position: int = 0) -> int:
+        """Reserves the space and writes all buffers one after another from ``position`` on. Returns the number of
+        bytes. The caller syncs the file."""
         size_bytes = total_bytes(buffers)
-        _reserve(descriptor, 0, size_bytes)
-        if size_bytes < DIRECT_BYTES_MIN or not self._write_directly(descriptor, buffers):
-            write_at(descriptor, buffers, 0)
+        _reserve(descriptor, position, size_bytes)
+        if size_bytes >= DIRECT_BYTES_MIN and self._write_directly(descriptor, buffers, position):
+            return size_bytes
+        piece_passes(Piece.WRITTEN, size_bytes)
+        return write_at(descriptor, buffers, position)
 
-    def _write_directly(self, descriptor: int, buffers: Buffers) -> bool:
+    def _write_directly(self, descriptor: int, buffers: Buffers, position: int) -> bool:
         """Writes past the page cache. Returns False if the file system refuses that; the caller then has to write
         everything again."""
+        before, whole = split(buffers, -position % DIRECT_UNIT_BYTES)
+        position += write_at(descriptor, before, position)
         if not set_direct(descriptor, True):
             return False
         try:
             with self.slabs.taken() as slab:
-                position = 0
-                for piece in gathered(buffers, slab):
+                for piece in gathered(whole, slab):
+                    piece_passes(Piece.WRITTEN, len(piece))
                     position += write_at(descriptor, [piece[: _whole_units(len(piece))]], position)
                 set_direct(descriptor, False)
                 write_at(descriptor, [piece[_whole_units(len(piece)) :]], position)
@@ -108,6 +113,17 @@ def _reserve(descriptor: int, position: int, size_bytes: int) -> None:
 
 def read_at(descriptor: int, size_bytes: int, position: int) -> bytes:
     """Reads ``size_bytes`` from ``position`` on; fewer only when the file ends before."""
+    if not is_in_pieces():
+        return _read_at(descriptor, size_bytes, position)
+    pieces: list[bytes] = []
+    for start in range(position, position + size_bytes, PIECE_BYTES):
+        wanted = min(PIECE_BYTES, position + size_bytes - start)
+        piece_passes(Piece.READ, wanted)
+        pieces.append(_read_at(descriptor, wanted, start))
+    return b"".join(pieces)
+
+
+def _read_at(descriptor: int, size_bytes: int, position: int) -> bytes:
     content = os.pread(descriptor, size_bytes, position)
     while len(content) < size_bytes:  # one pread returns at most 2 GiB; otherwise the file ended
         piece = os.pread(descriptor, size_bytes - len(content), position + len(content))
@@ -129,6 +145,14 @@ def copy_at(source: int, target: int, source_position: int, target_position: int
             break
         copied += count
     return copied
+
+
+def files_in(directory: Path) -> list[Path]:
+    """The entries of a directory of the adapter's own, which is made with the first file in it."""
+    try:
+        return list(directory.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 class DurableDirectories:

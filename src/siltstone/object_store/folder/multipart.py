@@ -15,7 +15,14 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.folder.files import DurableDirectories, copy_at, write_reserved
+from siltstone.object_store.bandwidth.pieces import Piece, piece_passes
+from siltstone.object_store.folder.files import (
+    COPIED_BYTES_MAX,
+    DurableDirectories,
+    ObjectWriter,
+    copy_at,
+    files_in,
+)
 from siltstone.object_store.folder.keys import UPLOADS, path_of_key
 from siltstone.object_store.keys import (
     SEGMENT_BYTES_MAX,
@@ -34,16 +41,17 @@ _UPLOAD_ID = re.compile(r"[0-9a-f]{32}\.([^./][^/]*)")
 class FolderUploads:
     """The multipart uploads of one folder."""
 
-    def __init__(self, root: Path, directories: DurableDirectories) -> None:
+    def __init__(self, root: Path, directories: DurableDirectories, writer: ObjectWriter) -> None:
         self._root = root
+        self._writer = writer
         self._uploads = root / UPLOADS
         self._directories = directories
-        directories.ensure(self._uploads)
 
     def start(self, key: str, token: str) -> MultipartUpload:
         upload_id = f"{token}.{quote(checked_key(key), safe='')}"
         if len(upload_id) > SEGMENT_BYTES_MAX:
             raise InvalidKey(key, "is too long for a multipart upload into a folder")
+        self._directories.ensure(self._uploads)
         with opened(self._uploads / upload_id, os.O_WRONLY | os.O_CREAT | os.O_EXCL):
             return MultipartUpload(key, upload_id)
 
@@ -51,7 +59,7 @@ class FolderUploads:
         self, upload: MultipartUpload, part_number: int, position: int, buffers: Buffers
     ) -> UploadedPart:
         with self._opened(upload) as target:
-            size_bytes = write_reserved(target, buffers, position)
+            size_bytes = self._writer.write(target, buffers, position)
             os.fdatasync(target)
         return UploadedPart(part_number, position, size_bytes)
 
@@ -59,13 +67,18 @@ class FolderUploads:
         self, upload: MultipartUpload, part_number: int, position: int, source: int, start: int, end: int
     ) -> UploadedPart:
         """Copies bytes [start, end) of the open file ``source`` into the part."""
+        size_bytes, copied = end - start, 0
         with self._opened(upload) as target:
-            copied = copy_at(source, target, start, position, end - start)
-            os.fdatasync(target)
-        if copied < end - start:
-            raise ObjectTruncated(
-                f"the source of part {part_number} of {upload.key} ends at {start + copied}, before {end}"
-            )
+            while copied < size_bytes:
+                wanted = min(COPIED_BYTES_MAX, size_bytes - copied)
+                piece_passes(Piece.COPIED, wanted)
+                count = copy_at(source, target, start + copied, position + copied, wanted)
+                os.fdatasync(target)
+                copied += count
+                if count < wanted:
+                    raise ObjectTruncated(
+                        f"the source of part {part_number} of {upload.key} ends at {start + copied}, before {end}"
+                    )
         return UploadedPart(part_number, position, copied)
 
     def complete(self, upload: MultipartUpload, parts: Sequence[UploadedPart]) -> None:
@@ -96,7 +109,7 @@ class FolderUploads:
         self._path(upload).unlink(missing_ok=True)
 
     def list(self) -> Iterator[MultipartUpload]:
-        for path in sorted(self._uploads.iterdir()):
+        for path in sorted(files_in(self._uploads)):
             if match := _UPLOAD_ID.fullmatch(path.name):
                 yield MultipartUpload(unquote(match[1]), path.name)
 

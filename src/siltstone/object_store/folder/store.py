@@ -17,6 +17,7 @@ from siltstone.model.buffers import Buffers
 from siltstone.object_store.folder.files import (
     DurableDirectories,
     ObjectWriter,
+    files_in,
     os_errors_translated,
     read_at,
 )
@@ -24,6 +25,7 @@ from siltstone.object_store.folder.keys import TEMPORARY, path_of_key, status_of
 from siltstone.object_store.folder.multipart import FolderUploads
 from siltstone.object_store.keys import checked_batch, checked_part_number
 from siltstone.object_store.port import (
+    FolderMissing,
     MultipartUpload,
     ObjectAlreadyExists,
     ObjectNotFound,
@@ -38,19 +40,24 @@ from siltstone.runtime.randomness import Random, random_token
 
 
 class FolderStore:
-    """A bucket in one folder, which is created when it does not exist. Safe for threads and processes."""
+    """A bucket in one folder. Safe for threads and processes."""
 
-    def __init__(self, root: Path, clock: Clock, rng: Random) -> None:
+    def __init__(self, root: Path, clock: Clock, rng: Random, *, create: bool = True) -> None:
+        """A missing folder is made if ``create``, with its directory entries durable. Otherwise opening writes nothing:
+        an empty folder in the place of a disk that is not mounted would look like a bucket that was emptied. Raises
+        FolderMissing, StoreDenied, StoreTransient."""
         assert root.is_absolute(), f"{root} is relative, so another process could not find the folder"
         self._root = root
         self._clock = clock
         self._rng = rng
         self._directories = DurableDirectories(root)
         self._writer = ObjectWriter()
+        self._temporary = root / TEMPORARY
+        self._uploads = FolderUploads(root, self._directories, self._writer)
         with os_errors_translated(f"open the folder {root}"):
-            self._temporary = root / TEMPORARY
-            self._directories.ensure(self._temporary)
-            self._uploads = FolderUploads(root, self._directories)
+            if create:
+                self._directories.ensure(root)
+            self._refuse_missing()
 
     @property
     def url(self) -> str:
@@ -83,6 +90,7 @@ class FolderStore:
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectSummary]:
         with os_errors_translated(f"list {prefix}"):
+            self._refuse_missing()
             yield from walk(self._root, prefix, after)
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -132,7 +140,8 @@ class FolderStore:
         be longer than any put takes. Multipart uploads are not touched: the caller that started one aborts it."""
         written_before_ms = self._clock.now_ms() - older_than_ms
         with os_errors_translated("remove stale temporary files"):
-            stale = [path for path in self._temporary.iterdir() if _written_before(path, written_before_ms)]
+            left = files_in(self._temporary)
+            stale = [path for path in left if _written_before(path, written_before_ms)]
             for path in stale:
                 path.unlink(missing_ok=True)
         return len(stale)
@@ -140,9 +149,14 @@ class FolderStore:
     def close(self) -> None:
         return None
 
+    def _refuse_missing(self) -> None:
+        if not self._root.is_dir():
+            raise FolderMissing(str(self._root))
+
     @contextmanager
     def _written(self, buffers: Buffers) -> Iterator[Path]:
         """Yields a synced temporary file with the bytes of the buffers. It is deleted afterwards."""
+        self._directories.ensure(self._temporary)
         temporary = self._temporary / random_token(self._rng)
         try:
             with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:

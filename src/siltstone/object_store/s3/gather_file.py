@@ -3,6 +3,16 @@
 from io import SEEK_CUR, SEEK_END, SEEK_SET
 
 from siltstone.model.buffers import Buffers, total_bytes
+from siltstone.model.limits import MIB
+
+JOINED_BYTES_MAX = 1 * MIB
+"""The HTTP client sends the headers of a file, and its bytes only when the server has asked for them (``Expect:
+100-continue``): a way to the server and back more. So small bodies are joined and sent at once. The copy takes less."""
+
+
+def body_of(buffers: Buffers) -> "bytes | GatherFile":
+    """The buffers as the body of a request."""
+    return b"".join(buffers) if total_bytes(buffers) <= JOINED_BYTES_MAX else GatherFile(buffers)
 
 
 class GatherFile:

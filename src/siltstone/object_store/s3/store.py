@@ -36,7 +36,7 @@ from siltstone.object_store.s3.errors import (
     s3_errors_translated,
     status_of,
 )
-from siltstone.object_store.s3.gather_file import GatherFile
+from siltstone.object_store.s3.gather_file import body_of
 from siltstone.object_store.s3.location import S3Location
 from siltstone.object_store.s3.multipart import S3Uploads
 from siltstone.object_store.write_once import put_once
@@ -68,7 +68,7 @@ class S3Store:
         with s3_errors_translated(f"put {key} if absent"):
             self._client.put_object(
                 **self._at(key),
-                Body=GatherFile(buffers),
+                Body=body_of(buffers),
                 IfNoneMatch="*",
                 ChecksumCRC32C=base64.b64encode(checksum).decode(),
             )

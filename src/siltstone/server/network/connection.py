@@ -290,6 +290,13 @@ class Connection(asyncio.BufferedProtocol):
             self._pipeline.finish()
             self.go_on()
 
+    def _log_level(self, reason: CloseReason) -> int:
+        """Of many connections of a host with one fate, one a minute is worth a line."""
+        level = _LEVELS.get(reason, logging.DEBUG)
+        subject = (reason, self._context.client_host)
+        is_worth_it = level == logging.DEBUG or self._parts.closings_limit.is_due(subject)
+        return level if is_worth_it else logging.DEBUG
+
     def close_for_unread_answers(self) -> None:
         self.close(CloseReason.UNREAD_ANSWERS, f"{self.unread_bytes} bytes of answers", at_once=True)
 
@@ -299,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.close_reason is None:
             self.close_reason = reason
             log.log(
-                _LEVELS.get(reason, logging.DEBUG),
+                self._log_level(reason),
                 "%s closed: %s%s",
                 self,
                 reason,

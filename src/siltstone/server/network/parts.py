@@ -2,6 +2,7 @@
 
 from siltstone.broker.request import RequestHandler
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.log_limit import LogLimit
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.answer_memory import AnswerMemory
 from siltstone.server.network.frame_reader import receive_buffer
@@ -15,7 +16,8 @@ class NetworkParts:
     """The handler, settings, counters, buffers and limits that all connections share.
 
     ``now_ms`` is the monotonic time of the last inspection, at most about a second ago. Connections record it with
-    every request; reading the clock that often would be noticeable.
+    every request; reading the clock that often would be noticeable. ``closings_limit``: a scanner, or a client that is
+    set up wrong and connects again and again, does not fill the log.
     """
 
     def __init__(
@@ -30,4 +32,5 @@ class NetworkParts:
         self.request_memory = RequestMemory(settings.queued_max_request_bytes)
         self.answer_memory = AnswerMemory(settings.answer_bytes_max)
         self.store_line: WaitingLine[Waiter] = WaitingLine(lambda: 0 if handler.wants_pause else 1)
+        self.closings_limit = LogLimit(clock)
         self.now_ms = clock.monotonic_ms()

@@ -270,19 +270,22 @@ class BucketWriteAheadLog:
 
     async def _cut_bulks(self) -> None:
         while not self._has_failed:
-            await self._until_due()
+            due_ms = await self._until_due()
             if not self._queue:
                 break
             await self._slots.acquire()
             body, records, body_bytes = self._take_bulk()
             first_position = self._next_position - self._queued_bytes - body_bytes
-            self._begin(WalObjectKind.BULK, body, first_position, records)
+            bulk = self._begin(WalObjectKind.BULK, body, first_position, records)
+            if 0 <= bulk.asked_ms - due_ms < self._settings.bulk_interval_ms:
+                self._cut_ms = due_ms  # one that was cut late delays none of the next
         while self._in_flight and not self._has_failed:
             self._answered.clear()
             await self._answered.wait()
 
-    async def _until_due(self) -> None:
-        """Waits until the next bulk is due, or the log is closing."""
+    async def _until_due(self) -> float:
+        """Waits until the next bulk is due, or the log is closing. Returns the time at which it was due."""
+        due_ms = inf
         while not self._closing:
             if self._queue:
                 due_ms = max(
@@ -290,10 +293,11 @@ class BucketWriteAheadLog:
                 )
                 left_ms = due_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or self._queued_bytes >= self._settings.group_bytes_max:
-                    return
+                    return due_ms
                 await self._woken(self._wake, left_ms)
             else:
                 await self._woken(self._wake)
+        return due_ms
 
     @property
     def _idle_ms(self) -> float:

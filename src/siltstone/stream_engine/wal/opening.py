@@ -18,6 +18,7 @@ from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.stream_engine.settings import EngineSettings, InvalidSetting, WalSettings
+from siltstone.stream_engine.wal.attached import AttachedLog
 from siltstone.stream_engine.wal.bucket_wal import BucketWriteAheadLog
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
 from siltstone.stream_engine.wal.port import WriteAheadLog
@@ -97,10 +98,13 @@ def open_wal_of(
     clock: Clock,
     rng: Random,
     host: str = "",
+    attached: AttachedLog | None = None,
 ) -> WriteAheadLog:
-    """Opens the log of another node, where that node registered it, to replay it. ``host`` is this machine's name.
-    Raises WalInUse when its process still holds it, and WalOutOfReach when it is on another machine, or in a bucket
-    that is not in the settings."""
+    """Opens the log of another node, where that node registered it, to replay it; or the ``attached`` log of that node.
+    ``host`` is this machine's name. Raises WalInUse when its process still holds it, and WalOutOfReach when it is on
+    another machine, or in a bucket that is not in the settings."""
+    if attached is not None:
+        return FileWriteAheadLog(attached.folder, node.node_id, settings, calls, clock)
     bucket_id = bucket_of_log(node)
     if bucket_id is not None and bucket_id in buckets.urls:
         store = buckets.store(bucket_id)

@@ -75,7 +75,10 @@ def test_as_json_it_has_all_numbers(balance) -> None:
     }  # fmt: skip
 
 
-def test_without_a_reason_to_move_the_reason_is_told(balance, tmp_path: Path) -> None:
+def test_without_a_reason_to_move_the_reason_is_told(
+    balance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "progress", lambda _: pytest.fail("a bar of nothing"))
     tell(tmp_path, 0.1, 0.1, 0.1)
     with open_store(load_settings(tmp_path, environment={})) as store:
         store.metadata.execute(CreateTopic(0, 1, "u", "cd" * 16, 2, leaders=(1, 1)))

@@ -79,7 +79,7 @@ def test_a_place_that_has_an_owner_is_refused_and_not_listed(
 ) -> None:
     place = tmp_path / "taken"
     if is_of_another:
-        mark(open_bucket(place.as_uri()), "f" * 32)
+        mark(open_bucket(place.as_uri(), create=True), "f" * 32)
         words = "belongs to store ffff"
     else:
         place.symlink_to(folder / "bucket")  # the first bucket, by another name
@@ -111,9 +111,9 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
         (("dynamic-sharding",), "spread over the buckets 0, 1, by bytes and weight."),
         (
             ("replication",),
-            "into 2 of the buckets 0, 1, first into 0, 1; uploads wait while fewer take writes.",
+            "2 copies, in the buckets 0 and 1. Uploads wait while fewer than 2 buckets take writes.",
         ),
-        (("replication", "--copies-min", "1"), "while fewer take writes, 1 are enough."),
+        (("replication", "--copies-min", "1"), "While fewer than 2 buckets take writes, 1 copy will do."),
         (("failover", "--order", "1"), "into bucket 1; while it takes no writes, into 0."),
     ]:
         assert said in buckets("strategy", *words).words
@@ -123,6 +123,13 @@ def test_the_strategy_is_chosen_and_said(buckets: Buckets, tmp_path: Path) -> No
         "copies": 1,
         "copies_min": 0,
     }
+
+
+def test_what_the_strategy_does_is_wrapped_at_a_terminal(buckets: Buckets, folder: Path) -> None:
+    buckets("add", folder.parent / "second")
+    shown = run("buckets", "strategy", "replication", "--store", folder, COLUMNS="80").out
+    assert "replication: each new object" in shown
+    assert max(map(len, shown[shown.index("replication:") :].splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -179,6 +186,55 @@ def test_a_bucket_that_was_removed_may_stay_in_the_settings(
     for words in (("maintain", "run", "--runner", "in-process"), ("check",), ("buckets",)):
         done = run(*words, "--store", folder)
         assert done.status == 0 and second.as_uri() not in done.words, (done.words, done.err)
+    assert not second.exists()
+
+
+def test_a_folder_on_a_disk_that_is_not_mounted_is_named_and_not_made(
+    buckets: Buckets, folder: Path, tmp_path: Path
+) -> None:
+    """Commands that look made an empty folder there, and took it for a bucket that was emptied."""
+    second = tmp_path / "disk" / "second"
+    second.parent.mkdir()
+    buckets("add", second)
+    second.parent.rename(tmp_path / "unmounted")
+    for words, status in (
+        (("check",), 3),
+        (("maintain", "plan"), 0),
+        (("maintain", "sweep"), 1),
+        (("streams",), 0),
+        (("buckets",), 0),
+        (("buckets", "lost", 1), 0),
+    ):
+        done = run(*words, "--store", folder)
+        assert done.status == status, (words, done.words, done.err)
+        if status:
+            assert f"there is no folder {second}: mount its disk" in done.words + done.err
+    assert not second.parent.exists()
+    (tmp_path / "unmounted").rename(second.parent)
+    assert run("check", "--store", folder).status == 0
+
+
+def test_the_first_bucket_may_be_missing_while_others_are_there(
+    buckets: Buckets, folder: Path, tmp_path: Path
+) -> None:
+    """Its folder is that of the settings; without others, the settings are probably wrong."""
+    (folder / "bucket").rename(tmp_path / "unmounted")
+    assert_one_line(buckets(), 2, "bucket 0 of the store is missing: there is no folder")
+    (tmp_path / "unmounted").rename(folder / "bucket")
+    assert buckets("add", tmp_path / "second").status == 0
+    (folder / "bucket").rename(tmp_path / "unmounted")
+    assert buckets("add", tmp_path / "third").status == 0
+    checked = run("check", "--store", folder)
+    assert checked.status == 3 and f"there is no folder {folder / 'bucket'}" in checked.words
+    assert not (folder / "bucket").exists()
+
+
+def test_a_bucket_whose_folder_is_gone_is_removed_all_the_same(buckets: Buckets, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    buckets("add", second)
+    buckets("drain", 1)
+    shutil.rmtree(second)
+    assert buckets("remove", 1).status == 0
     assert not second.exists()
 
 

@@ -17,6 +17,7 @@ def listed(*states: BucketState, name: StrategyType, order: tuple[int, ...] = ()
 
 
 W, R = BucketState.WRITABLE, BucketState.READ_ONLY
+WAIT = "Uploads wait while fewer than 2 buckets take writes."
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,11 @@ W, R = BucketState.WRITABLE, BucketState.READ_ONLY
         (listed(W, W, W, name=StrategyType.FAILOVER, order=(2,)), "2; while it takes no writes, into 0, then 1."),
         (listed(W, R, W, name=StrategyType.ROUND_ROBIN), "spread over the buckets 0, 2, by bytes."),
         (listed(W, W, name=StrategyType.DYNAMIC_SHARDING), "over the buckets 0, 1, by bytes and weight."),
-        (listed(W, W, name=StrategyType.REPLICATION), "first into 0, 1; uploads wait while fewer take writes."),
+        (listed(W, W, name=StrategyType.REPLICATION), f"has 2 copies, in the buckets 0 and 1. {WAIT}"),
+        (
+            listed(W, W, W, W, name=StrategyType.REPLICATION, order=(2,)),
+            f"in the buckets 2 and 0, or in 1 or 3 while one of these takes no writes. {WAIT}",
+        ),
     ],
 )  # fmt: skip
 def test_where_new_objects_go(buckets: BucketList, words: str) -> None:

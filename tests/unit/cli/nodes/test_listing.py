@@ -77,8 +77,9 @@ def test_fo03_partitions_that_wait_for_the_log_of_a_node_that_is_gone_are_counte
     assert (row.leads, row.waits) == (3, 2)
     assert waiting_words(row) == (
         "2 partitions of node 0 wait until a live node on its machine has replayed its write-ahead log "
-        "file://lost/wal, or it is started again: the log may hold the only copy of acknowledged records. If it is "
-        "lost for good: siltstone nodes give-up 0"
+        "file://lost/wal, or it is started again: the log may hold the only copy of acknowledged records. If the "
+        "machine is gone and its disk is not: siltstone serve --recover on another machine. If the log is lost for "
+        "good: siltstone nodes give-up 0"
     )
     in_bucket = waiting_words(replace(row, waits=1, wal="bucket:0/wal/88/0"))
     assert in_bucket == (

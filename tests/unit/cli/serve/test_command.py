@@ -38,7 +38,9 @@ class Served:
         *,
         has_parent: bool,
         together: list[int],
+        recover: list[Path],
     ) -> None:
+        self.recover = recover
         self.settings, self.addresses = settings, [*addresses]
         self.maintenance = None if maintenance is None else maintenance._command
         self.has_parent = has_parent
@@ -53,6 +55,20 @@ class Served:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     return Served(monkeypatch)
+
+
+def test_attached_logs_are_named_by_urls_of_one_node(served: Served, tmp_path: Path) -> None:
+    assert run("serve", "--store", tmp_path).status == 0
+    assert served.recover == []
+    named = ("--recover", "file:///mnt/one/node-1", "--recover", "file:///mnt/t%20wo")
+    assert run("serve", "--store", tmp_path, *named).status == 0
+    assert served.recover == [Path("/mnt/one/node-1"), Path("/mnt/t wo")]
+    refused = run("serve", "--store", tmp_path, "--nodes", 2, *named)
+    assert_one_line(refused, 2)
+    assert "--recover is for one node" in refused.err
+    refused = run("serve", "--store", tmp_path, "--recover", "/mnt/one")
+    assert_one_line(refused, 2)
+    assert "write file:///FOLDER" in refused.err
 
 
 def test_the_default_listener_is_for_this_machine_alone(served: Served, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_what_moved_lately_stays() -> None:
     assert plan_balance(image, {}, resting=frozenset((ID, index) for index in range(4))).moves == ()
 
 
-def test_what_is_not_told_by_partition_counts_for_its_broker() -> None:
+def test_what_is_not_listed_by_partition_counts_for_its_broker() -> None:
     plan = plan_balance(
         world_of([0, 0, 1, 2]).image, loads_of(2, 2), {1: Load(bytes_in=2 * MIB), 2: Load(bytes_in=2 * MIB)}
     )
@@ -126,7 +126,7 @@ def alone(world: MetadataWorld) -> None:
         (alone, "fewer than two live brokers can take partitions"),
     ],
 )
-def test_meanwhile_nothing_is_moved_and_the_reason_is_told(happens, why: str) -> None:
+def test_meanwhile_nothing_is_moved_and_the_reason_is_said(happens, why: str) -> None:
     world = world_of([0] * 9)
     assert plan_balance(world.image, {}).moves
     happens(world)

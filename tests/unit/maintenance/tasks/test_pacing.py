@@ -9,6 +9,7 @@ import pytest
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.tasks.pacing import (
     RUNS_KEPT_MAX,
+    WRITES_TIMES,
     PacedRunner,
     RunningPace,
     TaskPace,
@@ -21,6 +22,7 @@ from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.limits import KIB, MIB
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Grade
 from siltstone.object_store.bandwidth.limiter import STEP_MS
+from siltstone.object_store.bandwidth.pieces import Piece
 from siltstone.object_store.opening import open_store
 from siltstone.runtime.clock import ManualClock
 
@@ -146,14 +148,26 @@ def test_what_was_cancelled_before_reads_nothing(tmp_path) -> None:
         watch.check()
 
 
-def test_writes_are_not_held_by_the_rate_but_counted_by_the_limits_of_the_process(tmp_path) -> None:
+def test_gc16_what_is_written_into_a_folder_is_spread_over_a_quarter_of_the_time_of_reading(tmp_path) -> None:
     def task(given: bytes) -> bytes:
-        store_at(of.url).put("b", [bytes(MIB)])
+        store_at(of.url).put("b", [bytes(4 * MIB)])
         return given
 
-    of = Copying(tmp_path, 1)
+    of = Copying(tmp_path, 64 * KIB)
+    of.clock.advance_ms(3_600_000)
+    of.began_ms = of.clock.monotonic_ms()
     of.runner.run(task, [b""])
-    assert of.took_ms == 0
+    wanted_ms = 4 * MIB / (WRITES_TIMES * 64 * KIB) * 1000
+    assert of.took_ms == pytest.approx(wanted_ms, rel=0.3), "a piece goes before, nothing is saved by waiting"
+
+
+def test_writes_into_another_store_are_counted_by_the_limits_of_the_process_alone() -> None:
+    clock = ManualClock()
+    began_ms = clock.monotonic_ms()
+    running = RunningPace(TaskPace(1), clock, nothing, _Limiters())
+    running.passage("s3://x").write(MIB)
+    running.end()
+    assert clock.monotonic_ms() == began_ms
 
 
 def test_copies_inside_a_folder_count_and_those_inside_another_store_only_for_collections() -> None:
@@ -167,7 +181,10 @@ def _held_by_copy(counts_copies: bool, url: str) -> int:
     clock = ManualClock()
     running = RunningPace(TaskPace(1000, Grade.MAINTENANCE, counts_copies), clock, nothing, _Limiters())
     began_ms = clock.monotonic_ms()
-    running.passage(url).copy(1000)
+    passage = running.passage(url)
+    passage.copy(1000)
+    if passage.pieces is not None:
+        passage.pieces.passes(Piece.COPIED, 1000)
     running.end()
     return round(clock.monotonic_ms() - began_ms)
 

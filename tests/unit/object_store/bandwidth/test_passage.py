@@ -13,6 +13,8 @@ from siltstone.runtime.clock import ManualClock
 
 
 class Noting:
+    pieces = None
+
     def __init__(self) -> None:
         self.said: list[tuple[str, int]] = []
 

@@ -61,6 +61,52 @@ def test_all_but_the_last_part_of_a_unit_is_written_directly(
     assert max(direct_bytes) == SLAB_BYTES, "a sync of the log never stands behind more"
 
 
+@pytest.mark.parametrize("position", [0, 1, DIRECT_UNIT_BYTES - 1, DIRECT_UNIT_BYTES, 5 * MIB + 77])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_part_is_written_at_its_position_and_nothing_beside_it(
+    tmp_path: Path, sizes: list[int], position: int
+) -> None:
+    buffers, around = buffers_of(sizes), b"around"
+    path, size_bytes = tmp_path / "upload", sum(sizes)
+    path.write_bytes(bytes(position) + around)
+    with opened(path, os.O_WRONLY) as descriptor:
+        os.pwrite(descriptor, around, position + size_bytes)
+        assert ObjectWriter().write(descriptor, buffers, position) == size_bytes
+    assert path.read_bytes() == bytes(position) + b"".join(buffers) + around
+
+
+def test_the_units_that_two_parts_share_go_through_the_page_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    direct_bytes, other_bytes = watched_writes(monkeypatch)
+    path = tmp_path / "upload"
+    with opened(path, os.O_WRONLY | os.O_CREAT) as descriptor:
+        if not set_direct(descriptor, True):
+            pytest.skip("this file system has no direct writes")
+        set_direct(descriptor, False)
+        ObjectWriter().write(descriptor, buffers_of([2 * MIB]), 100)
+    assert sum(direct_bytes) == 2 * MIB - DIRECT_UNIT_BYTES
+    assert sorted(other_bytes) == [100, DIRECT_UNIT_BYTES - 100]
+
+
+def test_parts_of_one_file_that_are_written_side_by_side_are_whole(tmp_path: Path) -> None:
+    writer, path = ObjectWriter(), tmp_path / "upload"
+    parts = [buffers_of([MIB + 72 * number + 1]) for number in range(8)]
+    starts = [sum(len(part[0]) for part in parts[:number]) for number in range(len(parts))]
+    path.touch()
+
+    def write(number: int) -> None:
+        with opened(path, os.O_WRONLY) as descriptor:
+            writer.write(descriptor, parts[number], starts[number])
+
+    threads = [Thread(target=write, args=(number,)) for number in range(len(parts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert path.read_bytes() == b"".join(part[0] for part in parts)
+
+
 def test_a_small_object_goes_through_the_page_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     direct_bytes, other_bytes = watched_writes(monkeypatch)
     written(tmp_path / "object", buffers_of([DIRECT_BYTES_MIN - 1]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from siltstone.object_store.folder import multipart
 from siltstone.object_store.folder.files import os_errors_translated
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectAlreadyExists, StoreDenied, StoreTransient
@@ -56,7 +57,8 @@ def test_a_put_syncs_the_bytes_then_publishes_then_syncs_the_names(
 
     put = ["fdatasync .temporary", "link .temporary", "fsync a5/objects"]
     made = ["mkdir a5", "fsync root", "mkdir a5/objects", "fsync a5"]
-    assert first == [put[0], *made, *put[1:]]
+    own = ["mkdir .temporary", "fsync root"]
+    assert first == [*own, put[0], *made, *put[1:]]
     assert recorder.calls == put  # the directories are known to be durable
 
 
@@ -169,6 +171,8 @@ def test_a_failed_put_leaves_nothing(
 def test_temporary_files_of_killed_puts_are_removed_when_old(tmp_path: Path) -> None:
     clock = ManualClock(SystemClock().now_ms())
     store = FolderStore(tmp_path, clock, seeded_randomness(1))
+    assert store.remove_stale(older_than_ms=0) == 0, "none was ever put"
+    (tmp_path / ".temporary").mkdir()
     (tmp_path / ".temporary" / "left").write_bytes(b"half an obj")
     upload = store.start_multipart(KEY)
 
@@ -205,6 +209,22 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
     with pytest.raises(StoreDenied, match="check the folder"):
         FolderStore(tmp_path / "file" / "bucket", SystemClock(), system_randomness())
+
+
+def test_a_large_copy_is_synced_piece_by_piece(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync of the write-ahead log on the same disk would stand behind all of it."""
+    monkeypatch.setattr(multipart, "COPIED_BYTES_MAX", 1000)
+    content = os.urandom(2500)
+    store.put(KEY, [content])
+    upload = store.start_multipart("a5/objects/2")
+    recorder = Recorder(monkeypatch, tmp_path / "new" / "bucket")
+    part = store.copy_part(upload, 1, 0, KEY, 0, len(content))
+
+    assert recorder.calls == ["fdatasync .uploads"] * 3
+    store.complete_multipart(upload, [part])
+    assert store.get_range("a5/objects/2", 0, len(content)) == content
 
 
 def test_files_that_are_not_the_stores_own_names_stay_out_of_listings(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.object_store.s3.gather_file import GatherFile
+from siltstone.object_store.s3.gather_file import JOINED_BYTES_MAX, GatherFile, body_of
 
 BUFFERS = [b"", b"abc", b"", memoryview(b"defg"), bytearray(b"h"), b""]
 
@@ -53,6 +53,13 @@ def test_small_buffers_are_read_together_and_a_large_one_by_itself() -> None:
     file = GatherFile([b"a" * 10, b"b" * 20, large, b"c" * 5])
     sizes = [len(piece) for piece in iter(lambda: file.read(100), b"")]
     assert sizes == [30, *[100] * 10, 5]
+
+
+def test_a_small_body_is_sent_at_once_and_a_large_one_is_not_copied() -> None:
+    assert body_of([b"ab", memoryview(b"c")]) == b"abc"
+    assert body_of([]) == b""
+    assert isinstance(body_of([bytes(JOINED_BYTES_MAX)]), bytes)
+    assert isinstance(body_of([bytes(JOINED_BYTES_MAX), b"1"]), GatherFile)
 
 
 @pytest.mark.parametrize(("buffers", "size"), [([], 0), ([b""], 0), (BUFFERS, 8)])

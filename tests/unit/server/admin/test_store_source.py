@@ -23,7 +23,8 @@ PRICES = AdminPrices(Price(5.0), Price(0.4), Price(0.1))
 
 def test_requests_bytes_and_cost_are_by_bucket(tmp_path: Path):
     one, other = (
-        Buckets.open({0: (tmp_path / "a").as_uri(), 1: (tmp_path / "b").as_uri()}) for _ in range(2)
+        Buckets.open({0: (tmp_path / "a").as_uri(), 1: (tmp_path / "b").as_uri()}, create=True)
+        for _ in range(2)
     )
     one.store(0).put("k", [b"12345"])
     one.store(1).put("k", [b"1"])
@@ -42,7 +43,7 @@ def test_requests_bytes_and_cost_are_by_bucket(tmp_path: Path):
 
 
 def test_a_bucket_that_does_not_answer_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    buckets = Buckets.open({0: (tmp_path / "a").as_uri(), 1: (tmp_path / "b").as_uri()})
+    buckets = Buckets.open({0: (tmp_path / "a").as_uri(), 1: (tmp_path / "b").as_uri()}, create=True)
     assert rows_of(collected_of(StoreSource((buckets,), PRICES)), "store_silent") == {("0",): 0, ("1",): 0}
     monkeypatch.setattr(BucketWatch, "is_silent", property(lambda watch: watch._url.endswith("/b")))
     assert rows_of(collected_of(StoreSource((buckets,), PRICES)), "store_silent") == {("0",): 0, ("1",): 1}

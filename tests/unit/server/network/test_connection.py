@@ -12,6 +12,7 @@ from siltstone.server.network.request_pipeline import BEGUN_PER_TURN_MAX
 from siltstone.server.network.statistics import CloseReason
 from support.kafka.network_world import (
     KIB,
+    MINUTE_MS,
     Handler,
     NetworkWorld,
     closed,
@@ -201,6 +202,26 @@ def test_what_is_no_frame_closes_at_once_with_one_line(data: bytes, caplog: pyte
         asyncio.run(run())
     assert len(caplog.records) == 1
     assert "connection 0 from 10.0.0.1 closed: malformed: the client" in caplog.text
+
+
+def test_a_host_that_sends_no_frames_again_and_again_is_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A scanner would fill the disk of the log; the counters have every case."""
+
+    async def run() -> None:
+        world = NetworkWorld()
+        for _ in range(3):
+            for _ in range(50):
+                world.connect().feed(b"\xff" * 10)
+                world.connect(host="10.0.0.2").feed(b"\xff" * 10)
+                await turns()
+            world.clock.advance_ms(MINUTE_MS - 10_000)
+        assert closed(world) == {CloseReason.MALFORMED: 300}
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(run())
+    assert [record.args[0]._context.client_host for record in caplog.records] == ["10.0.0.1", "10.0.0.2"] * 2
 
 
 # -- the peer goes

@@ -85,6 +85,32 @@ def test_after_a_pause_an_append_waits_for_20_ms_and_otherwise_for_the_interval(
     run(main())
 
 
+def test_a_bulk_that_is_cut_late_delays_none_of_the_next():
+    """Else the interval of a busy machine is longer, and with it each acknowledgement."""
+
+    async def main():
+        lives = BucketLives()
+        life = lives.open()
+        await life.begin(1)
+        await life.append_durably(0)
+
+        async def after_one_that_is_late(late_ms: int, offset: int) -> float:
+            """How long the bulk after it waits."""
+            position = life.append(offset)
+            await life.pass_ms(100 + late_ms, step_ms=100 + late_ms)
+            await life.until_durable(position)
+            before_ms = life.clock.monotonic_ms()
+            await life.append_durably(offset + 1)
+            return life.clock.monotonic_ms() - before_ms
+
+        assert await after_one_that_is_late(30, 1) == 70
+        assert await after_one_that_is_late(90, 3) == 20, "an append waits for others at least so long"
+        assert await after_one_that_is_late(250, 5) == 100, "intervals that were lost are not made up for"
+        await life.close()
+
+    run(main())
+
+
 def test_a_bulk_is_cut_when_it_is_large_and_at_most_so_many_are_under_way():
     async def main():
         calls = HeldPutCalls(*range(1, 100))

@@ -33,7 +33,7 @@ def open_format(name: str, settings: TableSettings) -> Iterator[TableFormat]:
 def _parquet(settings: TableSettings) -> TableFormat:
     from siltstone.maintenance.tables.formats.parquet import ParquetFormat  # noqa: PLC0415  loads pyarrow
 
-    return ParquetFormat(store_at(settings.location))
+    return ParquetFormat(store_at(settings.location, create=True))
 
 
 def _iceberg(settings: TableSettings) -> TableFormat:
@@ -49,7 +49,9 @@ def _delta(settings: TableSettings) -> TableFormat:
     from siltstone.maintenance.tables.formats.delta import DeltaFormat  # noqa: PLC0415  loads deltalake
 
     return DeltaFormat(
-        home_of(settings.location), _of_bucket_for_delta(settings.location), store_at(settings.location)
+        home_of(settings.location),
+        _of_bucket_for_delta(settings.location),
+        store_at(settings.location, create=True),
     )
 
 

@@ -1,4 +1,4 @@
-"""From what nodes have told of their load to what the planner takes."""
+"""The loads that nodes have put on the lease board, as the planner takes them: the fresh ones, by partition."""
 
 from collections.abc import Iterable
 
@@ -11,19 +11,19 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import NodeLoad
 
 
-class ToldLoads(msgspec.Struct, frozen=True):
-    """``partitions`` and ``others`` as ``plan_balance`` takes them; ``unmeasured``: nodes without a fresh word."""
+class NodeLoads(msgspec.Struct, frozen=True):
+    """``partitions`` and ``others`` as ``plan_balance`` takes them; ``unmeasured``: nodes without a fresh one."""
 
     partitions: dict[PartitionKey, Load]
     others: dict[int, Load]
     unmeasured: tuple[int, ...]
 
 
-def told_loads(image: MetadataImage, loads: Iterable[NodeLoad], now_ms: int) -> ToldLoads:
-    """``now_ms``: by the clock of the metadata log. What a node told of a partition that has another leader since
-    counts as well: the load is the partition's, whoever serves it."""
+def fresh_loads(image: MetadataImage, loads: Iterable[NodeLoad], now_ms: int) -> NodeLoads:
+    """``now_ms``: by the clock of the metadata log. The load of a partition that has another leader since counts
+    as well: the load is the partition's, whoever serves it."""
     fresh = {load.node_id: load for load in loads if abs(now_ms - load.written_ms) <= STALE_MS}
-    return ToldLoads(
+    return NodeLoads(
         partitions={
             (each.topic_id, each.index): Load(each.bytes_in, each.bytes_out, each.requests)
             for load in fresh.values()
@@ -40,5 +40,5 @@ def plan_of(
     now_ms: int,
     resting: frozenset[PartitionKey] = frozenset(),
 ) -> BalancePlan:
-    told = told_loads(image, loads, now_ms)
-    return plan_balance(image, told.partitions, told.others, told.unmeasured, resting)
+    fresh = fresh_loads(image, loads, now_ms)
+    return plan_balance(image, fresh.partitions, fresh.others, fresh.unmeasured, resting)

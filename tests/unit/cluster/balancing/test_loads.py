@@ -1,8 +1,8 @@
 """From the rows of the lease board to what the planner takes."""
 
 from siltstone.cluster.balancing.goals import Load
+from siltstone.cluster.balancing.loads import fresh_loads, plan_of
 from siltstone.cluster.balancing.measuring import STALE_MS
-from siltstone.cluster.balancing.told import plan_of, told_loads
 from siltstone.metadata.leases.board import NodeLoad, PartitionLoad
 from support.metadata.metadata_world import MetadataWorld
 
@@ -23,10 +23,10 @@ def test_fresh_words_are_taken_and_old_ones_are_missing() -> None:
         NodeLoad(1, 1, NOW_MS - STALE_MS - 1, (PartitionLoad("t", 5, 1.0, 1.0, 1.0),)),
         NodeLoad(9, 1, NOW_MS + STALE_MS),
     ]
-    told = told_loads(image(), loads, NOW_MS)
-    assert told.partitions == {("t", 4): Load(1.0, 2.0, 3.0)}
-    assert told.others == {0: Load(7.0, 8.0, 9.0), 9: Load()}
-    assert told.unmeasured == (1, 2)
+    fresh = fresh_loads(image(), loads, NOW_MS)
+    assert fresh.partitions == {("t", 4): Load(1.0, 2.0, 3.0)}
+    assert fresh.others == {0: Load(7.0, 8.0, 9.0), 9: Load()}
+    assert fresh.unmeasured == (1, 2)
 
 
 def test_a_plan_of_them_says_whose_word_is_missing() -> None:
