@@ -108,6 +108,13 @@ def test_a_view_that_was_not_entered_holds_nothing_to_look_up(siltstone_broker, 
     assert view[b"a"] == b"1", "what was read stays readable"
 
 
+def test_a_program_that_does_not_close_a_view_can_end(siltstone_broker, siltstone_topic, writer):
+    writer.put(a=b"1")
+    with view_of(siltstone_broker, siltstone_topic):
+        (follows,) = (each for each in threading.enumerate() if each.name == f"keyed-view-{siltstone_topic}")
+        assert follows.daemon
+
+
 def test_what_was_acknowledged_before_catch_up_is_found_after_it(siltstone_broker, siltstone_topic, writer):
     writer.put(a=b"0")
     with view_of(siltstone_broker, siltstone_topic) as view:

@@ -1,6 +1,10 @@
 """The question that the demo asks of its table: two engines and a plain count give one answer."""
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -68,3 +72,27 @@ def test_spark_is_warmed_up_with_the_question_and_an_error_waits_for_who_asks(
     with pytest.raises(OSError, match="the JVM has died"):
         spark_sql.ask(["file:///b"])
     assert asked == [["file:///a"], ["file:///b"]], "one after the other"
+
+
+def test_the_query_waits_for_the_one_that_warms_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once would start two Spark sessions."""
+    under_way, may_end, asked = Event(), Event(), []
+
+    def by_spark(files: Sequence[str]) -> dict[str, Any]:
+        asked.append(threading.current_thread().name)
+        under_way.set()
+        assert may_end.wait(60)
+        return {}
+
+    monkeypatch.setattr(table, "by_spark", by_spark)
+    monkeypatch.setattr(table, "_files", lambda _: [])
+    spark_sql = table.SparkQuery()
+    spark_sql.warm_up(SimpleNamespace())
+    asking = Thread(target=spark_sql.ask, args=([],), name="asks", daemon=True)
+    assert under_way.wait(60)
+    asking.start()
+    asking.join(0.2)
+    assert asked == ["demo-spark-sql"]
+    may_end.set()
+    asking.join(60)
+    assert asked == ["demo-spark-sql", "asks"]

@@ -18,7 +18,7 @@ def test_a_unit_arrives_as_it_was_planned() -> None:
     chosen = msgspec.structs.replace(UNIT, times=times, value_format=values)
     for unit in (UNIT, chosen, msgspec.structs.replace(UNIT, pieces=(), tail_pieces=(TAIL,))):
         assert decode_unit(encode_unit(unit)) == unit
-    assert (UNIT.size_bytes, UNIT.offset_count) == (400, 20)
+    assert (UNIT.size_bytes, UNIT.offset_count, TAIL.name) == (400, 20, "flights-1")
     assert msgspec.structs.replace(UNIT, pieces=(), tail_pieces=(TAIL,)).offset_count == 5
 
 

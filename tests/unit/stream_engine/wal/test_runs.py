@@ -55,6 +55,10 @@ def test_w23_of_a_sealed_life_gaps_were_committed() -> None:
     assert sealed_run(1, [9, 3, 5, 12], 2, 10).seqs == (3, 5, 9)
 
 
+def test_w21_the_run_of_a_sealed_life_begins_with_what_is_kept_and_ends_before_the_seal() -> None:
+    assert sealed_run(1, [2, 3, 5, 10], 3, 10) == LifeRun(1, (3, 5), 10)
+
+
 def test_a_later_life_may_keep_what_an_earlier_one_wrote() -> None:
     later = header(5, 3, (4, 17))
     assert kept_seq_of(4, later) == 17
