@@ -1,12 +1,15 @@
 """Ports for servers that are told where to listen, of their own accord or because a test starts them again there.
 
 They lie below those that the system gives to outgoing connections: one of these could be taken in the moment between
-the choice and the server's start, and is, once in many runs."""
+the choice and the server's start, and is, once in many runs. Each worker of pytest-xdist has ports of its own: it would
+else be given the port of a server that a test of another one has stopped and starts again, or that is to be closed."""
 
+import os
 import random
 import socket
 
 _FIRST, _LAST = 10_000, 32_000
+_WORKERS_MAX = 8
 _HOST = "127.0.0.1"
 _given: set[int] = set()
 
@@ -18,12 +21,22 @@ def free_port() -> int:
 def free_ports(number: int) -> list[int]:
     """One after the other, none given before in this process."""
     drawn = random.SystemRandom()
+    first_of_all, last_of_all = _range_of_worker()
     while True:
-        first = drawn.randrange(_FIRST, _LAST)
+        first = drawn.randrange(first_of_all, last_of_all - number)
         ports = list(range(first, first + number))
         if _given.isdisjoint(ports) and all(map(_is_free, ports)):
             _given.update(ports)
             return ports
+
+
+def _range_of_worker() -> tuple[int, int]:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if not worker.isdecimal():
+        return _FIRST, _LAST
+    size = (_LAST - _FIRST) // _WORKERS_MAX
+    first = _FIRST + int(worker) % _WORKERS_MAX * size
+    return first, first + size
 
 
 def _is_free(port: int) -> bool:
