@@ -22,7 +22,7 @@ test: .venv/installed ## Lint, then all tests but the nightly ones (some minutes
 	@$(BIN)/pytest --collect-only -qqq -m "not nightly" >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; \
 		status=$$?; wait; exit $$status  # meanwhile the tests are compiled, once for all workers
 	@echo "Tests"
-	@$(BIN)/pytest -m "not nightly" -n 4 --dist loadgroup
+	@$(BIN)/pytest -m "not nightly" -n 6 --dist loadgroup
 
 lint: .venv/installed ## Format, style, types, and who may import whom
 	@echo "Format and style (ruff)"

@@ -32,7 +32,7 @@ class QuickDisk:
 
 
 FIXED_SEEDS = range(12)
-BUCKET_SEEDS = range(6)
+BUCKET_SEEDS = range(3)
 FORKED_SEEDS = (5, 20, 39)
 """Without marks of the entries, or without a node's last mark, these fail."""
 NIGHTLY_SEEDS, NIGHTLY_TESTS = int(os.environ.get("CLUSTER_SEEDS", "300")), 30

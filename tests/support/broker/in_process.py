@@ -16,6 +16,7 @@ from siltstone.kafka_client.connection import Address, SpokenVersions
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.version import VERSION
+from siltstone.runtime.clock import Clock
 from support.broker.broker_world import ENGINE, BrokerWorld, Client
 from support.engine.engine_world import settled
 from support.processes.cli import Outcome, run
@@ -48,7 +49,9 @@ class InProcessBroker:
         """Runs a command against this broker."""
         return run(*words, stdin=stdin, SILTSTONE_BOOTSTRAP="kafka.example:9092", **environment)
 
-    def connect(self, address: Address) -> "InProcessConnection":
+    def connect(self, address: Address, clock: Clock) -> "InProcessConnection":
+        """As ``open_connection``; a broker in this process answers at once."""
+        del clock
         return InProcessConnection(self, self.world.client(), address)
 
     def close(self) -> None:
