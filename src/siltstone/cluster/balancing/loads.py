@@ -20,8 +20,8 @@ class NodeLoads(msgspec.Struct, frozen=True):
 
 
 def fresh_loads(image: MetadataImage, loads: Iterable[NodeLoad], now_ms: int) -> NodeLoads:
-    """``now_ms``: by the clock of the metadata log. The load of a partition that has another leader since counts
-    as well: the load is the partition's, whoever serves it."""
+    """``now_ms``: by the clock of the metadata log. A load that a former leader of a partition measured
+    counts as well: clients send the present leader as much."""
     fresh = {load.node_id: load for load in loads if abs(now_ms - load.written_ms) <= STALE_MS}
     return NodeLoads(
         partitions={

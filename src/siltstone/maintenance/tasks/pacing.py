@@ -26,8 +26,8 @@ import msgspec
 from siltstone.maintenance.tasks.runner import LabelOf, RunFailed, Runner, Task, TaskEnd
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
 from siltstone.object_store.bandwidth.limiter import Check, Limiter, limiter_of_process
-from siltstone.object_store.bandwidth.passage import Passage
-from siltstone.object_store.bandwidth.pieces import Piece, Pieces
+from siltstone.object_store.bandwidth.passage import InPieces, Passage
+from siltstone.object_store.bandwidth.pieces import Piece
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import OnProgress
 
@@ -146,7 +146,7 @@ class RunningPace:
         """Returns how requests to the store at the URL pass the limiter. Copies inside a folder count, because they use
         the disk of this machine."""
         if url.startswith("file:"):
-            return _PacedFolder(self)
+            return InPieces(_PacedPieces(self))
         return _Paced(self, counts_copies=self._pace.counts_copies)
 
     def at_rate(self, size_bytes: int) -> None:
@@ -190,24 +190,11 @@ class _Paced:
             self._pace.at_rate(size_bytes)
 
 
-class _PacedFolder:
-    """See Passage: requests to a folder wait in pieces."""
+class _PacedPieces:
+    """Implements Pieces, of requests to a folder."""
 
     def __init__(self, pace: RunningPace) -> None:
         self._pace = pace
-
-    @property
-    def pieces(self) -> Pieces:
-        return self
-
-    def read(self, size_bytes: int) -> None:
-        return None
-
-    def write(self, size_bytes: int) -> None:
-        return None
-
-    def copy(self, size_bytes: int) -> None:
-        return None
 
     def passes(self, what: Piece, size_bytes: int) -> None:
         match what:

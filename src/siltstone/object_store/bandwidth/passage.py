@@ -43,10 +43,11 @@ class Counted:
         return None
 
 
-class _Uncounted:
-    """The passage of requests whose bytes have waited already, and of stores without a limiter."""
+class InPieces:
+    """The passage of requests that wait in their pieces alone; without ``pieces``, of those that wait for nothing."""
 
-    pieces = None
+    def __init__(self, pieces: Pieces | None = None) -> None:
+        self.pieces = pieces
 
     def read(self, size_bytes: int) -> None:
         return None
@@ -58,7 +59,8 @@ class _Uncounted:
         return None
 
 
-UNCOUNTED: Passage = _Uncounted()
+UNCOUNTED: Passage = InPieces()
+"""The passage of requests whose bytes have waited already, and of stores without a limiter."""
 
 PassageOf = Callable[[str], Passage]
 """The passage of the store at a URL."""
