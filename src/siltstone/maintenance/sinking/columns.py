@@ -31,9 +31,8 @@ class RowColumns(msgspec.Struct, frozen=True):
     sizes: Integers
     wanted: Integers
 
-    def sorted_by(self, numbers: Integers) -> "RowColumns":
-        """Returns the rows in the order of these numbers; rows with the same one stay in theirs."""
-        order = np.argsort(numbers, kind="stable")
+    def in_order(self, order: Integers) -> "RowColumns":
+        """Returns the rows in this order: row numbers, as of ``numpy.argsort``."""
         return RowColumns(
             _taken(self.keys, order),
             _taken(self.values, order),

@@ -166,7 +166,8 @@ class RowEncoder:
         keyless = np.flatnonzero(numbers == ANY_PARTITION)
         if len(keyless):
             numbers[keyless] = self._runs(place, given.sizes[keyless])
-        self._add_sorted(place, given.sorted_by(numbers), np.sort(numbers))
+        by_partition = np.argsort(numbers, kind="stable")
+        self._add_sorted(place, given.in_order(by_partition), numbers[by_partition])
         return True
 
     def _runs(self, place: TopicPlace, sizes: Integers) -> Integers:

@@ -48,7 +48,7 @@ def test_times_and_sizes() -> None:
     given = found(timestamp=times(5, None), key=pa.array([b"key", None]))
     assert given is not None
     assert given.times.tolist() == [5, NOW_MS] and given.sizes.tolist() == [24 + 4, 24]
-    moved = given.sorted_by(np.array([1, 0]))
+    moved = given.in_order(np.array([1, 0]))
     assert moved.times.tolist() == [NOW_MS, 5] and moved.keys.lengths.tolist() == [-1, 3]
 
 
