@@ -81,6 +81,10 @@ HELD = {(0, 0): "w0 0", (0, 1): "w0 1", (1, 0): "w1 0"}
     ("spoil", "fault"),
     [
         (lambda history, log: log.records.pop((0, 1)), "acknowledged at (0, 1)"),
+        (
+            lambda history, log: history.acknowledged_somewhere.append("w0 2"),
+            "acknowledged and not there: w0 2",
+        ),
         (lambda history, log: log.records.update({(0, 2): "w0 1"}), "2 times in the log"),
         (lambda history, log: log.records.update({(0, 0): "w0 1", (0, 1): "w0 0"}), "out of order"),
         (lambda history, log: history.seen.append(((1, 7), "w1 9")), "read at (1, 7)"),
@@ -88,11 +92,21 @@ HELD = {(0, 0): "w0 0", (0, 1): "w0 1", (1, 0): "w1 0"}
         (lambda history, log: history.seen.pop(), "passed over by the group"),
         (lambda history, log: history.failures.append("a client gave up"), "a client gave up"),
     ],
-    ids=["lost", "doubled", "disordered", "read-and-lost", "offset-back", "passed-over", "failed"],
+    ids=[
+        "lost",
+        "lost-somewhere",
+        "doubled",
+        "disordered",
+        "read-and-lost",
+        "offset-back",
+        "passed-over",
+        "failed",
+    ],
 )
 def test_the_checker_finds(spoil, fault: str) -> None:
     history, log = History(), Log(dict(HELD), {0: 2, 1: 1})
     history.acknowledged = dict(HELD)
+    history.acknowledged_somewhere = ["w0 1"]
     history.seen = list(HELD.items())
     history.committed = {0: 2, 1: 1}
     assert faults_in(history, log) == []

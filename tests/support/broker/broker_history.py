@@ -25,6 +25,9 @@ class History:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.acknowledged: dict[Place, str] = {}
+        self.acknowledged_somewhere: list[str] = []
+        """librdkafka takes a batch whose answer was lost for stored when a later one is acknowledged, and does not know
+        its offset then."""
         self.seen: list[tuple[Place, str]] = []
         self.committed: dict[int, int] = {}
         self.failures: list[str] = []
@@ -115,6 +118,8 @@ def told(history: History) -> Callable[[KafkaError | None, Message], None]:
         with history.lock:
             if error is not None:
                 history.failures.append(f"{message.value()!r} was refused: {error}")
+            elif message.offset() is None:
+                history.acknowledged_somewhere.append(message.value().decode())
             else:
                 history.acknowledged[message.partition(), message.offset()] = message.value().decode()
 
@@ -197,6 +202,8 @@ def faults_in(history: History, log: Log) -> list[str]:
         *history.failures,
         *(f"acknowledged at {place} and not there: {value}"
           for place, value in history.acknowledged.items() if log.records.get(place) != value),
+        *(f"acknowledged and not there: {value}"
+          for value in set(history.acknowledged_somewhere).difference(log.records.values())),
         *(f"read at {place} and not there later: {value}"
           for place, value in history.seen if log.records.get(place) != value),
         *(f"{count} times in the log: {value}"
