@@ -77,7 +77,7 @@ SMALL_FILES = {
     },
     "nouns, errors or settings that many modules import": {
         "broker/settings.py", "kafka_protocol/malformed.py", "maintenance/context.py",
-        "maintenance/pipeline/run_rate.py", "metadata/node_address.py",
+        "metadata/node_address.py",
         "metadata/store_id.py", "model/buffers.py", "model/errors.py", "model/version.py", "server/settings/admin.py",
         "stream_engine/errors.py",
     },

@@ -6,9 +6,9 @@ over other maintenance.
 """
 
 from siltstone.maintenance.pipeline.kind import Plan
-from siltstone.maintenance.pipeline.run_rate import RunRate
 from siltstone.maintenance.pressure import Measured, Pressure
 from siltstone.maintenance.settings import CopyRates, lowest_rate
+from siltstone.maintenance.tasks.pacing import RunRate
 from siltstone.model.limits import MINUTE_MS, SPREAD_BYTES_PER_SECOND_MIN
 
 

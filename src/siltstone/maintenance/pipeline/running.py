@@ -29,7 +29,6 @@ from siltstone.maintenance.pipeline.kind import (
     Unplanned,
 )
 from siltstone.maintenance.pipeline.rates import rate_of
-from siltstone.maintenance.pipeline.run_rate import RunRate
 from siltstone.maintenance.pipeline.set_aside import (
     SetAside,
     forget_gone,
@@ -40,7 +39,7 @@ from siltstone.maintenance.pipeline.set_aside import (
 )
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.pressure import COPYING
-from siltstone.maintenance.tasks.pacing import PacedRunner
+from siltstone.maintenance.tasks.pacing import PacedRunner, RunRate
 from siltstone.maintenance.tasks.runner import RunnerUnusable
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.refusals import JobNotRunning

@@ -8,7 +8,7 @@ from threading import Event, RLock
 
 import msgspec
 
-from siltstone.maintenance.pipeline.run_rate import NO_RATE
+from siltstone.maintenance.tasks.pacing import NO_RATE
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import OnProgress

@@ -6,9 +6,9 @@ from threading import Lock
 import msgspec
 
 from siltstone.foundation.quantity_words import counted, seconds_words, size_words
-from siltstone.maintenance.pipeline.run_rate import NO_RATE, RunRate
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.tasks.pacing import NO_RATE, RunRate
 from siltstone.runtime.clock import Clock
 
 

@@ -3,7 +3,7 @@
 A plan is made in these steps, all pure: ``planner`` chooses the candidates from the image alone; then, with their
 indexes, ``grouping`` (contiguous blocks of a stream, called *extents*, and what each becomes, by size and by
 ``retention_class``) and ``iterations`` (the work of each task, under the memory limit), called by ``planner``, which
-keeps within the limits of a commit. The result is a ``plan.CompactionPlan``; ``rows`` describes its outputs to people.
+keeps within the limits of a commit. The result is a ``plan.CompactionPlan``.
 ``kind`` plans and carries out; ``carrying_out`` prepares ids, runs the iterations as tasks (``task_input``, ``task``)
 and commits once.
 """

@@ -33,10 +33,9 @@ from siltstone.maintenance.stream_set_compaction.carrying_out import (
     RoundOutcome,
     SourcesUnusable,
 )
-from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, planned_outputs
 from siltstone.maintenance.stream_set_compaction.planner import choose_candidates, plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import stream_classes
-from siltstone.maintenance.stream_set_compaction.rows import planned_outputs
 from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import CoverageNotMatched

@@ -8,15 +8,16 @@ New objects are numbered: the stream set object first, when there is one, then t
 writing. An object's id is the first prepared id plus its number.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from siltstone.maintenance.blocks.columns import Integers, LeftOut, Source, Table, plan_reads
 from siltstone.maintenance.blocks.joining import joined, joined_starts, trailer, trailer_size
+from siltstone.maintenance.pipeline.kind import PlannedOutput
 from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.stream_set_compaction.grouping import Extents
+from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate
 from siltstone.maintenance.stream_set_compaction.iterations import Bounds
 from siltstone.maintenance.stream_set_compaction.task_input import (
     Iteration,
@@ -25,7 +26,8 @@ from siltstone.maintenance.stream_set_compaction.task_input import (
     StreamObjectPiece,
 )
 from siltstone.metadata.commands import NewObject
-from siltstone.model.objects import ObjectRange
+from siltstone.model.limits import MINUTE_MS
+from siltstone.model.objects import ObjectKind, ObjectRange
 
 
 class StreamObjectPieces:
@@ -256,3 +258,69 @@ def small_rows(extents: Extents) -> Integers:
     return (
         np.flatnonzero(~extents.is_split[extents.of_rows()]) if len(extents) else np.empty(0, dtype=np.int64)
     )
+
+
+def planned_outputs(plan: CompactionPlan) -> Iterator[PlannedOutput]:
+    """Yields the outputs in the order of their numbers, which is that of their object ids."""
+    if plan.has_stream_set_object:
+        yield _stream_set_row(plan)
+    ends = np.array([bounds.end for bounds in plan.bounds], dtype=np.int64)
+    for number in range(len(plan.pieces)):
+        yield _stream_object_row(
+            plan, number, int(np.searchsorted(ends, plan.pieces.first[number], "right")) + 1
+        )
+
+
+def _stream_set_row(plan: CompactionPlan) -> PlannedOutput:
+    rows = plan.table[plan.small_rows]
+    parts = [at for at, bounds in enumerate(plan.bounds, start=1) if bounds.part_end > bounds.part_first]
+    streams = int((~plan.extents.is_split).sum())
+    return PlannedOutput(
+        makes=ObjectKind.STREAM_SET_OBJECT.label,
+        stream_id=None,
+        start_offset=None,
+        end_offset=None,
+        streams=streams,
+        blocks=len(rows),
+        size_bytes=int(rows["size_bytes"].sum()),
+        sources=_source_ids(plan, rows["source"]),
+        first_task=parts[0],
+        last_task=parts[-1],
+        reason=f"small extents of {streams} streams, none larger than {plan.settings.split_size_bytes:,} bytes",
+    )
+
+
+def _stream_object_row(plan: CompactionPlan, number: int, iteration: int) -> PlannedOutput:
+    first, end = int(plan.pieces.first[number]), int(plan.pieces.end[number])
+    rows = plan.table[first:end]
+    return PlannedOutput(
+        makes=ObjectKind.STREAM_OBJECT.label,
+        stream_id=int(rows["stream_id"][0]),
+        start_offset=int(rows["start_offset"][0]),
+        end_offset=int(rows["end_offset"][-1]),
+        streams=1,
+        blocks=len(rows),
+        size_bytes=int(rows["size_bytes"].sum()),
+        sources=_source_ids(plan, rows["source"]),
+        first_task=iteration,
+        last_task=iteration,
+        reason=_reason(plan, number, first, end),
+    )
+
+
+def _reason(plan: CompactionPlan, number: int, first: int, end: int) -> str:
+    extent = int(plan.pieces.extent[number])
+    whole = (int(plan.extents.first[extent]), int(plan.extents.end[extent]))
+    split = f"{plan.settings.split_size_bytes:,}"
+    text = {
+        Fate.AGED: f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes",
+        Fate.LARGE: f"{plan.extents.size_bytes[extent]:,} bytes of one stream, more than {split}",
+        Fate.COMPACTED: "its topic is compacted",
+        Fate.CLASS: "most of the stream set object has another retention time",
+        Fate.GAP: f"the stream continues at offset {plan.table['end_offset'][whole[1] - 1]:,} in other objects",
+    }[Fate(int(plan.extents.fate[extent]))]
+    return text if (first, end) == whole else f"{text}; cut at the memory limit"
+
+
+def _source_ids(plan: CompactionPlan, numbers: "np.typing.NDArray[np.uint32]") -> tuple[int, ...]:
+    return tuple(plan.sources[number].metadata.object_id for number in np.unique(numbers))

@@ -4,9 +4,9 @@ import pytest
 
 from siltstone.maintenance.pipeline.kind import Plan
 from siltstone.maintenance.pipeline.rates import rate_of, spread_ms
-from siltstone.maintenance.pipeline.run_rate import NO_RATE, RunRate
 from siltstone.maintenance.pressure import Measured, Space
 from siltstone.maintenance.settings import CopyRates, MaintenanceSettings, Rates
+from siltstone.maintenance.tasks.pacing import NO_RATE, RunRate
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GIB, MIB, MINUTE_MS, SPREAD_BYTES_PER_SECOND_MIN
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Grade

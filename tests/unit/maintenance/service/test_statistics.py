@@ -2,10 +2,10 @@ import msgspec
 
 from siltstone.maintenance.pipeline.driver import nothing_done
 from siltstone.maintenance.pipeline.kind import Outcome, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.run_rate import RunRate
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.service.statistics import Counters, KindStatistics, ServiceStatistics
+from siltstone.maintenance.tasks.pacing import RunRate
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import MIB

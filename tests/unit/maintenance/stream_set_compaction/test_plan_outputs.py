@@ -1,6 +1,6 @@
 import msgspec
 
-from siltstone.maintenance.stream_set_compaction.rows import planned_outputs
+from siltstone.maintenance.stream_set_compaction.plan import planned_outputs
 from siltstone.model.objects import ObjectKind
 from support.maintenance.compaction_sources import ARTICLE, F1, SMALL, plan_of
 
