@@ -1,7 +1,7 @@
 """``make profile``: where a produce and a fetch spend the broker's time.
 
 A broker as ``siltstone serve`` runs it, py-spy beside it, confluent-kafka in a process of its own. Shares are of one
-core while the work goes on; what is missing from 100 % on the event loop's thread is waiting. Figures of the machine,
+core while the work continues; what is missing from 100 % on the event loop's thread is waiting. Figures of the machine,
 no ratios: they tell where to look, the benchmarks tell whether it helped.
 """
 

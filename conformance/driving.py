@@ -128,7 +128,7 @@ class Driver:
 def _answered(stage: Stage, asked: Mapping[str, Any]) -> dict[str, object]:
     try:
         return {"answer": stage.answer(asked)}
-    except Exception as error:  # whatever it is, the scenario has to know that it cannot go on
+    except Exception as error:  # whatever it is, the scenario has to know that it cannot continue
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -62,7 +62,7 @@ FEATURES: tuple[Feature, ...] = (
         _feature("pause_resume", "pause and resume of single partitions"),
         _feature("pattern", "subscription by pattern, a topic made later included"),
         _feature("read_committed", "isolation level read_committed on ordinary records"),
-        _feature("long_idle", "producer and consumer idle past the broker's limit go on", idle_limited=True),
+        _feature("long_idle", "producer and consumer idle past the broker's limit continue", idle_limited=True),
     ),
     *_part(
         "Consumer groups",
@@ -71,7 +71,7 @@ FEATURES: tuple[Feature, ...] = (
         _feature("static_member", "a static member comes back without a rebalance", seconds_max=60),
         _feature("manual_commit", "offsets and metadata committed and fetched by hand"),
         _feature(
-            "group_restart", "a group goes on from its offsets after the broker was killed and started",
+            "group_restart", "a group continues from its offsets after the broker was killed and started",
             seconds_max=90, restarts_broker=True,
         ),
         _feature(

@@ -18,7 +18,7 @@ MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 
 
 class GoUnavailable(Exception):
-    """There is no Go on this machine, or a program cannot be built: the text says why."""
+    """There is no Continue this machine, or a program cannot be built: the text says why."""
 
 
 def franz_go_writer() -> Path:

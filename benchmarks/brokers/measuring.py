@@ -120,7 +120,7 @@ class Round:
 
     def cold_read(self) -> list[Figure]:
         """Measures a consumer that reads records which are in no memory, if the broker has a disk, while the producer
-        of another topic goes on."""
+        of another topic continues."""
         target, read = self.new_topic("beside"), self.target(produced_topic(READ_BATCH_BYTES))
         pace = AckLatency(COLD_PRODUCER_PER_SECOND, self.scale.latency_seconds)
         alone = answer_of(target, pace, Latencies)

@@ -1,6 +1,6 @@
 """The kill matrix: brokers of a cluster, its PostgreSQL and its bucket are killed, stopped and cut off while much goes
 on, with real processes and clients. Nothing acknowledged is lost, nothing is there twice, order holds, no committed
-offset goes back, and everybody goes on by themselves afterwards.
+offset goes back, and everybody continues by themselves afterwards.
 
 ``make test`` plays twelve of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
 them are played by ``KILLS=all pytest tests/crash/test_cluster_kills.py``, in three quarters of an hour.

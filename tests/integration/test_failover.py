@@ -97,7 +97,7 @@ def test_fo04_a_log_in_files_that_is_given_up_costs_its_records_only_and_stays_a
             back.command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
         )
         assert refused.returncode == 2
-        assert "was declared lost up to node epoch 1, and the topics have gone on without" in refused.stderr
+        assert "was declared lost up to node epoch 1, and the topics have continued without" in refused.stderr
         assert log == sorted((path.name, path.stat().st_size) for path in log_folder.iterdir())
         log_folder.rename(tmp_path / "kept")
         cluster.start(1)

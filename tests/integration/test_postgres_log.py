@@ -335,7 +335,7 @@ def test_p19_an_append_that_nobody_waits_for_any_more_may_still_happen(schema) -
         assert versions(log) == versions(other) == [1], "a look at the log proves nothing yet"
     finally:
         os.kill(pid, signal.SIGCONT)
-    wait_for(lambda: versions(other) == [1, 2], "the append of the process that went on")
+    wait_for(lambda: versions(other) == [1, 2], "the append of the process that continued")
     with pytest.raises(VersionMovedOn):
         log.append(entry_after(head, b"ours"), head)
     assert other.read_after(1, 10) == [(2, entry_after(head, b"ours"))], "the client finds its own entry"

@@ -1,4 +1,4 @@
-"""Retention beside a broker with real clients: consumers go on at the new start, and it stays that over any end."""
+"""Retention beside a broker with real clients: consumers continue at the new start, and it stays that over any end."""
 
 import time
 from collections.abc import Iterator

@@ -82,7 +82,7 @@ def wrong_in(state: State) -> str:
 
 
 def is_end(state: State) -> bool:
-    """B serves, or A does: everything else goes on."""
+    """B serves, or A does: everything else continues."""
     return state.owner == B or state.doing in ("serves", "left", "dead")
 
 

@@ -96,7 +96,7 @@ EXPECTED_OF_TEN_SEEDS = {
 
 
 def test_every_kind_of_thing_happens(simulate):
-    """Else the simulation would hold because nothing goes on in it."""
+    """Else the simulation would hold because nothing continues in it."""
     counts: dict[str, int] = {}
     for seed in range(110, 120):
         for what, number in simulate(seed).counts.items():

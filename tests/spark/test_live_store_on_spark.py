@@ -320,7 +320,7 @@ def kill_a_driver(settings: StoreSettings, gate: Gate) -> None:
     assert errors == ""
     assert msgspec.json.decode(output, type=RoundReport).committed
     assert any(process.name() == "java" for process in below if process.is_running())
-    assert psutil.wait_procs(below, timeout=300)[1] == [], "something of the killed driver goes on"
+    assert psutil.wait_procs(below, timeout=300)[1] == [], "something of the killed driver still runs"
 
 
 def assert_next_driver_takes_over(settings: StoreSettings, runner: Runner) -> None:

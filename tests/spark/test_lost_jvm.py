@@ -33,7 +33,7 @@ second = late.start()
 assert second is not first
 assert second.run(double, [b"3"]) == [b"33"]
 late.close()
-print("went on")
+print("continued")
 """
 
 
@@ -47,4 +47,4 @@ def test_the_next_run_starts_another(tmp_path: Path, record_tried: RecordTried) 
         timeout=280,
         check=False,
     )
-    assert done.stdout.splitlines() == ["failed as RunnerLost", "went on"], done.stderr
+    assert done.stdout.splitlines() == ["failed as RunnerLost", "continued"], done.stderr

@@ -99,7 +99,7 @@ def test_ss1_sw2_a_stream_reads_each_record_once_and_writes_it_once(
     spark: Any, broker: siltstone.Broker, tmp_path: Path
 ) -> None:
     """Micro-batches of 40, 40 and 20; progress; Spark's connector for Kafka gives the same rows; the query, started
-    again, goes on; and its batches arrive once in a topic, by writeStream and by foreachBatch."""
+    again, continues; and its batches arrive once in a topic, by writeStream and by foreachBatch."""
     source, copy, late = (
         create(broker, name, 2 if name == "source" else 1) for name in ("source", "copy", "late")
     )

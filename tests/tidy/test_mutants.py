@@ -199,7 +199,7 @@ def test_what_the_module_s_own_tests_do_not_notice_those_of_its_package_may(
 def test_a_mutant_whose_tests_do_not_end_is_seen(
     tool: Any, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without its ``not`` the loop goes on for ever."""
+    """Without its ``not`` the loop continues for ever."""
     monkeypatch.setattr(tool, "SECONDS_MIN", 1)
     write(project, "tests/unit/numbers/test_waiting.py", TESTS_OF_WAITING)
     tool.main(["src/siltstone/numbers/waiting.py"], project)

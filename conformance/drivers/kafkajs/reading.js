@@ -141,6 +141,6 @@ module.exports = {
   partly: {
     pattern: 'kafkajs looks at the pattern once, when it subscribes',
     out_of_range: 'kafkajs has no policy of an error',
-    long_idle: 'a paused consumer of kafkajs goes on with its heartbeats',
+    long_idle: 'a paused consumer of kafkajs continues with its heartbeats',
   },
 }

@@ -67,7 +67,7 @@ class Place(msgspec.Struct, frozen=True):
 
 class GroupMember:
     """One member of ``group_id`` that reads ``topic``. Every method raises KafkaRefusal, and Unavailable, after which
-    the caller may reconnect the cluster and go on."""
+    the caller may reconnect the cluster and continue."""
 
     def __init__(self, cluster: Cluster, group_id: str, topic: str) -> None:
         self._cluster = cluster

@@ -46,7 +46,7 @@ class DamagedBucketList(CorruptData):
 class RegisterBuckets(Command[BucketList], frozen=True):
     """→ BucketList, after the command. Lists the buckets of a node's settings that are not listed yet: the one in which
     the node puts new objects (``default_id``) as WRITABLE if the list was empty, each other bucket as READ_ONLY, so
-    that a store from before the list goes on as it was. Idempotent."""
+    that a store from before the list continues as it was. Idempotent."""
 
     urls: dict[int, str]
     default_id: int

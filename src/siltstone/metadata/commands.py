@@ -64,7 +64,7 @@ class FenceNode(Command[None], frozen=True):
 
 
 class ResumeNode(Command[None], frozen=True):
-    """→ None. The fenced process goes on in the same life. Refused with NodeFenced once the node's failover was
+    """→ None. The fenced process continues in the same life. Refused with NodeFenced once the node's failover was
     claimed, or another process has registered: then the process has to stop. Idempotent."""
 
     node_id: int
@@ -100,7 +100,7 @@ class ClaimFailover(Command[None], frozen=True):
 
 class GiveUpLog(Command[NodeRegistration], frozen=True):
     """→ NodeRegistration, with the streams that are still open. A person gives up the write-ahead log of a node that is
-    not live: its streams go on at their committed ends, and records that only that log held are lost.
+    not live: its streams continue at their committed ends, and records that only that log held are lost.
 
     Raises the node's epoch above ``node_epoch``, the life that the person saw, as a failover does, so that a process
     which is not dead after all is fenced. At most STREAMS_CLOSED_AT_ONCE_MAX streams are closed; the command is

@@ -109,8 +109,8 @@ class ImageDraft:
     """A mutable copy of an image, from which the next image is made. Its cost grows with what is changed, not with the
     size of the image.
 
-    ``version`` is that of the log entry whose records are applied: the one after the image, until the caller goes on to
-    the next entry."""
+    ``version`` is that of the log entry whose records are applied: the one after the image, until the caller moves on
+    to the next entry."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.version = image.version + 1

@@ -4,7 +4,7 @@ An entry is a sealed frame (``framing``) with magic "SLOG". Its label is the app
 that lost the answer to an append finds out whether its entry is in the log, and then the append id of the entry before.
 Its body is a msgpack array of ``records``.
 
-So the entries form a *chain*, and a log that lost its newest entries and went on with others is recognised
+So the entries form a *chain*, and a log that lost its newest entries and continued with others is recognised
 (``next_position``): a copy that was restored, or a standby that was promoted too early. Entries of format 1 are older
 than the chain; they have no previous entry and count as if they had no append id. The first entry of the chain follows
 NO_APPEND_ID, whatever its version is; after it, an entry outside the chain is refused.
@@ -28,7 +28,7 @@ class RecordUnknown(CorruptData):
 
 
 class LogForked(CorruptData):
-    """The log has another history than the one that was read from it before: it lost entries and went on with
+    """The log has another history than the one that was read from it before: it lost entries and continued with
     others."""
 
 
@@ -121,7 +121,7 @@ def refuse_fork(head: LogPosition, position: LogPosition) -> None:
 
 def _what_to_restore(position: LogPosition) -> str:
     return (
-        "The log lost entries and went on with others: an older copy was restored, or a standby without the newest "
+        "The log lost entries and continued with others: an older copy was restored, or a standby without the newest "
         "entries was promoted. Stop every node, delete nothing, and restore the copy of the log in which entry "
         f"{position.version} has append id {position.append_id}"
     )

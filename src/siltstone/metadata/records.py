@@ -33,7 +33,7 @@ class NodeFenced(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=2):
 
 
 class NodeResumed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=3):
-    """The fenced node goes on in the same life."""
+    """The fenced node continues in the same life."""
 
     node_id: int
     node_epoch: int

@@ -90,8 +90,8 @@ UPLOADS_IN_FLIGHT_MAX = 4
 
 COMMIT_AT_CLOSE_STALLED_MS_MAX = 15 * SECOND_MS
 """A closing node stops waiting when nothing was uploaded or committed for this long; the next start recovers the rest
-from the write-ahead log. `serve` ends after this and CLOSE_TIME_LIMIT_MS together even if uploads go on: less than the
-30 s after which Kubernetes kills."""
+from the write-ahead log. `serve` ends after this and CLOSE_TIME_LIMIT_MS together even if uploads continue: less than
+the 30 s after which Kubernetes kills."""
 
 UPLOAD_TIME_LIMIT_MS = 60 * MINUTE_MS
 """A prepared object that is not committed within this time is deleted [AutoMQ]."""

@@ -7,7 +7,7 @@ append id. Marks are compared by their key alone, so one listing reads them all.
 beyond the newest one are used, and after decisions that destroy objects. The process that adds a mark deletes the marks
 that the new one surpasses. No object has to be replaced for that, and several processes may add marks at the same time.
 
-A metadata log that lost entries and went on with others has another append id at the version of a mark, so it is
+A metadata log that lost entries and continued with others has another append id at the version of a mark, so it is
 refused even when it is longer than the log that the bucket has seen.
 
 Ids are marked in steps, ahead of their use. Metadata whose version and ids are within the newest mark may therefore
@@ -33,7 +33,7 @@ _KEY = re.compile(re.escape(MARKS_PREFIX) + r"(\d{20})-(\d{20})(?:-([0-9a-f]{32}
 
 
 class MetadataOlderThanBucket(InvalidRequest):
-    """The bucket has been written to with newer metadata than this, or with metadata that went on in another way:
+    """The bucket has been written to with newer metadata than this, or with metadata that continued in another way:
     nothing may be written or deleted."""
 
 
@@ -81,8 +81,8 @@ def mark_of_key(key: str) -> MetadataMark | None:
 
 
 def contradicts(mark: MetadataMark, append_id: str | None) -> bool:
-    """Returns whether a metadata log went on in another way than the mark says. ``append_id``: that of the log's entry
-    at the version of the mark, or None when the log does not have that entry any more. Pure."""
+    """Returns whether a metadata log continued in another way than the mark says. ``append_id``: that of the log's
+    entry at the version of the mark, or None when the log does not have that entry any more. Pure."""
     return mark.append_id != NO_ID and append_id not in (None, mark.append_id)
 
 
@@ -160,7 +160,7 @@ class BucketGuard:
             if contradicts(mark, found):
                 raise MetadataOlderThanBucket(
                     f"{self._store.url} was written to with entry {mark.version} of the metadata log as append "
-                    f"{mark.append_id}, and this log has append {found} there: the log lost entries and went on with "
+                    f"{mark.append_id}, and this log has append {found} there: the log lost entries and continued with "
                     "others, since an older copy was restored, or a standby without the newest entries was promoted. "
                     "Nothing is written or deleted. Stop every node, and restore the copy of the metadata in which "
                     f"entry {mark.version} has append id {mark.append_id}"

@@ -60,7 +60,7 @@ class SystemClock:
 
 def boottime_ms() -> float:
     """Milliseconds since the machine was started, those included in which it was suspended. A node's own lease runs by
-    it: the others' clocks went on while this machine slept."""
+    it: the others' clocks continued while this machine slept."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) / 1e6
 
 

@@ -281,7 +281,7 @@ class SparkJob:
         return sum(stage.numCompletedTasks for stage in stages if stage)
 
     def cancel(self) -> None:
-        """Cancels the job and kills its running tasks, each of which may go on for some seconds."""
+        """Cancels the job and kills its running tasks, each of which may continue for some seconds."""
         self.ask_to_end()
         self._thread.join(CANCEL_SECONDS_MAX)
 

@@ -35,7 +35,7 @@ class Stream:
         self.confirmed_offset = metadata.end_offset
         self.is_closed = False
         self.is_held = False
-        """Whether appends are refused for now; reads go on."""
+        """Whether appends are refused for now; reads continue."""
         self._failure: Exception | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._ticket = count()
@@ -136,8 +136,8 @@ class Stream:
             self._tell_watchers()
 
     def hold(self) -> None:
-        """From now on appends are refused with StreamHeld, so that ``next_offset`` stays. Pending appends go on. Unlike
-        ``close``, it can be taken back, by ``release``. Idempotent."""
+        """From now on appends are refused with StreamHeld, so that ``next_offset`` stays. Pending appends continue.
+        Unlike ``close``, it can be taken back, by ``release``. Idempotent."""
         self.is_held = True
 
     def release(self) -> None:

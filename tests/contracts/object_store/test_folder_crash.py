@@ -22,7 +22,7 @@ COMMAND = [sys.executable, "-m", "support.engine.store_processes"]
 
 
 def acknowledged_until_killed(url: str, acknowledgements: int) -> list[str]:
-    """Kills the writer while it goes on after the given number of acknowledged puts."""
+    """Kills the writer while it continues after the given number of acknowledged puts."""
     command = [*COMMAND, "write_forever", url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TESTS) as writer:
         assert writer.stdout

@@ -106,7 +106,7 @@ def second_driver(keyed: KeyedWorld, rng: Random) -> None:
 
 
 def restart_node(keyed: KeyedWorld, rng: Random) -> None:
-    """Its next life closes what was open, opens it under a higher epoch, and goes on appending."""
+    """Its next life closes what was open, opens it under a higher epoch, and continues appending."""
     epoch = keyed.metadata.execute(RegisterNode(0, "second", "nowhere")).node_epoch
     for stream_id in _streams(keyed):
         stream = keyed.stream(stream_id)

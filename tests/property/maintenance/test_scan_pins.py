@@ -142,7 +142,7 @@ class Walk:
         sweep(self.driver().context, self.rng.choice([0, GRACE_MS]))
 
     def amid_sweep(self, name: str, key: str) -> None:
-        """Others go on between what a sweep has read and what it deletes."""
+        """Others continue between what a sweep has read and what it deletes."""
         if name == "delete" and not self.is_amid_sweep and self.rng.random() < 0.7:
             self.is_amid_sweep = True
             for _ in range(self.rng.randint(1, 3)):
@@ -186,7 +186,7 @@ class Walk:
         assert set(newest.pins) == set(self.planned)
 
     def finish(self) -> None:
-        """The scans are gone without a word. The sweeps of every driver go on."""
+        """The scans are gone without a word. The sweeps of every driver continue."""
         self.bucket.before = lambda name, key: None
         for driver in self.drivers:
             driver.clock.advance_ms(DAY_MS + 2 * HOUR_MS)

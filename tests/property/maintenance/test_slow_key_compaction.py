@@ -18,7 +18,7 @@ OBJECTS = 16
 
 
 def compact_until_done(world: KeyedWorld, steps: Steps) -> None:
-    """A driver of its own, which goes on until all is done."""
+    """A driver of its own, which continues until all is done."""
     with stepped(world, steps) as context:  # type: ignore[arg-type]
         driver = Driver(context, InProcessRunner, Scope(is_forced=True), Budget())
         kind = KeyCompaction(replace(PATIENT, lease_ms=HOUR_MS), slow(world, "t-0", "t-1", minutes=4))

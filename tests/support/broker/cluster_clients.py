@@ -145,7 +145,7 @@ class GroupReading:
     def _run(self) -> None:
         while not self._stopping.is_set():
             for message in self._consumer.consume(1_000, 0.2):
-                if message.error() is None:  # the others tell of brokers that are gone; the client goes on
+                if message.error() is None:  # the others tell of brokers that are gone; the client continues
                     self.numbers.add(int(message.value()))
         self._consumer.close()
 

@@ -95,7 +95,7 @@ def gathered(
 
 
 class ReadsInARow:
-    """Fetches of one partition, one after another, by a broker that goes on living."""
+    """Fetches of one partition, one after another, by a broker that lives on."""
 
     def __init__(self, partition: FakePartition, config: TopicConfig) -> None:
         self._reads = DamagedReads(DamageReport(ManualClock()))

@@ -1,4 +1,4 @@
-"""Who is hurt, how, and while what goes on: the cells of the kill matrix, and how a cluster lives through one."""
+"""Who is hurt, how, and while what continues: the cells of the kill matrix, and how a cluster lives through one."""
 
 import itertools
 import json
@@ -68,7 +68,7 @@ class Trial:
         self._dead: set[int] = set()
 
     def live_through(self) -> Log:
-        """Raises AssertionError when the clients do not go on, or the brokers do not come back."""
+        """Raises AssertionError when the clients do not continue, or the brokers do not come back."""
         cluster = self.cluster
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(60)
@@ -131,7 +131,7 @@ class Trial:
             *(node.process.log[-2_000:] for node in self.cluster.nodes),
         ])  # fmt: skip
 
-    # -- what goes on ------------------------------------------------------------------------------------
+    # -- what continues ------------------------------------------------------------------------------------
 
     @contextmanager
     def _under_way(self, clients: "Clients") -> Iterator[None]:

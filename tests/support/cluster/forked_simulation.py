@@ -1,5 +1,5 @@
-"""A simulated cluster whose metadata log loses its newest entries and goes on with others, as when a standby without
-them is promoted (P09, P10). Moves and maintenance go on with the forked log, nodes are started again by
+"""A simulated cluster whose metadata log loses its newest entries and continues with others, as when a standby without
+them is promoted (P09, P10). Moves and maintenance continue with the forked log, nodes are started again by
 their supervisors, and after a minute the newest copy is restored.
 
 Nothing that a client was told may be lost by that: the nodes that had read the lost entries stop, and tell the others

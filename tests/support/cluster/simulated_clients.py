@@ -1,4 +1,4 @@
-"""Clients of a simulated cluster. Each goes on until ``finish``, and writes down in the history what it was told.
+"""Clients of a simulated cluster. Each continues until ``finish``, and writes down in the history what it was told.
 
 A request that gets no answer in REQUEST_MS_MAX may have been carried out; a client then tries again, as Kafka's do.
 """

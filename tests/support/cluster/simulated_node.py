@@ -361,7 +361,7 @@ class SimulatedNode:
 
     def thaw(self) -> None:
         self.is_frozen = False
-        self.keep_time()  # its clock went on; everything that was due is due at once
+        self.keep_time()  # its clock continued; everything that was due is due at once
         if self.life is not None and not self.life.is_dead:
             self.life.runs.set()
 

@@ -69,7 +69,7 @@ class GatedCalls:
 
 
 class SteppedCalls:
-    """Calls wait until ``step``, which lets the one that waits longest go on."""
+    """Calls wait until ``step``, which lets the one that waits longest continue."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()

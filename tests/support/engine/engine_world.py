@@ -222,7 +222,7 @@ class World:
 
 
 async def settled(turns: int = 60) -> None:
-    """Until whatever can go on without time has gone on."""
+    """Until whatever can continue without time has continued."""
     for _ in range(turns):
         await asyncio.sleep(0)
 

@@ -278,7 +278,7 @@ class Workload:
             self.simulation.count("swept")
 
     def _compact(self, node: Node) -> Coroutine[Any, Any, None]:
-        """A round by a driver elsewhere; between its plan and its commit the node goes on."""
+        """A round by a driver elsewhere; between its plan and its commit the node continues."""
 
         async def compact() -> None:
             context = self.simulation.maintenance()

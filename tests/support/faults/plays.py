@@ -22,7 +22,7 @@ AT_ONCE_SECONDS_MAX = 20
 
 
 def met_by_a_broker(scene: Scene, row: Row) -> None:
-    """The fault comes while producers are at work, is looked at, and is healed; the broker goes on by itself."""
+    """The fault comes while producers are at work, is looked at, and is healed; the broker continues by itself."""
     scene.begin()
     if row.before is not None:
         row.before(scene)

@@ -11,8 +11,8 @@ from support.faults.steps import Step, nothing
 class Acks(Enum):
     """What producers are told while the fault lasts."""
 
-    GO_ON = "they go on"
-    UNTIL_THE_LOG_IS_FULL = "they go on until the log is full, then wait"
+    GO_ON = "they continue"
+    UNTIL_THE_LOG_IS_FULL = "they continue until the log is full, then wait"
     NO_MATTER = "nothing is wanted of them"
 
 
@@ -26,8 +26,8 @@ class Reads(Enum):
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """``log``: what is in one line that the broker logs, or the command prints. ``exit_statuses``: of what ends by
-    itself. ``heals_seconds``: until acknowledgements go on after healing. ``full_disk``: the disk that the metrics show
-    to be full, and for which the broker is not ready."""
+    itself. ``heals_seconds``: until acknowledgements continue after healing. ``full_disk``: the disk that the metrics
+    show to be full, and for which the broker is not ready."""
 
     acks: Acks = Acks.GO_ON
     reads: Reads = Reads.NO_MATTER

@@ -87,7 +87,7 @@ class Unwanted(AssertionError):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """``status``: None when the command went on for too long, and was killed."""
+    """``status``: None when the command ran for too long, and was killed."""
 
     status: int | None
     text: str

@@ -162,7 +162,7 @@ class SeveralBuckets(Scene):
 
 
 def play_bucket_row(scene: SeveralBuckets, row: BucketRow) -> None:
-    """Producers go on whatever happens to one bucket; what is uploaded goes to the others meanwhile, and all is read
+    """Producers continue whatever happens to one bucket; what is uploaded goes to the others meanwhile, and all is read
     when it is back, or before, if it can be read: under replication always."""
     scene.begin()
     scene.use_all(row.strategy)

@@ -1,4 +1,4 @@
-"""Calls to a metadata log that go on in a thread while a test does something to the server."""
+"""Calls to a metadata log that continue in a thread while a test does something to the server."""
 
 import time
 from collections.abc import Callable

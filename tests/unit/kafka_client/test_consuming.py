@@ -47,7 +47,7 @@ def test_records_come_in_order_and_positions_move() -> None:
 
 
 def test_positions_move_with_the_records_taken_out() -> None:
-    """Whoever stops in the middle goes on there."""
+    """Whoever stops in the middle continues there."""
     fetching = fetcher({T0: 0}, FetchedPartition(index=0, records=[batch(0, 5)]))
     taken = fetching.fetch(0)
     assert [next(taken)[1].offset, next(taken)[1].offset] == [0, 1]

@@ -65,7 +65,7 @@ def test_a_failed_renewal_is_tried_again(world: CompactionWorld, monkeypatch: py
 
 
 def test_a_job_that_was_taken_over_is_renewed_no_more(world: CompactionWorld) -> None:
-    """The keeper returns by itself; were it to go on, this test would never end."""
+    """The keeper returns by itself; were it to continue, this test would never end."""
     mine = world.metadata.execute(StartJob("tidy", "me", 1))
     world.clock.advance_ms(2)
     world.metadata.execute(StartJob("tidy", "somebody else", 60_000))

@@ -425,7 +425,7 @@ SIX = (b"1", b"2", b"3", b"4'", b"5'", b"6'")
 
 
 def test_p09_a_follower_does_not_mix_two_histories(log) -> None:
-    """It is at 5; the new primary has 3 of them and went on to 6."""
+    """It is at 5; the new primary has 3 of them and continued to 6."""
     log.log = history(b"1", b"2", b"3", b"4", b"5")
     client = client_of(log)
     before = client.image

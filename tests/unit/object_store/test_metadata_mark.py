@@ -250,7 +250,7 @@ def test_rule_11_a_process_that_was_never_admitted_adds_no_mark(world: World, be
 
 @pytest.fixture
 def forked(world: World) -> World:
-    """The bucket has seen entry 10 as append X; the log lost it, and went on to 12 with others."""
+    """The bucket has seen entry 10 as append X; the log lost it, and continued to 12 with others."""
     world.log = {9: Z, 10: X}
     world.process().note(State(10, 5, X))
     world.log = {9: Z, 10: Y, 11: Y, 12: Y}

@@ -1,4 +1,4 @@
-"""Brokers with their logs in the bucket: one dies, and clients go on at the others. One thread, one manual clock."""
+"""Brokers with their logs in the bucket: one dies, and clients continue at the others. One thread, one manual clock."""
 
 from support.broker.broker_cluster import BrokerCluster, in_broker_cluster
 from support.kafka.kafka_requests import batch_of, produce_request, row_of, sequenced

@@ -24,7 +24,7 @@ CHECK = "siltstone: check of the workers"
 
 
 class Context:
-    """What a runner asks of a SparkContext. A task that waits for ``gate`` goes on when the job is cancelled."""
+    """What a runner asks of a SparkContext. A task that waits for ``gate`` continues when the job is cancelled."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()

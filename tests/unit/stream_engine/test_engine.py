@@ -400,7 +400,7 @@ def test_closing_commits_and_gives_the_stream_back(tmp_path):
         with pytest.raises(StreamHandleClosed):
             node.engine.append(stream, b"late", 1)
         await node.engine.close_stream(stream)
-        assert await node.append(other, b"others go on") == 0
+        assert await node.append(other, b"others continue") == 0
         assert payloads_of(await node.read_all(stream)) == [b"%d" % number for number in range(10)]
         with pytest.raises(StreamNotOpened):
             await node.engine.trim(stream, 5)
@@ -617,7 +617,7 @@ def test_a_log_that_cannot_be_written_fails_appends_waiters_and_what_comes_after
                 await refused
         statistics = node.engine.statistics()
         assert (statistics.state, statistics.appends_pending) == ("FAILED", 0)
-        assert payloads_of(await node.engine.read(stream, 0, 100)) == [b"before"], "reading goes on"
+        assert payloads_of(await node.engine.read(stream, 0, 100)) == [b"before"], "reading continues"
         await node.close()
         assert node.engine.statistics().state == "FAILED"
         monkeypatch.undo()

@@ -184,7 +184,7 @@ def test_a_forgotten_stream_takes_nothing_more_wakes_who_waits_and_waits_for_not
         held.release()
         await sealed
         other = await node.new_stream()
-        assert await node.append(other, b"others go on") == 0
+        assert await node.append(other, b"others continue") == 0
         await node.engine.flush()
         assert set(node.metadata.image.streams) == {other.stream_id}
         with pytest.raises(StreamNotExist):
@@ -341,7 +341,7 @@ def test_a_partition_whose_closing_failed_is_opened_again(tmp_path, monkeypatch,
                 await node.engine.close_streams(streams)
         data, _ = await node.engine.open_partition(TOPIC_ID, 0, stream_ids)
         assert data.epoch == streams[0].epoch + 1
-        assert await node.append(data, b"goes on") == 0
+        assert await node.append(data, b"continues") == 0
 
     run(tmp_path, scenario)
 

@@ -218,7 +218,7 @@ def test_fo06_a_recoverer_that_dies_at_any_call_is_followed_by_another(tmp_path,
 
 
 class PausableCalls(FreezableCalls):
-    """As those of a process that is stopped by SIGSTOP and goes on after SIGCONT."""
+    """As those of a process that is stopped by SIGSTOP and continues after SIGCONT."""
 
     def __init__(self) -> None:
         super().__init__()

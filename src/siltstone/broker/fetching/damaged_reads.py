@@ -5,7 +5,7 @@ the topic is configured with ``siltstone.damaged.read=skip``, returns the batche
 the damaged object anew, so an object that was restored is read at once.
 
 A fetch passes a limited number of damaged places. Where there are more, it returns nothing, and the next fetch of the
-same offset goes on where it ended: ``DamagedReads`` remembers that.
+same offset continues where it ended: ``DamagedReads`` remembers that.
 """
 
 from collections import OrderedDict
@@ -24,7 +24,7 @@ DAMAGE_PASSED_PER_FETCH_MAX = 100
 far less than the time limit of a client's request."""
 
 FETCHES_REMEMBERED_MAX = 1_000
-"""The most fetches that are to go on behind damage; the oldest are forgotten and begin anew."""
+"""The most fetches that are to continue behind damage; the oldest are forgotten and begin anew."""
 
 
 class DamagedReads:

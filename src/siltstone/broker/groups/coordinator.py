@@ -350,7 +350,7 @@ async def write_checkpoint(groups: Mapping[str, KnownGroup], writer: LogWriter, 
     """Writes the live state again at the end of the log, and trims the log before it. False: an append failed, and
     nothing was trimmed. Raises what trimming raises.
 
-    Requests go on meanwhile and change ``groups``, and the log is right all the same: each record here holds the
+    Requests continue meanwhile and change ``groups``, and the log is right all the same: each record here holds the
     value at the moment when it is written, and a later change comes later in the log. A key that was removed has its
     tombstone after the start of the checkpoint or, if it was removed before, no record in it.
     """

@@ -308,7 +308,7 @@ class Groups:
 
     async def _wait_for_count(self, counting: "asyncio.Task[None]") -> None:
         """Waits for GROUP_LOAD_WAIT_MS at most: while the metadata are locked, creating the topic takes half a minute,
-        and the requests behind this one on its connection wait for its answer. The creation goes on meanwhile."""
+        and the requests behind this one on its connection wait for its answer. The creation continues meanwhile."""
         late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with resolved_after(late, GROUP_LOAD_WAIT_MS, self._environment.clock):
             await asyncio.wait({counting, late}, return_when=asyncio.FIRST_COMPLETED)

@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 class HandOverLate(Unavailable):
-    """The partitions could not be made ready in time; this node goes on serving them."""
+    """The partitions could not be made ready in time; this node continues serving them."""
 
 
 class HandingOver:
@@ -152,7 +152,7 @@ class HandingOver:
     # -- one hand-over -----------------------------------------------------------------------------------
 
     async def _hand_over(self, keys: Sequence[PartitionKey]) -> None:
-        """Hands the partitions over. Raises what prevents that; this node then goes on serving them."""
+        """Hands the partitions over. Raises what prevents that; this node then continues serving them."""
         await self._in_time(self._open_what_has_records(keys))
         await self._in_time(self._engine.flush())
         coordinated = [index for topic_id, index in keys if self._is_offsets_topic(topic_id)]

@@ -206,7 +206,8 @@ class Partition:
     # -- handing over ------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """From now on nothing is appended to the data stream; snapshots are still written. Reads go on. Idempotent."""
+        """From now on nothing is appended to the data stream; snapshots are still written. Reads continue.
+        Idempotent."""
         self._data.hold()
 
     def hold_snapshots(self) -> None:
@@ -214,7 +215,7 @@ class Partition:
         self._meta.hold()
 
     def release(self) -> None:
-        """Appends go on, here or not at all: those that wait for it (``wait_while_held``) look again. Idempotent."""
+        """Appends continue, here or not at all: those that wait for it (``wait_while_held``) look again. Idempotent."""
         self._data.release()
         self._meta.release()
         for waiter in self._held_waiters:

@@ -190,11 +190,11 @@ class Partitions:
         return epochs
 
     async def trim(self, partition: Partition, offset: int) -> None:
-        """See Partition.trim; it goes on when the caller is cancelled. Raises OffsetBeyondEnds, EngineOverloaded,
+        """See Partition.trim; it continues when the caller is cancelled. Raises OffsetBeyondEnds, EngineOverloaded,
         EngineNotRunning."""
         await asyncio.shield(self._begin("trim", partition.trim(offset)))
 
-    # -- work that goes on when its caller is cancelled ----------------------------------------------------
+    # -- work that continues when its caller is cancelled ----------------------------------------------------
 
     def _begin(self, name: str, work: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":
         """Starts ``work`` as a task of its own; ``close`` cancels it. Raises EngineNotRunning after ``close``."""

@@ -30,7 +30,7 @@ MOVE_MS_MAX = 60_000
 
 
 class MoveNotDone(Unavailable):
-    """A partition did not reach its new leader in a minute; the move goes on by itself."""
+    """A partition did not reach its new leader in a minute; the move continues by itself."""
 
 
 @click.group(cls=InOrder, invoke_without_command=True)
@@ -73,7 +73,7 @@ def show_plan(choice: StoreChoice, as_json: bool) -> None:
 def run(choice: StoreChoice, as_json: bool) -> None:
     """Carry the plan out once, and wait until the partitions have moved.
 
-    Each pauses for less than a second or two. Ctrl-C ends the waiting; moves that have begun go on.
+    Each pauses for less than a second or two. Ctrl-C ends the waiting; moves that have begun continue.
     """
     with choice.open() as store:
         made = _plan(store)
@@ -111,7 +111,7 @@ def on(choice: StoreChoice, as_json: bool) -> None:
 @json_option
 @store_options
 def off(choice: StoreChoice, as_json: bool) -> None:
-    """Let partitions stay where they are. Moves that have begun go on."""
+    """Let partitions stay where they are. Moves that have begun continue."""
     _switch(choice, is_on=False, as_json=as_json)
 
 
@@ -155,7 +155,7 @@ def _move(store: Store, turn: tuple[PlannedMove, ...]) -> None:
             first = left[0]
             raise MoveNotDone(
                 f"partition {first.topic}-{first.partition} has not reached broker {first.target} in a minute; the "
-                "move goes on by itself, and the log of its leader may say what it waits for"
+                "move continues by itself, and the log of its leader may say what it waits for"
             )
         clock.block_ms(LOOK_INTERVAL_MS)
 

@@ -155,7 +155,7 @@ def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Go on without the bucket, and without the records that were only there.",
+    help="Continue without the bucket, and without the records that were only there.",
 )
 @json_option
 @store_options
@@ -163,8 +163,9 @@ def lost(choice: StoreChoice, bucket_id: int, accept_loss: bool, as_json: bool) 
     """List the offsets that were only in a bucket that is lost for good, or give the bucket up.
 
     Without --accept-loss nothing is changed: the offsets whose only copy was there are listed. With it, objects that
-    are in other buckets go on without this one, and consumers read on behind the listed offsets. The command is refused
-    while the bucket answers, since it can be drained then, and while the other buckets are too few for new objects.
+    are in other buckets continue without this one, and consumers read on behind the listed offsets. The command is
+    refused while the bucket answers, since it can be drained then, and while the other buckets are too few for new
+    objects.
     """
     with choice.open_without(bucket_id) as store:
         if not accept_loss:
@@ -206,7 +207,7 @@ def _show_lost(bucket_id: int, found: GivenUp, as_json: bool) -> None:
     results().print(
         cell(
             f"{what}; {counted(found.kept_objects, 'object')} {'is' if found.kept_objects == 1 else 'are'} in other "
-            f"buckets. siltstone buckets lost {bucket_id} --accept-loss goes on without it."
+            f"buckets. siltstone buckets lost {bucket_id} --accept-loss continues without it."
         ),
         soft_wrap=True,
     )

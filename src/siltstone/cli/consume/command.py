@@ -53,9 +53,9 @@ def consume(
 ) -> None:
     """Show records of a topic as a member of a consumer group, and commit what was shown.
 
-    The group goes on where it has committed. Offsets are committed every second and at the end: after Ctrl-C, or after
-    -n records, exactly what was printed is committed. What a pipe did not take, because its reader had enough, is not.
-    siltstone tail shows records without a group.
+    The group continues where it has committed. Offsets are committed every second and at the end: after Ctrl-C, or
+    after -n records, exactly what was printed is committed. What a pipe did not take, because its reader had enough, is
+    not. siltstone tail shows records without a group.
     """
     signals = HeldSignals()
     settings = ConsumeSettings(

@@ -76,7 +76,7 @@ def append(stage: Stage) -> bool:
 
 class SparkQuery:
     """Spark SQL over the table. The first query of a Spark session takes seconds, most of them for loading and
-    compiling code, so a thread runs the same query once while the demo goes on."""
+    compiling code, so a thread runs the same query once while the demo continues."""
 
     def __init__(self) -> None:
         self._warming: Thread | None = None

@@ -145,7 +145,7 @@ def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool)
     """Give up the write-ahead log of a node whose disk is lost for good.
 
     Records that only that log held are lost: those that were acknowledged in the last minute or so before the node
-    died, or since the bucket was last reached. The command shows at which offset each partition goes on, and asks
+    died, or since the bucket was last reached. The command shows at which offset each partition continues, and asks
     before it does anything. Live nodes then take the partitions at once.
 
     Start the node instead if its disk can be read on any machine, with the same node id and log folder: nothing is lost
@@ -177,9 +177,9 @@ def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool)
     if as_json:
         print_json({"given_up": node_id, "wal": node.wal_location, "ends": ends})
     else:
-        what = "it goes" if len(ends) == 1 else f"all {count_words(len(ends))} go"
+        what = "it continues" if len(ends) == 1 else f"all {count_words(len(ends))} continue"
         results().print(
-            f"The log of node {node_id} is given up: {what} on at the offsets above, led by live nodes."
+            f"The log of node {node_id} is given up: {what} at the offsets above, led by live nodes."
         )
 
 

@@ -1,4 +1,5 @@
-"""``siltstone nodes give-up``: where the partitions of a node go on without its write-ahead log, and giving that up."""
+"""``siltstone nodes give-up``: where the partitions of a node continue without its write-ahead log, and giving that
+up."""
 
 from collections.abc import Iterator
 
@@ -66,7 +67,7 @@ def give_up_log(metadata: MetadataClient, node: NodeMetadata) -> None:
 
 
 def ends_table(ends: list[GivenUpEnd]) -> RenderableType:
-    shown = table("topic", ">partition", ">goes on at offset")
+    shown = table("topic", ">partition", ">continues at offset")
     for end in ends[:SHOWN_MAX]:
         name = cell(end.topic) if end.topic is not None else f"(stream {end.stream_id}, of no topic)"
         shown.add_row(name, "-" if end.partition is None else str(end.partition), count_words(end.offset))

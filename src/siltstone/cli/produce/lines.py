@@ -39,7 +39,7 @@ class LineRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineReader(msgspec.Struct, frozen=True):
-    """``read``: (line, number of the line) → record, or None while a record goes on in the next line. ``finish`` is
+    """``read``: (line, number of the line) → record, or None while a record continues in the next line. ``finish`` is
     called at the end of the input. Both raise LineRefused."""
 
     read: Callable[[bytes, int], OutgoingRecord | None]

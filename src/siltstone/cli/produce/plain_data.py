@@ -92,7 +92,7 @@ class RowReader:
 
     def row(self, line: bytes, number: int) -> Mapping[str, str] | None:
         """Returns the cells by their names, when ``line`` completes a row; None for the header, and while a quoted cell
-        goes on in the next line. Raises LineRefused."""
+        continues in the next line. Raises LineRefused."""
         text = self._text(line, number)
         if not self._waiting:
             self.first_line = number

@@ -221,7 +221,7 @@ def maintenance_command(
 
 
 def kept_maintenance(command: Sequence[str]) -> KeptProcess:
-    """Returns the process, not yet started. If the process dies, the broker logs it and goes on serving."""
+    """Returns the process, not yet started. If the process dies, the broker logs it and continues serving."""
     return KeptProcess(
         "maintenance",
         command,

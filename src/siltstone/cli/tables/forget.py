@@ -12,7 +12,7 @@ from siltstone.model.errors import InvalidRequest
 
 
 class TableStillThere(InvalidRequest):
-    """The table exists, so an export would go on with it."""
+    """The table exists, so an export would continue with it."""
 
 
 @click.command()

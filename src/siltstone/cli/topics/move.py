@@ -68,7 +68,7 @@ def _wait(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
     while left := still_moving(cluster, partitions):
         if cluster.clock.monotonic_ms() > deadline_ms:
             raise StillMoving(
-                f"{counted(len(left), 'partition')} did not arrive in a minute; the move goes on by itself; see the "
+                f"{counted(len(left), 'partition')} did not arrive in a minute; the move continues by itself; see the "
                 f"log of the node that leads {left[0]}"
             )
         cluster.clock.block_ms(LOOK_INTERVAL_MS)

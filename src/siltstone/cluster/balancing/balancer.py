@@ -41,7 +41,7 @@ MOVES_AT_A_TIME = 2
 """The most moves at a time of one node, as source or target: each hand-over costs both nodes an upload."""
 
 MOVE_MS_MAX = MINUTE_MS
-"""How long moves are waited for. A move that hangs goes on, and its partition is on its way in the next plan."""
+"""How long moves are waited for. A move that hangs continues, and its partition is on its way in the next plan."""
 
 WAIT_MS = 200
 
@@ -91,7 +91,7 @@ class Balancer:
         self._tasks.start("looks", self._run())
 
     async def close(self) -> None:
-        """Ends the loop. Moves under way go on, because the leaders carry them out."""
+        """Ends the loop. Moves under way continue, because the leaders carry them out."""
         await self._tasks.cancel()
 
     async def _run(self) -> None:

@@ -174,7 +174,7 @@ def _judge_marks(
             continue
         yield Finding(
             FindingKind.METADATA_OLDER,
-            f"bucket {bucket_id} was written to with {evidence}: the metadata is an older copy, or went on from one. "
+            f"bucket {bucket_id} was written to with {evidence}: the metadata is an older copy, or continued from one. "
             "Restore the newest copy; until then nothing is written or deleted",
             key=key,
             bucket_id=bucket_id,

@@ -1,6 +1,6 @@
 """``Watch`` reports the progress of a run, cancels the run, and knows when its time limit has passed.
 
-``Pace`` estimates how long a step will still take, assuming that it goes on as fast as it has since it began.
+``Pace`` estimates how long a step will still take, assuming that it continues as fast as it has since it began.
 """
 
 from collections.abc import Callable

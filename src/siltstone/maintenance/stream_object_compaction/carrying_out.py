@@ -333,7 +333,7 @@ def _overtaken(group: Group) -> UnitReport:
 
 
 def _side_by_side(step: Callable[[Merging], None], mergings: Sequence[Merging]) -> None:
-    """Does a step of all merges that have not failed. A failure is noted in its merge, and the others go on."""
+    """Does a step of all merges that have not failed. A failure is noted in its merge, and the others continue."""
 
     def attempt(merging: Merging) -> None:
         try:

@@ -57,10 +57,10 @@ def commit_round(
             return None
         if replacement and not set(replacement.removed) <= {each.path for each in table.files()}:
             raise CommitOvertaken(
-                f"another program has replaced files of table {table.name}; the next run goes on"
+                f"another program has replaced files of table {table.name}; the next run continues"
             )
     raise CommitUnknown(
-        f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries: nothing is lost, the next run goes on"
+        f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries: nothing is lost, the next run continues"
     )
 
 

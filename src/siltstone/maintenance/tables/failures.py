@@ -125,7 +125,7 @@ class RecordsRemoved(CorruptData):
         super().__init__(
             f"the offsets {start} to {end} of partition {partition} were removed before they were in table {table},"
             " although siltstone.table.retention is true (DeleteRecords removes them all the same): set it to false for"
-            " one export, which notes the gap and goes on"
+            " one export, which notes the gap and continues"
         )
         self.table, self.partition = table, partition
 

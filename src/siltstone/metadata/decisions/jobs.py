@@ -5,7 +5,7 @@ So clocks that differ may do two kinds of harm:
 
 * The driver dies with its clock ahead. Its lease would end when the other clocks come there, perhaps days later. So a
   driver that waits shortens it (``ShortenLease``) to ``LEASES_AHEAD_MAX`` leases from now, by its own clock. No other
-  state is needed, and the wait goes on across restarts and in other processes.
+  state is needed, and the wait continues across restarts and in other processes.
 * A living driver loses its job. It renews its lease every third of its length, and a renewal is never shorter than the
   end that it finds, so a lease that was shortened is whole again after a third of it. In between it ends
   ``LEASES_AHEAD_MAX`` leases after the clock that shortened it: a third driver takes the job over only if its clock is

@@ -124,7 +124,7 @@ def _check_not_lost(view: ImageView, command: RegisterNode) -> None:
     if command.log_epoch and command.log_epoch <= lost_epoch != command.lost_log_epoch:
         raise NodeLogLost(
             f"the write-ahead log of node {command.node_id} was declared lost up to node epoch {lost_epoch}, and the "
-            "topics have gone on without the records that only it holds",
+            "topics have continued without the records that only it holds",
             log_epoch=lost_epoch,
         )
 

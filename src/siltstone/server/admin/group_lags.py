@@ -1,6 +1,6 @@
 """The lag of consumer groups: how many records they have not committed, and how old the oldest of these is.
 
-The age is that of the batch in which the group goes on. Its timestamp is known exactly while the batch is in the tail
+The age is that of the batch in which the group continues. Its timestamp is known exactly while the batch is in the tail
 cache; for older batches it is taken from the time index of the partition, which has an entry every few MiB. A partition
 that is not open has its newest offset in the metadata, and its batches the time at which their object was first
 uploaded. A group that has committed nothing in a topic has no lag there.

@@ -16,8 +16,9 @@ W = TypeVar("W", bound=Waiter)
 
 
 class WaitingLine(Generic[W]):
-    """``places`` returns how many waiters may go on now. While waiters and places remain, it is called again after the
-    admitted waiters have had a turn of the event loop to read, because only then it reflects the memory they took."""
+    """``places`` returns how many waiters may continue now. While waiters and places remain, it is called again after
+    the admitted waiters have had a turn of the event loop to read, because only then it reflects the memory they
+    took."""
 
     def __init__(self, places: Callable[[], int]) -> None:
         self._places = places
@@ -32,7 +33,8 @@ class WaitingLine(Generic[W]):
         return iter(self._waiting)
 
     def admits(self, waiter: W) -> bool:
-        """Returns whether the waiter may go on at once. If not, the waiter joins the line, or keeps its place in it."""
+        """Returns whether the waiter may continue at once. If not, the waiter joins the line, or keeps its place in
+        it."""
         if self._places() and (not self._waiting or waiter is self._first):
             return True
         self._waiting[waiter] = None
@@ -42,7 +44,7 @@ class WaitingLine(Generic[W]):
         self._waiting.pop(waiter, None)
 
     def room_made(self) -> None:
-        """Lets waiters go on, if there are places. They do so in the next turn of the event loop, so that they do not
+        """Lets waiters continue, if there are places. They do so in the next turn of the event loop, so that they do not
         run in the middle of the caller's work."""
         if self._waiting and not self._is_scheduled and self._places():
             self._is_scheduled = True

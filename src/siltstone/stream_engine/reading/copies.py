@@ -1,6 +1,6 @@
 """Reads from the copies of an object on the event loop: a copy that does not answer in time is passed over, too.
 
-The thread of that request goes on waiting as long as the adapter does, but its answer is no longer used.
+The thread of that request continues waiting as long as the adapter does, but its answer is no longer used.
 """
 
 from collections.abc import Callable

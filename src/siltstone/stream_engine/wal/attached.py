@@ -100,7 +100,7 @@ def prospects(log: AttachedLog, image: MetadataImage) -> str:
     if node is None:
         return f"{where} is not needed: the store does not know this node any more"
     if 0 < log.node_epoch <= lost_log_epoch(image, log.node_id):
-        return f"{where} is not replayed: it was given up, and the topics have gone on without what only it holds"
+        return f"{where} is not replayed: it was given up, and the topics have continued without what only it holds"
     if not log.is_newest_of(node):
         return (
             f"{where} is not replayed: it was last used under node epoch {log.node_epoch}, and the node has opened "

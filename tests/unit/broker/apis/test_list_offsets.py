@@ -434,7 +434,7 @@ def test_a_trim_that_the_partition_never_hears_of_ends_the_look_up_and_not_the_l
 
         async def read(self, offset: int, size_bytes: int) -> list[object]:
             self.reads += 1
-            assert self.reads <= time_lookup.TURNS_OF_A_TRIM_MAX, "it goes on for ever"
+            assert self.reads <= time_lookup.TURNS_OF_A_TRIM_MAX, "it continues for ever"
             raise OffsetBeyondEnds("trimmed")
 
     partition = Deaf()

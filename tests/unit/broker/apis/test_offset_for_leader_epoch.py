@@ -26,7 +26,7 @@ async def ask(world, epoch, version=4, index=0, name="t", current=-1):
 
 
 async def lives(world, *records):
-    """So many records under each leader epoch, from 0 on; the last epoch goes on."""
+    """So many records under each leader epoch, from 0 on; the last epoch continues."""
     topic = await world.topic()
     for number, count in enumerate(records):
         if number:

@@ -37,7 +37,7 @@ def test_a_signal_after_the_first_one_was_raised_is_a_second_one() -> None:
             signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt), signals.held():
             signal.raise_signal(signal.SIGINT)
-            pytest.fail("the block goes on")
+            pytest.fail("the block continues")
 
 
 def test_the_handlers_of_before_are_put_back() -> None:

@@ -90,7 +90,8 @@ def test_fo04_with_yes_the_streams_are_closed_and_the_node_is_shown_as_failed_ov
     outcome = nodes("give-up", GONE, "--yes")
     assert (outcome.status, opened(tmp_path)) == (0, 0)
     assert (
-        "The log of node 1 is given up: all 4 go on at the offsets above, led by live nodes." in outcome.out
+        "The log of node 1 is given up: all 4 continue at the offsets above, led by live nodes."
+        in outcome.out
     )
     row = nodes("--json").json["nodes"][GONE]
     assert (row["state"], row["waits"], row["epoch"]) == ("failed over", 0, 2)

@@ -24,7 +24,7 @@ def test_a_gap_or_another_source_begins_a_read() -> None:
 
 
 def test_spans_of_many_sources_do_not_run_into_each_other() -> None:
-    """Source 1 goes on at the position where source 0 ends."""
+    """Source 1 continues at the position where source 0 ends."""
     spans = [(number, position, 10) for number in range(3) for position in (10 * number, 10 * number + 10)]
     assert plan_reads(blocks(*spans), 1000) == [Read(0, 0, 20), Read(1, 10, 30), Read(2, 20, 40)]
 

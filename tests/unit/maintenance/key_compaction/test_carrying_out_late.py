@@ -138,5 +138,5 @@ def test_k33_no_further_try_is_begun_when_the_time_of_the_run_is_over(keyed: Key
     driver = Driver(keyed.context, InProcessRunner, Scope(), Budget(seconds_max=60))
     (report,) = driver.run([KeyCompaction(PATIENT, slow(keyed, "t-0"))])
     assert report.units == () and report.postponed == ("t-0",)
-    assert report.is_well, "it is not set aside: the next run goes on with it"
+    assert report.is_well, "it is not set aside: the next run continues with it"
     assert keyed.stream(stream).cleaned_offset == 0

@@ -403,7 +403,7 @@ def test_killed_at_every_step(monkeypatch: pytest.MonkeyPatch, is_done: bool) ->
 
 
 def finish(world: CompactionWorld) -> None:
-    """Others go on: the work is done, and when all time limits have passed the bucket holds what is committed."""
+    """Others continue: the work is done, and when all time limits have passed the bucket holds what is committed."""
     world.clock.advance_ms(SMALL.lease_ms + 1)
     with stores_opened(world.store):
         joined_up(world)

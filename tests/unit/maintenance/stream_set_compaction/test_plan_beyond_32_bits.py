@@ -6,7 +6,7 @@ from siltstone.maintenance.settings import PUT_BYTES_MAX, CompactionSettings
 from siltstone.model.limits import GIB
 from support.maintenance.compaction_sources import Spec, plan_of
 
-# Two sources; stream 0 goes on from one into the other, 6 GiB in all, and so does stream 1.
+# Two sources; stream 0 continues from one into the other, 6 GiB in all, and so does stream 1.
 SPECS: list[Spec] = [
     {0: [(at, at + 1, GIB) for at in range(3)], 1: [(at, at + 1, GIB) for at in range(3)]},
     {0: [(at, at + 1, GIB) for at in range(3, 6)], 1: [(at, at + 1, GIB) for at in range(3, 6)]},

@@ -176,7 +176,7 @@ def test_a_topic_with_another_table_or_another_format_begins_that_from_its_start
     plain.table_format = "parquet"
     plain.set_table(format="parquet")
     plain.export_now()
-    assert plain.places("kafka.other") == [(0, 0), (0, 1)], "the older table goes on where it was"
+    assert plain.places("kafka.other") == [(0, 0), (0, 1)], "the older table continues where it was"
 
 
 def test_tb22_a_table_that_is_gone_is_not_begun_again(world: TableWorld) -> None:

@@ -43,7 +43,7 @@ def test_fo04_its_streams_are_closed_at_their_committed_ends_and_no_others(world
     assert states(world) == [StreamState.CLOSED] * 3 + [StreamState.OPENED]
     assert [world.image.streams[stream_id].end_offset for stream_id in range(3)] == [10, 0, 0]
     assert (world.image.nodes[0].node_epoch, world.image.nodes[0].is_live) == (3, False)
-    assert world.outcome(OpenStream(1, 1, 0, 1)) == ("OK", 1), "another node goes on"
+    assert world.outcome(OpenStream(1, 1, 0, 1)) == ("OK", 1), "another node continues"
 
 
 def test_fo04_the_process_that_was_not_dead_after_all_is_fenced(world) -> None:

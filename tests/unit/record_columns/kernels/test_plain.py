@@ -59,7 +59,7 @@ def test_keys_of_every_length_are_hashed_as_the_machine_code_does(length: int) -
 
 
 def test_keys_that_hash_alike_fill_the_map_to_its_last_free_slot() -> None:
-    """All begin at slot 3: they go on to the end, and then from the beginning."""
+    """All begin at slot 3: they continue to the end, and then from the beginning."""
     slots = np.zeros((5, 3), dtype=np.uint64)
     high = 3 * (1 << 64) // 5 + (1 << 33)
     hashes = np.array([(high, low) for low in range(6)], dtype=np.uint64)

@@ -282,7 +282,7 @@ def test_metadata_from_before_there_were_identities_takes_the_log_it_finds(tmp_p
 
 
 def forked(log: MemoryLog, *more: bytes) -> MemoryLog:
-    """A log that lost its newest entry and went on with another one, and with more."""
+    """A log that lost its newest entry and continued with another one, and with more."""
     entries = [encoded for _, encoded in log.read_after(0, 1_000)]
     lost = decode_entry(entries.pop())
     other = MemoryLog()
@@ -292,7 +292,7 @@ def forked(log: MemoryLog, *more: bytes) -> MemoryLog:
     return other
 
 
-@pytest.mark.parametrize("more", [(), (b"x", b"y")], ids=["of the same length", "that went on"])
+@pytest.mark.parametrize("more", [(), (b"x", b"y")], ids=["of the same length", "that continued"])
 @pytest.mark.parametrize("is_clean", [True, False], ids=["after a clean stop", "killed"])
 def test_p10_metadata_with_another_history_is_refused_at_the_start(tmp_path, more, is_clean):
     """The node is down when a standby without the newest entry is promoted: no entry that it reads contradicts any."""
@@ -320,7 +320,7 @@ def test_p10_metadata_with_another_history_is_refused_at_the_start(tmp_path, mor
     run(scenario)
 
 
-@pytest.mark.parametrize("more", [(), (b"x", b"y")], ids=["of the same length", "that went on"])
+@pytest.mark.parametrize("more", [(), (b"x", b"y")], ids=["of the same length", "that continued"])
 def test_p10_a_node_that_ran_when_the_log_lost_entries_is_not_started_again_with_what_is_left(tmp_path, more):
     """Its supervisor starts it again. What it had read since its start is what the log lost."""
 

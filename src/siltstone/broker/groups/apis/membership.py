@@ -166,7 +166,8 @@ async def handle_heartbeat(groups: Groups, _: RequestContext, request: Heartbeat
     beat = Heartbeat(request.member_id, request.group_instance_id, request.generation_id)
     answer = await groups.ask(request.group_id, beat)
     assert isinstance(answer, ErrorCode)
-    # While groups are loaded the member is not known yet, and its session starts again afterwards: it may just go on.
+    # While groups are loaded the member is not known yet, and its session starts again afterwards: it may just
+    # continue.
     is_loading = answer is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else answer)
 

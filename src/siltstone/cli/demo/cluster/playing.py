@@ -217,7 +217,7 @@ def _kill(stage: ClusterStage) -> list[int]:
     pauses_ms = stage.note_pauses(dict.fromkeys(led, "its broker was killed"))
     others_ms = max(pause_ms for partition, pause_ms in pauses_ms.items() if partition not in led)
     story.done(f"the others lead them after {seconds_words(seconds)}: five for being sure that it is gone")
-    story.done(f"the other partitions went on; none was silent for longer than {_words(others_ms)}")
+    story.done(f"the other partitions continued; none was silent for longer than {_words(others_ms)}")
     return led
 
 

@@ -2,7 +2,7 @@
 
 from siltstone.model.errors import InvalidRequest
 
-CHOICES = "begin with a new checkpoint, or set failOnDataLoss=false to go on without it"
+CHOICES = "begin with a new checkpoint, or set failOnDataLoss=false to continue without it"
 
 
 class TopicGone(InvalidRequest):

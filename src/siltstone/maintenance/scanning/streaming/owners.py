@@ -1,7 +1,7 @@
 """A streaming query asks owners for the ends of their tails again and again, over connections that stay open.
 
-``scanning.tail`` asks once, for a scan. A streaming query asks several times a second, and goes on when an owner cannot
-be asked: it reads the objects now and the tail later. A warning says so once a minute.
+``scanning.tail`` asks once, for a scan. A streaming query asks several times a second, and continues when an owner
+cannot be asked: it reads the objects now and the tail later. A warning says so once a minute.
 """
 
 import logging

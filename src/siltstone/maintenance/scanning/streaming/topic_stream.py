@@ -228,7 +228,7 @@ class TopicStream:
             return self._seen
         if self._warned_ms is not None:
             self._warned_ms = None
-            log.warning("the metadata can be read again, and the query goes on")
+            log.warning("the metadata can be read again, and the query continues")
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
         ends = TailEnds("")
         if self._request.scan.tail in (Tail.AUTO, Tail.FETCH) and self._owners is not None:

@@ -232,7 +232,7 @@ class Session:
         self._drop()
         return when_lost(
             f"the metadata database {self.place.shown} has not answered for {self._call_deadline_ms / 1000:g} s; "
-            "repeat the call. If it goes on, look whether the server, or the synchronous standby that it waits for, "
+            "repeat the call. If it continues, look whether the server, or the synchronous standby that it waits for, "
             "can be reached"
         )
 

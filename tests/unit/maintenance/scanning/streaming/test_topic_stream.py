@@ -163,7 +163,7 @@ def test_that_the_metadata_are_away_is_said_once_a_minute_and_asked_once_a_poll(
     query.latest(0, 0)
     query.later()
     query.latest(0, 0)
-    assert caplog.messages == [away, away, "the metadata can be read again, and the query goes on"]
+    assert caplog.messages == [away, away, "the metadata can be read again, and the query continues"]
 
 
 def test_a_query_that_has_read_no_metadata_yet_fails_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
