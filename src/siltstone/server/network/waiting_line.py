@@ -44,8 +44,8 @@ class WaitingLine(Generic[W]):
         self._waiting.pop(waiter, None)
 
     def room_made(self) -> None:
-        """Lets waiters continue, if there are places. They do so in the next turn of the event loop, so that they do not
-        run in the middle of the caller's work."""
+        """Lets waiters continue, if there are places. They do so in the next turn of the event loop, so that they do
+        not run in the middle of the caller's work."""
         if self._waiting and not self._is_scheduled and self._places():
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._let_through)

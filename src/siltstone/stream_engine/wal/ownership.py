@@ -130,8 +130,8 @@ def refuse_forked_metadata(last_used: LogIdentity, append_id: str | None, locati
     raise LogForked(
         f"entry {version} of the metadata log is another one (append {append_id}) than the write-ahead log in "
         f"{location} was used with (append {last_used.append_id}): the metadata lost entries and continued with "
-        "others, since an older copy was restored, or a standby without the newest entries was promoted. Stop every node, "
-        f"delete nothing, and restore the copy in which entry {version} has append id {last_used.append_id}"
+        "others, since an older copy was restored, or a standby without the newest entries was promoted. Stop every "
+        f"node, delete nothing, and restore the copy in which entry {version} has append id {last_used.append_id}"
     )
 
 
