@@ -1,6 +1,6 @@
-"""Producers and consumers at work while the broker is killed with SIGKILL and started again: nothing acknowledged is
-lost, nothing an idempotent producer sent is there twice, order holds, nobody read what was not durable, and no
-committed offset of a group goes back."""
+"""The broker is killed with SIGKILL and started again while producers and consumers are at work. No acknowledged
+record is lost, no record of an idempotent producer is there twice, the order holds, no consumer has read a record
+that was not durable, and no committed offset of a group moves back."""
 
 import random
 import time
@@ -64,7 +64,7 @@ def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> N
 def test_nothing_promised_is_lost_when_the_broker_is_killed_again_and_again(
     tmp_path: Path, part: int, record_tried: RecordTried
 ) -> None:
-    """Other seeds each night; ``CRASH_SEED=7`` with ``-k "again and 0"`` repeats one."""
+    """Each night has other seeds; ``CRASH_SEED=7`` with ``-k "again and 0"`` repeats one."""
     kills = 15
     history, log = lived_through(tmp_path, seed_of_this_run("CRASH_SEED"), kills)
     record_tried("seeds", 1)

@@ -27,10 +27,11 @@ from support.processes.tried import RecordTried
 
 DRAWN, DRAWN_TONIGHT = 12, 24
 BY_DAY = random.Random(208).sample(CELLS, DRAWN)
-"""Every victim, every way to hurt and every activity is among them."""
+"""The drawn cells have every victim, every way to hurt and every activity among them."""
 
 BY_DAY_CLIENTS = ("aiokafka", "kafka-python")
-"""A JVM for each cell would take the time of the others, and a program in Go has to be built first."""
+"""The clients of the daytime. A JVM for each cell would take as long as all the others, and a program in Go has to
+be built first."""
 
 OTHERS = [cell for cell in CELLS if cell not in BY_DAY]
 if os.environ.get("KILLS") != "all":
@@ -51,7 +52,8 @@ pytestmark = [
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer, s3_server: S3Server
 ) -> Iterator[ServerCluster]:
-    """One for all cells, as a cluster has more than one bad day. What they leave in the store is checked in the end."""
+    """Starts one cluster for all cells, as a cluster has more than one bad day. What they leave in the store is
+    checked in the end."""
     with ServerCluster(tmp_path_factory.mktemp("kills"), postgres_server, s3_server) as opened:
         yield opened
         for node in opened.nodes:

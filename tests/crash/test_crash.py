@@ -49,7 +49,7 @@ def test_killed_processes_lose_nothing(tmp_path: Path, seed: int) -> None:
 def test_killed_processes_lose_nothing_a_hundred_times(
     tmp_path: Path, part: int, record_tried: RecordTried
 ) -> None:
-    """Other seeds each night; ``CRASH_SEED=7 pytest tests/crash/test_crash.py -k "hundred and 0"`` repeats one."""
+    """Each night has other seeds; ``CRASH_SEED=7 pytest tests/crash/test_crash.py -k "hundred and 0"`` repeats one."""
     record_tried("seeds", 1)
     kill_repeatedly(tmp_path, seed_of_this_run("CRASH_SEED"), kills=12, record_tried=record_tried)
 
@@ -124,7 +124,7 @@ def wait_until(condition: "object", child: subprocess.Popen[bytes]) -> None:
 
 
 async def verify_streams(folder: Path) -> int:
-    """Reads everything back through a recovered node. The number of acknowledged appends."""
+    """Reads everything back through a recovered node. Returns the number of acknowledged appends."""
     promised, trimmed = read_history(folder / "history")
     async with open_node(crash_settings(folder)) as node:
         for stream_id, appends in promised.items():
@@ -173,7 +173,7 @@ def verify_store(folder: Path) -> None:
 
 
 def verify_no_orphans(folder: Path) -> None:
-    """A day and a grace period later: the bucket holds what is committed, and nothing else."""
+    """After a day and a grace period the bucket holds what is committed, and nothing else."""
     with open_store(crash_settings(folder)) as store:
         later = ManualClock(int(time.time() * 1000) + 25 * HOUR_MS)
     with open_store(crash_settings(folder), clock=later) as store:

@@ -1,8 +1,6 @@
-"""Drivers of key compaction killed with SIGKILL, beside a broker whose topics grow.
-
-After each kill a consumer ends up with the table that a dict says, and the store is sound; at the end, when all time
-limits have passed, the bucket holds what is committed and nothing else.
-"""
+"""Drivers of key compaction are killed with SIGKILL, beside a broker whose topics grow. After each kill a consumer
+reads the same table as a dict holds, and the store is sound. At the end, when all time limits have passed, the
+bucket holds what is committed and nothing else."""
 
 import os
 import random
@@ -44,7 +42,7 @@ def test_killed_drivers_lose_and_resurrect_nothing(tmp_path: Path, seed: int) ->
 def test_killed_drivers_lose_and_resurrect_nothing_many_times(
     tmp_path: Path, part: int, record_tried: RecordTried
 ) -> None:
-    """Other seeds each night; ``CRASH_SEED=7`` with ``-k "many and 0"`` repeats one."""
+    """Each night has other seeds; ``CRASH_SEED=7`` with ``-k "many and 0"`` repeats one."""
     record_tried("seeds", 1)
     kill_repeatedly(tmp_path, seed_of_this_run("CRASH_SEED"), kills=25, record_tried=record_tried)
 
@@ -85,7 +83,7 @@ class Driver:
 
 @contextmanager
 def driver(folder: Path) -> Iterator[Driver]:
-    """Killed where the body ends."""
+    """Yields a driver that is killed where the body of the ``with`` ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "support.maintenance.key_compaction_driver", str(folder)],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
@@ -106,7 +104,8 @@ def assert_sound(folder: Path) -> None:
 
 
 def assert_nothing_is_left_over(folder: Path) -> None:
-    """Once the leases of the killed have passed somebody finishes what they began; then only time has to pass."""
+    """Once the leases of the killed drivers have passed, another driver finishes what they began; then only time has
+    to pass."""
     with maintained(folder, hours_ahead=1) as context:
         split(context)
         assert compact_keys(context).is_well

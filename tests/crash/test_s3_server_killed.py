@@ -48,7 +48,8 @@ DONE_BY_ALL = ("retention", "key-compaction", "sso-compaction", "dead-objects", 
 
 
 def keyed_producing(bootstrap: str, newest: dict[bytes, int]) -> Callable[[Actor], None]:
-    """Writes numbers under KEYS keys, each when the one before it was acknowledged: ``newest`` has the last of each."""
+    """Writes numbers under KEYS keys, each after the one before it was acknowledged. ``newest`` has the last number
+    of each key."""
 
     def act(actor: Actor) -> None:
         producer = Producer({
@@ -73,7 +74,7 @@ def keyed_producing(bootstrap: str, newest: dict[bytes, int]) -> Callable[[Actor
 
 
 class Maintenance:
-    """Runs of ``siltstone maintain run``, one after another, until ``close``. ``done``: units that were, by kind."""
+    """Runs ``siltstone maintain run`` again and again, until ``close``. ``done``: how many units were done, by kind."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         serve = broker.command
@@ -169,7 +170,7 @@ def make_topics(bootstrap: str) -> None:
 
 
 def goes_on(history: History, maintenance: Maintenance, server: S3Server) -> None:
-    """Records are acknowledged, and a run of maintenance ends well."""
+    """Waits until records are acknowledged and a run of maintenance ends well."""
     acknowledged, runs = len(history.acknowledged), maintenance.runs_well
     until(lambda: len(history.acknowledged) > acknowledged + 50, "answers", SECONDS_MAX)
     until(lambda: maintenance.runs_well > runs or maintenance.troubles, "a run of maintenance", SECONDS_MAX)
@@ -177,7 +178,7 @@ def goes_on(history: History, maintenance: Maintenance, server: S3Server) -> Non
 
 
 def read_from(bootstrap: str, topic: str) -> tuple[dict[bytes, int], int]:
-    """The newest number of each key, and the first offset that is there."""
+    """Returns the newest number of each key, and the first offset that is there."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True})
     table: dict[bytes, int] = {}
     try:

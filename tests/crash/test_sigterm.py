@@ -31,14 +31,14 @@ from support.processes.tried import RecordTried
 
 CLOSE_MS = {"network.close_time_limit_ms": "500", "engine.close_time_limit_ms": "2000"}
 PROMISED_SECONDS = 2.5
-"""The two limits together."""
+"""The two limits of ``serve`` together."""
 
 SLACK_SECONDS = 20.0
-"""For a machine that is busy: what hangs here, hangs for half a minute and more."""
+"""The time for a busy machine: a call that hangs here hangs for half a minute and more."""
 
 CLOSE_LATE_MS = dict.fromkeys(CLOSE_MS, "60000")
 AT_ONCE_SECONDS = 20.0
-"""A third of ``CLOSE_LATE_MS``, of which a second signal waits for nothing."""
+"""The time for a second signal, which waits for nothing: a third of ``CLOSE_LATE_MS``."""
 
 READY = re.compile(r"Siltstone is ready at (\S+):(\d+) ")
 PROGRAM = (sys.executable, "-c", "from siltstone.cli.main import main; main()")
@@ -47,7 +47,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_EC2_
 
 
 class Running:
-    """A command in a process of its own; what it says goes to a file."""
+    """A command in a process of its own. What it prints is written to a file."""
 
     def __init__(self, said: Path, *arguments: object, program: Sequence[str] = PROGRAM) -> None:
         self.said = said
@@ -88,7 +88,7 @@ class Running:
 
     @property
     def is_asleep(self) -> bool:
-        """Whether its main thread sleeps for a time, as SQLite does while another process has the lock."""
+        """Returns whether its main thread sleeps for a time, as SQLite does while another process has the lock."""
         return "nanosleep" in Path(f"/proc/{self.process.pid}/wchan").read_text()
 
     @property
@@ -96,8 +96,8 @@ class Running:
         return any(path.startswith("socket:") for path in self.open_files)
 
     def ends_after_further_sigterms(self, seconds: float) -> int:
-        """Sends SIGTERM again and again, because one that comes at once after the first counts as the same. → The exit
-        status; fails if the process lives longer than ``seconds``."""
+        """Sends SIGTERM again and again, because one that follows the first at once counts as the same. Returns the
+        exit status; fails if the process lives longer than ``seconds``."""
         deadline = time.monotonic() + seconds
         while (status := self.process.poll()) is None:
             assert time.monotonic() < deadline, f"alive {seconds} s after a second SIGTERM: {self.text}"
@@ -106,7 +106,7 @@ class Running:
         return status
 
     def ends_after_sigterm(self, seconds: float) -> int:
-        """Sends SIGTERM. → The exit status; fails if the process lives longer than ``seconds``."""
+        """Sends SIGTERM. Returns the exit status; fails if the process lives longer than ``seconds``."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(seconds)
@@ -128,7 +128,7 @@ def running(said: Path, *arguments: object, program: Sequence[str] = PROGRAM) ->
 
 @contextmanager
 def silent_endpoint() -> Iterator[str]:
-    """The URL of a server that accepts connections and never answers."""
+    """Yields the URL of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -142,7 +142,7 @@ def locked(database: Path) -> Iterator[None]:
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where one case happens."""
+    """The place where one case happens."""
 
     folder: Path
     program: Sequence[str] = PROGRAM
@@ -167,7 +167,8 @@ class Place(msgspec.Struct, frozen=True):
         )
 
     def with_a_disk(self, name: str) -> "Place":
-        """The same place for a program whose disk below that folder of the store hangs while ``hang`` exists."""
+        """Returns the same place for a program whose disk below that folder of the store hangs while ``hang``
+        exists."""
         program = (
             sys.executable,
             "-m",
@@ -185,7 +186,7 @@ class Place(msgspec.Struct, frozen=True):
         return f"s3://silt/store?endpoint_url={endpoint}&region=us-east-1"
 
     def produce(self, broker: Running) -> tuple[str, int]:
-        """One acknowledged record that is not uploaded, because blocks are sealed late."""
+        """Appends one acknowledged record that is not uploaded, because blocks are sealed late."""
         broker.wait_for("is ready at")
         match = READY.search(broker.text)
         assert match is not None
@@ -201,7 +202,7 @@ class Place(msgspec.Struct, frozen=True):
             broker.process.wait()
 
     def replace_bucket(self) -> Path:
-        """From now on every put is refused."""
+        """Every put is refused from now on."""
         away = (self.store / "bucket").rename(self.store / "away")
         (self.store / "bucket").write_text("not a folder")
         return away
@@ -298,7 +299,7 @@ def serving_with_a_hanging_disk_of_the_bucket(place: Place) -> Iterator[Running]
 
 
 class Forwarder:
-    """Forwards connections to an S3 server, until it is silent: then nothing comes back."""
+    """Forwards connections to an S3 server until it is silenced: from then on it passes no answers."""
 
     def __init__(self, endpoint_url: str) -> None:
         parts = urlsplit(endpoint_url)
@@ -387,7 +388,8 @@ def test_a_second_sigterm_ends_a_broker_at_once(tmp_path: Path, state: Callable)
 
 @pytest.mark.crash
 def test_a_signal_of_timeout_which_comes_twice_is_one(tmp_path: Path) -> None:
-    """``timeout`` signals its child and at once the group of its child; it returns the status of its child."""
+    """Runs serve below ``timeout``, which signals its child and at once the group of its child, and returns the
+    status of its child."""
     with Place(tmp_path, ("timeout", "60", *PROGRAM)).serve() as broker:
         Place(tmp_path).produce(broker)
         assert broker.ends_after_sigterm(PROMISED_SECONDS + SLACK_SECONDS) == 0
@@ -417,7 +419,7 @@ def maintain_run(place: Place) -> Iterator[Running]:
 
 @contextmanager
 def maintain_run_that_writes_to_locked_metadata(place: Place) -> Iterator[Running]:
-    """Its main thread is inside SQLite, where Python handles no signal."""
+    """The main thread of the process is inside SQLite, where Python handles no signal."""
     place.store_with_records_in_its_log()
     other = (place.folder / "other", "maintain", "run", "--store", place.store)
     with locked(place.store / "metadata.sqlite"), running(*other) as command:

@@ -32,7 +32,7 @@ TESTS = Path(__file__).parents[1]
 RUNS = 50
 RUNS_BY_DAY = 5
 SEED_BY_DAY = 80
-"""Its runs are of both modes, and a broker starts during one of the copies."""
+"""The seed of the daytime. Its runs are of both modes, and a broker starts during one of the copies."""
 ROWS = 40
 STEPS = {
     "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
@@ -42,7 +42,7 @@ DURING_COPY = ("intent", "prepared", "copied")
 
 
 class Driver:
-    """Batches of the sink ``out``, each in a process of its own."""
+    """The batches of the sink ``out``, each in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.store = folder / "store"

@@ -1,5 +1,5 @@
-"""Drivers of table export killed with SIGKILL at any step, beside a broker whose topics grow: at the end every record
-is a row of the table or of its dead letters, once."""
+"""Drivers of table export are killed with SIGKILL at any step, beside a broker whose topics grow. At the end every
+record is a row of the table or of its dead letters, once."""
 
 import os
 import random
@@ -38,7 +38,7 @@ BY_DAY = ("iceberg", "newest-delta")
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 Key = tuple[int, bytes]
-"""A number that no other record of the topic has, and its value."""
+"""Returns a number that no other record of the topic has, and its value."""
 
 
 @pytest.mark.nightly
@@ -50,7 +50,7 @@ def test_tb2_drivers_that_are_killed_lose_and_double_nothing(
 
 
 def test_tb2_some_killed_drivers(tmp_path: Path, record_tried: RecordTried) -> None:
-    """The rest of the eight that ``make test`` draws are in ``test_sinks_killed``."""
+    """Plays three of the eight kills that ``make test`` draws; the others are in ``test_sinks_killed``."""
     topics = {name: TOPICS[name] for name in BY_DAY}
     kill_drivers(tmp_path / "store", 100, KILLS_BY_DAY, topics, record_tried, records=30)
 
@@ -99,7 +99,7 @@ def assert_nothing_twice(folder: Path, tables: TableSettings, name: str, pairs: 
 
 
 def found(folder: Path, tables: TableSettings, name: str) -> list[Key]:
-    """The keys and values of the table and of its dead letters, each where it belongs."""
+    """Returns the keys and values of the table and of its dead letters, each where it belongs."""
     rows: list[Key] = []
     with maintained(folder) as context:
         for is_bad in (False, True):
@@ -119,7 +119,7 @@ def found(folder: Path, tables: TableSettings, name: str) -> list[Key]:
 
 @contextmanager
 def driver(folder: Path) -> Iterator[None]:
-    """Killed where the body ends."""
+    """Yields a driver that is killed where the body of the ``with`` ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "support.maintenance.table_driver", str(folder)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},

@@ -46,7 +46,7 @@ from support.faults.steps import (
 IN_S3 = Place(in_s3=True)
 PROXIED = Place(proxied=True)
 SMALL_LOG = {"engine.wal.capacity_bytes": "1MiB"}
-"""Full within seconds."""
+"""A log that is full within seconds."""
 
 
 def on_disk(disk: str) -> Place:
@@ -59,7 +59,7 @@ HELD_UP = Wanted(reads=Reads.NEWEST, log=("upload", "retried|again"))
 
 
 def full(disk: str) -> Wanted:
-    """``disk`` as the metrics name it."""
+    """A row for a full disk; ``disk`` as the metrics name it."""
     return Wanted(acks=Acks.UNTIL_THE_LOG_IS_FULL, log=("no space|is full|free space",), full_disk=disk)
 
 
@@ -117,17 +117,17 @@ OUTAGES = [
     ("bucket-log-denied", LOG_PROXIED, answer(Answers.DENIED), answer(Answers.PASSED), LOG_DENIED, 2.0),
     ("bucket-log-silent", LOG_PROXIED, answer(Answers.NEVER), answer(Answers.PASSED), LOG_WAITS, 2.0),
 ]
-"""What keeps a broker from uploading and leaves it the log: (id, place, fault, heal, wanted, seconds)."""
+"""The faults that keep a broker from uploading and leave it the log, as (id, place, fault, heal, wanted, seconds)."""
 
 OLDER = ("older", "restore the newest")
 DAMAGED_LOG = Wanted(exit_statuses=(1, 2), log=("write-ahead log", "/log/node-0", "restore|lost_epoch|move"))
 DAMAGED_OBJECT = Wanted(log=(r"{key}|object {object_id}\b", "{topic}", "{partition}", "offset"))
 
 FAILS_TODAY: dict[str, str] = {}
-"""Rows that fail, by what happens instead of what is wanted."""
+"""The rows that fail today, by what happens instead of what is wanted."""
 
 FAILS_BY_CHANCE: frozenset[str] = frozenset()
-"""Those of them that fail only when the lock comes between the preparing and the commit of an upload."""
+"""Those of them that fail only when the lock falls between the preparing and the commit of an upload."""
 
 ROWS = [
     Row(

@@ -22,7 +22,7 @@ from support.faults.summary import TRIED
 from support.processes.tried import RecordTried
 
 DRAWN = 6
-"""And one with copies, and one of the swapped ones."""
+"""Besides these, one row with copies and one of swapped buckets are drawn."""
 
 ROWS = [
     BucketRow(strategy, fault, bucket)

@@ -1,1 +1,1 @@
-"""A broker of its own process under one fault: disks, S3, metadata, clocks, and what must hold."""
+"""A broker in a process of its own under one fault of disks, S3, metadata or clocks, and what must hold."""

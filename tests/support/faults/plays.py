@@ -1,6 +1,6 @@
-"""In which order things happen to a scene: one function for each kind of row.
+"""Defines the order in which things happen to a scene, with one function for each kind of row.
 
-Each ends with the same: everything acknowledged is read back in order and once, the broker ends in time, and
+Each play ends in the same way: everything acknowledged is read back in order and once, the broker ends in time, and
 ``siltstone check`` finds nothing.
 """
 
@@ -15,10 +15,11 @@ from support.faults.scene import ENDS_SOON_SECONDS_MAX, SECONDS_MAX, TOPIC, Outc
 from support.faults.victim import object_in_the_middle
 
 STALLED_SECONDS = 1.5
-"""No acknowledgement for so long: producers wait."""
+"""Producers wait when there was no acknowledgement for this time."""
 
 AT_ONCE_SECONDS_MAX = 20
-"""A third of what the first SIGTERM waits for in these rows; busy cores have some of it."""
+"""The time for a second SIGTERM: a third of what the first one is given in these rows, since busy cores take some of
+it."""
 
 
 def met_by_a_broker(scene: Scene, row: Row) -> None:

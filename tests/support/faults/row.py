@@ -1,4 +1,4 @@
-"""One row of the table of faults: where, what is broken, what heals it, and what is wanted."""
+"""Defines a row of the table of faults: where it happens, what is broken, what heals it, and what is wanted."""
 
 from enum import Enum
 
@@ -9,7 +9,7 @@ from support.faults.steps import Step, nothing
 
 
 class Acks(Enum):
-    """What producers are told while the fault lasts."""
+    """Says what producers get while the fault lasts."""
 
     GO_ON = "they continue"
     UNTIL_THE_LOG_IS_FULL = "they continue until the log is full, then wait"
@@ -17,7 +17,7 @@ class Acks(Enum):
 
 
 class Reads(Enum):
-    """What a consumer from the beginning gets while the fault lasts."""
+    """Says what a consumer that reads from the beginning gets while the fault lasts."""
 
     ALL = "everything acknowledged"
     NEWEST = "what needs no bucket"
@@ -25,9 +25,10 @@ class Reads(Enum):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """``log``: what is in one line that the broker logs, or the command prints. ``exit_statuses``: of what ends by
-    itself. ``heals_seconds``: until acknowledgements continue after healing. ``full_disk``: the disk that the metrics
-    show to be full, and for which the broker is not ready."""
+    """``log``: patterns that one line has to match, of those that the broker logs or the command prints.
+    ``exit_statuses``: those of a process that ends by itself. ``heals_seconds``: the time within which
+    acknowledgements continue after healing. ``full_disk``: the disk that the metrics show to be full, and because of
+    which the broker is not ready."""
 
     acks: Acks = Acks.GO_ON
     reads: Reads = Reads.NO_MATTER
@@ -38,9 +39,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """``play``: in which order things happen, a name of ``plays.PLAYS``. ``before``: what comes before the fault.
-    ``command``: what is tried under the fault; without one a start of the broker, with ``settings``.
-    ``lasts_seconds``: how long producers are watched under the fault. ``rule``: which one of docs/rules.md it tests."""
+    """``play``: the order in which things happen, a name of ``plays.PLAYS``. ``before``: the step before the fault.
+    ``command``: the command that is tried under the fault; without one a broker is started, with ``settings``.
+    ``lasts_seconds``: how long producers are watched under the fault. ``rule``: the number of the rule of
+    docs/rules.md that the row tests."""
 
     id: str
     rule: int = 12

@@ -31,18 +31,18 @@ PASSED_METHODS = {
     Answers.WRITES_DENIED: ("GET", "HEAD"),
     Answers.FULL: ("GET", "HEAD", "DELETE"),
 }
-"""Those that go to the server all the same."""
+"""The methods that are passed to the server all the same."""
 
 
 class S3Proxy:
-    """``taken``: how many requests came while it did not pass them."""
+    """``taken``: how many requests arrived while the proxy did not pass them."""
 
     def __init__(self, endpoint_url: str) -> None:
         target = urlsplit(endpoint_url)
         self.target = (target.hostname or "", target.port or 80)
         self.taken = 0
         self.passed: Counter[str] = Counter()
-        """Requests that the server got, by method."""
+        """The requests that the server got, by method."""
         self._answers = Answers.PASSED
         self._passing = threading.Event()
         self._passing.set()
@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any  # noqa: N815  as http.server names them
 
     def log_message(self, *_: object) -> None:
-        """Nothing: a test says what it found."""
+        """Logs nothing: a test says what it found."""
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

@@ -1,4 +1,5 @@
-"""What a fault meets: a store with its parts apart, ``siltstone serve`` on it, producers, and what they were told."""
+"""Defines the scene of a fault: a store with its parts apart, ``siltstone serve`` on it, producers, and the history
+of their acknowledgements."""
 
 import hashlib
 import os
@@ -37,23 +38,23 @@ from support.processes.ports import free_port
 TESTS = Path(__file__).parents[2]
 TOPIC, PARTITIONS, WRITERS, PER_SECOND = "faults", 4, 2, 100
 """The keys of the two writers lead to two of four partitions, so most objects hold two streams. More records find no
-more faults, and each costs the whole suite some time: it is a request, and is read and checked three times."""
+more faults, and each costs the whole suite some time: it is a request, and it is read and checked three times."""
 
 LOOKS_EVERY_SECONDS = 0.1
-"""At what is waited for: a look may read the metadata or list a bucket."""
+"""A look at a condition may read the metadata or list a bucket."""
 
 BATCH_BYTES_MAX = 20_000
 """An append must fit into the small log."""
 
 SECONDS_MAX = 60
-"""For what nobody promised a time for."""
+"""The time for steps for which no time is promised."""
 
 ENDS_SECONDS_MAX = 45
 """The time limits promise 10 + 15 s for requests and uploads; the rest is for busy cores."""
 
 ENDS_SOON = {"engine.close_time_limit_ms": "1s", "network.close_time_limit_ms": "1s"}
-"""For a broker that is told to end under a fault. Without one it has the usual limits: with these, a busy machine
-leaves uploads to the next start."""
+"""Settings of a broker that is told to end under a fault. A broker without a fault has the usual limits: with these,
+a busy machine leaves uploads to the next start."""
 
 USUAL_LIMITS = {"engine.close_time_limit_ms": "15s", "network.close_time_limit_ms": "10s"}
 
@@ -79,25 +80,25 @@ SETTINGS = {
 UPLOADS_HELD = {"engine.upload.cache_block_bytes_max": "100MiB", "engine.upload.cache_block_age_ms_max": "1h"}
 ADMIN_URL = re.compile(r"http://([^:/]+):(\d+) \(/metrics")
 SEED = os.environ.pop("SILTSTONE_FAULTS_SEED", "78")
-"""Taken out of the environment: brokers refuse settings that they do not know."""
+"""The seed of the draw is taken out of the environment, because brokers refuse settings that they do not know."""
 
 
 class Unwanted(AssertionError):
-    """What happened is not what the row of the table wants."""
+    """The outcome is not the one that the row of the table wants."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """``status``: None when the command ran for too long, and was killed."""
+    """``status`` is None when the command ran for too long and was killed."""
 
     status: int | None
     text: str
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a row has its store. ``disks``: which of log, metadata and bucket are small disks. ``proxied``: the bucket
-    is in S3, behind a proxy; ``in_s3``: without one. ``shifted``: the clock of the broker can be shifted. ``hangs``:
-    which of log and bucket is on a disk that can be made to hang. ``holds_uploads``: what is acknowledged stays in the
-    log."""
+    """The place where a row has its store. ``disks``: which of log, metadata and bucket are small disks.
+    ``proxied``: the bucket is in S3, behind a proxy; ``in_s3``: without one. ``shifted``: the clock of the broker
+    can be shifted. ``hangs``: which of log and bucket is on a disk that can be made to hang. ``holds_uploads``:
+    acknowledged records stay in the log."""
 
     disks: tuple[str, ...] = ()
     disk_size: str = "64m"
@@ -115,7 +116,8 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Scene:
-    """In a ``with``, which ends everything. The folders ``log``, ``metadata`` and ``bucket`` are beside each other."""
+    """A scene is used in a ``with``, which ends everything. The folders ``log``, ``metadata`` and ``bucket`` are
+    beside each other."""
 
     def __init__(self, folder: Path, place: Place, s3: S3Server | None = None) -> None:
         self.folder = folder
@@ -159,7 +161,7 @@ class Scene:
     # -- what it is made of ------------------------------------------------------------------------------
 
     def _bucket(self, opened: ExitStack) -> str:
-        """The URL that does not lead through the proxy."""
+        """Returns the URL that does not lead through the proxy."""
         if not self.place.needs_s3:
             return (self.folder / "bucket").as_uri()
         assert self.s3 is not None
@@ -169,7 +171,7 @@ class Scene:
         return url
 
     def broker_at(self, port: int, **settings: str) -> BrokerProcess:
-        """One on this store, not started; ``settings`` are more of them."""
+        """Returns a broker on this store that is not started yet; ``settings`` are further settings of it."""
         program = [str(SILTSTONE)]
         if self.place.shifted:
             self.shift_clock(0)
@@ -217,7 +219,7 @@ class Scene:
 
     @property
     def hang_file(self) -> Path:
-        """The disk hangs while it exists."""
+        """The disk hangs while this file exists."""
         return self.folder / "hang"
 
     @property
@@ -232,21 +234,22 @@ class Scene:
     # -- the broker and its producers --------------------------------------------------------------------
 
     def start(self) -> None:
-        """The broker, on the port where the producers look for it."""
+        """Starts the broker on the port at which the producers look for it."""
         try:
             self.broker.start()
         except AssertionError as refused:
             raise Unwanted(f"the broker does not start: {refused}") from None
 
     def restart_with_usual_limits(self) -> None:
-        """What was told to end under a fault, ``ENDS_SOON``, may take its time when it ends again."""
+        """Starts a broker with the usual limits: one that was told to end under a fault, with ``ENDS_SOON``, may
+        take its time when it ends again."""
         port = self.broker.address[1]
         self.broker = self.broker_at(port, **USUAL_LIMITS)
         self.start()
 
     def begin(self) -> None:
-        """Records are acknowledged, some are in objects, and there is a topic for the offsets of groups: the first
-        consumer's wish for it is an ordinary change of the metadata."""
+        """Waits until records are acknowledged and some are in objects. It also makes the topic for the offsets of
+        groups, so that the first consumer's wish for it is an ordinary change of the metadata."""
         self.start()
         self.create_topic()
         self.produce()
@@ -310,7 +313,8 @@ class Scene:
         self.wait(told, seconds, f"{count} acknowledgements {when}")
 
     def wait_for_objects(self, count: int, when: str) -> None:
-        """More than there are when the bucket can be listed, which S3 refuses for a while after a start."""
+        """Waits until the bucket can be listed, which S3 refuses for a while after a start, and has this many more
+        objects than it had then."""
         before: list[int] = []
 
         def are_there() -> bool:
@@ -323,12 +327,12 @@ class Scene:
         self.wait(are_there, SECONDS_MAX, f"{count} new objects {when}")
 
     def wait_for_log(self, patterns: Sequence[str]) -> None:
-        """One line with all of them."""
+        """Waits for one line of the log that matches all patterns."""
         self.wait(lambda: has_line(self.broker.log, patterns), 10, f"a line of the log with {patterns}")
 
     @property
     def admin_address(self) -> Address:
-        """Of the newest start."""
+        """Returns the address that the newest start has logged."""
         host, port = ADMIN_URL.findall(self.broker.log)[-1]
         return host, int(port)
 
@@ -347,7 +351,7 @@ class Scene:
             raise Unwanted(f"the broker ended {when}: {self.broker.log[-2000:]}")
 
     def assert_all_is_read(self, seconds: float = SECONDS_MAX) -> None:
-        """What is acknowledged by now."""
+        """Reads everything that is acknowledged by now."""
         with self.history.lock:
             told = dict(self.history.acknowledged)
         log = self._read(seconds)
@@ -356,7 +360,7 @@ class Scene:
             raise Unwanted(f"{len(missing)} of {len(told)} acknowledged records are not read: {missing[:5]}")
 
     def assert_newest_is_read(self) -> None:
-        """The last one that was acknowledged, which no bucket is needed for."""
+        """Reads the record that was acknowledged last, for which no bucket is needed."""
         with self.history.lock:
             (partition, offset), value = next(reversed(self.history.acknowledged.items()))
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "newest", "log_level": 0})
@@ -391,7 +395,7 @@ class Scene:
             raise Unwanted(f"siltstone check: {checked.text}")
 
     def stop(self) -> None:
-        """StepProgress to end once, it does so in the time it promises."""
+        """The broker, told once to end, does so in the time it promises."""
         status = self.broker.stop(ENDS_SECONDS_MAX)
         if status != 0:
             raise Unwanted(
@@ -401,17 +405,17 @@ class Scene:
     # -- other commands, and the bucket ------------------------------------------------------------------
 
     def command(self, *words: str, seconds: float = 60) -> Outcome:
-        """``siltstone`` beside the broker, on the same store."""
+        """Runs ``siltstone`` beside the broker, on the same store."""
         pairs = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
         options = ["--store", str(self.folder / "store"), *self._options(through_proxy=False), *pairs]
         return run_command([str(SILTSTONE), *words, *options], seconds)
 
     def serve_in_vain(self, **settings: str) -> Outcome:
-        """A start that is expected to end by itself."""
+        """Starts a broker that is expected to end by itself."""
         return run_command(self.broker_at(0, **settings).command, SECONDS_MAX)
 
     def objects(self) -> list[str] | None:
-        """None while S3 is away."""
+        """Returns None while S3 is away."""
         store = open_store(self.bucket_url, settings=RetrySettings(attempts_max=1))
         try:
             return [each.key for each in store.list() if "/objects/" in each.key]
@@ -425,7 +429,7 @@ class Scene:
         return self.folder / "bucket" / object_key(self.victim.object_id)
 
     def digests(self) -> dict[str, str]:
-        """Of every file of a bucket in a folder."""
+        """Returns the digest of every file of a bucket in a folder."""
         root = self.folder / "bucket"
         return {
             str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -434,11 +438,11 @@ class Scene:
         }
 
     def copy(self, folder: Path, name: str) -> None:
-        """Puts a copy of one of the parts beside them; the broker is not running."""
+        """Makes a copy of one of the parts beside them. The broker must not be running."""
         shutil.copytree(folder, self.folder / name)
 
     def put_back(self, name: str, folder: Path) -> None:
-        """The copy becomes the part again."""
+        """Puts the copy back in the place of the part."""
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder / name, folder)
 
@@ -454,7 +458,7 @@ def port_of(endpoint_url: str) -> str:
 
 
 def run_command(command: Sequence[str], seconds: float) -> Outcome:
-    """Killed when a broker is ready, too: then nothing was refused."""
+    """Runs a command that is killed when a broker is ready, too: then nothing was refused."""
     with TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=_environment())
         deadline = time.monotonic() + seconds
@@ -467,7 +471,7 @@ def run_command(command: Sequence[str], seconds: float) -> Outcome:
 
 
 def _text(output: IO[bytes]) -> bytes:
-    """All of it, without moving the position at which the child writes."""
+    """Returns all of the output, without moving the position at which the child writes."""
     return os.pread(output.fileno(), 1 << 20, 0)
 
 

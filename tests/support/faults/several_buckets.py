@@ -27,7 +27,7 @@ ELSEWHERE_SECONDS_MAX = 45
 
 
 class BucketRow(msgspec.Struct, frozen=True):
-    """``strategy`` of the store, and what happens to which of its buckets."""
+    """``strategy`` is that of the store, and ``fault`` happens to ``bucket``."""
 
     strategy: str
     fault: str
@@ -39,7 +39,8 @@ class BucketRow(msgspec.Struct, frozen=True):
 
     @property
     def is_written_to(self) -> bool:
-        """Before the fault: under failover the first bucket takes everything, under replication the first two."""
+        """Whether the bucket takes writes before the fault: under failover the first bucket takes everything, under
+        replication the first two."""
         match self.strategy:
             case "failover":
                 return self.bucket == 0
@@ -49,7 +50,7 @@ class BucketRow(msgspec.Struct, frozen=True):
 
     @property
     def is_readable(self) -> bool:
-        """While the fault lasts."""
+        """Whether everything can be read while the fault lasts."""
         return self.strategy == "replication" or not self.is_written_to or self.fault in ("denied", "full")
 
 
@@ -83,7 +84,7 @@ class SeveralBuckets(Scene):
 
     @contextmanager
     def urls_in_order(self, order: Sequence[int]) -> Iterator[None]:
-        """For the next start, as one who mistakes their numbers writes them down."""
+        """The next start has the URLs in this order, as an operator who mistakes their numbers writes them down."""
         urls, self.urls = self.urls, [self.urls[number] for number in order]
         try:
             yield
@@ -105,13 +106,13 @@ class SeveralBuckets(Scene):
         return self._metadata.refresh()
 
     def objects_in(self) -> Counter[int]:
-        """Bucket id → objects that are committed, a copy like the object itself."""
+        """Returns the number of committed objects of each bucket, by its id. A copy counts like the object itself."""
         found = self.image.objects.values()
         committed = (each for each in found if each.state is ObjectState.COMMITTED)
         return Counter(bucket_id for each in committed for bucket_id in each.bucket_ids)
 
     def objects(self) -> list[str] | None:
-        """By the metadata, as a bucket may be away."""
+        """Lists the objects by the metadata, as a bucket may be away."""
         found = self.image.objects.values()
         return [str(each.object_id) for each in found if each.state is ObjectState.COMMITTED]
 
@@ -154,7 +155,7 @@ class SeveralBuckets(Scene):
                 self.proxies[bucket].answer(Answers.PASSED)
 
     def heal_servers(self) -> None:
-        """For the next row, whatever came of this one."""
+        """Heals the servers for the next row, whatever came of this one."""
         for server in self.servers:
             server.go_on()
             if not server.is_running:
@@ -162,8 +163,8 @@ class SeveralBuckets(Scene):
 
 
 def play_bucket_row(scene: SeveralBuckets, row: BucketRow) -> None:
-    """Producers continue whatever happens to one bucket; what is uploaded goes to the others meanwhile, and all is read
-    when it is back, or before, if it can be read: under replication always."""
+    """Producers continue whatever happens to one bucket. What is uploaded meanwhile is put into the others, and
+    everything is read when the bucket is back, or before, if it can be read: under replication always."""
     scene.begin()
     scene.use_all(row.strategy)
     wanted = [row.bucket] if row.is_written_to else [0]
@@ -195,8 +196,8 @@ def play_bucket_row(scene: SeveralBuckets, row: BucketRow) -> None:
 
 
 def play_swapped(scene: SeveralBuckets, order: Sequence[int]) -> None:
-    """The buckets' URLs stand at each other's numbers: no broker starts, a sweep passes them over, and nothing is
-    written; with the right ones all is there."""
+    """The URLs of the buckets are at each other's numbers: no broker starts, a sweep passes them over, and nothing
+    is written. With the right URLs everything is there."""
     scene.begin()
     scene.use_all("round-robin")
     scene.finish_writers()

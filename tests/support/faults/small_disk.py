@@ -13,7 +13,7 @@ BUSY_SECONDS_MAX = 60
 
 
 class SmallDisk:
-    """In a ``with``, which unmounts it."""
+    """A disk is used in a ``with``, which unmounts it."""
 
     def __init__(self, folder: Path, size: str) -> None:
         self.folder = folder
@@ -28,7 +28,7 @@ class SmallDisk:
         _run("umount", "--lazy", str(self.folder))
 
     def fill(self) -> None:
-        """No byte is left."""
+        """Fills the disk until no byte is left."""
         with (self.folder / BALLAST).open("ab", buffering=0) as ballast:
             for size in (1 << 20, 4096, 1):
                 try:
@@ -42,7 +42,7 @@ class SmallDisk:
         (self.folder / BALLAST).unlink()
 
     def make_read_only(self) -> None:
-        """The kernel refuses it while a file is open for writing, and the broker's are for moments only."""
+        """The kernel refuses this while a file is open for writing, and the broker opens files for moments only."""
         deadline = time.monotonic() + BUSY_SECONDS_MAX
         while True:
             try:
@@ -58,7 +58,7 @@ class SmallDisk:
 
 @cache
 def why_not_mounted() -> str:
-    """Why no disk can be made here; empty when it can."""
+    """Says why no disk can be made here; empty when it can."""
     if os.geteuid() != 0:
         return "only root mounts a small disk"
     with TemporaryDirectory() as folder:

@@ -1,4 +1,5 @@
-"""What is done to a scene: faults, and what heals them. Each is a step, a function of the scene, or makes one."""
+"""Defines what is done to a scene: faults, and what heals them. Each is a step, which is a function of the scene, or
+makes one."""
 
 import resource
 import shutil
@@ -14,11 +15,11 @@ from support.faults.scene import SECONDS_MAX, Scene, Unwanted
 
 Step = Callable[[Scene], None]
 KEPT = "kept"
-"""The name of a copy of what is damaged or replaced."""
+"""The name of a copy of a part that is damaged or replaced."""
 
 
 def nothing(_: Scene) -> None:
-    """For faults that need no healing, or heal by themselves."""
+    """This step is for faults that need no healing, or heal by themselves."""
 
 
 # -- disks -----------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ LOG = "log-of-the-node"
 
 
 def live_twice(scene: Scene) -> None:
-    """The broker was stopped twice; a copy of the metadata is from the first time."""
+    """The broker is stopped twice, and a copy of the metadata is kept from the first time."""
     scene.begin()
     scene.stop()
     scene.copy(scene.metadata_file.parent, OLDER)
@@ -110,7 +111,7 @@ def restore_older_metadata_without_log(scene: Scene) -> None:
 
 
 def restore_newest_metadata(scene: Scene) -> None:
-    """And the log, if it was moved away."""
+    """Restores the log, too, if it was moved away."""
     scene.put_back(NEWEST, scene.metadata_file.parent)
     if (scene.folder / LOG).exists():
         scene.put_back(LOG, scene.log_folder)
@@ -120,7 +121,7 @@ def restore_newest_metadata(scene: Scene) -> None:
 
 
 def die_with_a_full_log(scene: Scene) -> None:
-    """Killed with half a MiB in the log that is in no object."""
+    """The broker is killed with half a MiB in the log that is in no object."""
     assert scene.place.holds_uploads
     scene.begin()
     scene.wait_for_acks(600, SECONDS_MAX, "before the end")
@@ -128,7 +129,7 @@ def die_with_a_full_log(scene: Scene) -> None:
 
 
 def in_log(damage: Callable[[Path], None], *, at: int) -> Step:
-    """``at``: which of the log's files, oldest first."""
+    """``at`` says which of the log's files is damaged, oldest first."""
 
     def step(scene: Scene) -> None:
         scene.copy(scene.log_folder, KEPT)
@@ -148,7 +149,7 @@ def put_log_back(scene: Scene) -> None:
 
 
 def in_object(damage: Callable[[Path], None]) -> Step:
-    """The one that ``Scene.victim`` names."""
+    """Damages the object that ``Scene.victim`` names."""
 
     def step(scene: Scene) -> None:
         path = scene.victim_path()
@@ -159,7 +160,7 @@ def in_object(damage: Callable[[Path], None]) -> Step:
 
 
 def flip_in_object(scene: Scene) -> None:
-    """One bit in a block of the partition that will be read: an object has blocks of all partitions."""
+    """Flips one bit in a block of the partition that will be read, since an object has blocks of all partitions."""
     assert scene.victim is not None
     path = scene.victim_path()
     shutil.copy(path, scene.folder / KEPT)
@@ -173,7 +174,7 @@ def put_object_back(scene: Scene) -> None:
 
 
 def flip(path: Path) -> None:
-    """One bit, in the second quarter: neither header nor index."""
+    """Flips one bit in the second quarter, where neither header nor index is."""
     data = bytearray(path.read_bytes())
     data[len(data) * 3 // 8] ^= 1
     path.write_bytes(data)
@@ -196,7 +197,7 @@ def shift_clock(milliseconds: int) -> Step:
 
 
 def stand_still(scene: Scene) -> None:
-    """For 10 s, in which nobody is told anything."""
+    """Stops the process for 10 s, in which no client gets an answer."""
     scene.broker.signal(signal.SIGSTOP)
     time.sleep(10)
     scene.broker.signal(signal.SIGCONT)
@@ -206,7 +207,7 @@ CONNECTIONS = 150
 
 
 def connect_beyond_the_file_limit(scene: Scene) -> None:
-    """More connections than the process may have files."""
+    """Opens more connections than the process may have files."""
     resource.prlimit(scene.broker.process_id, resource.RLIMIT_NOFILE, (64, 4096))
     scene.connections = [
         socket.create_connection(scene.broker.address, timeout=SECONDS_MAX) for _ in range(CONNECTIONS)

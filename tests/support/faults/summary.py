@@ -1,4 +1,4 @@
-"""Which faults a run of the tests has tried, for its summary: the rows are drawn, so nobody knows them by heart."""
+"""Says in the summary of a test run which faults it has tried: the rows are drawn, so nobody knows them by heart."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,8 @@ OUTCOMES = {
 
 
 def faults_tried(stats: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """A line for each outcome, of the reports of a run by outcome, as pytest's terminal reporter keeps them."""
+    """Returns a line for each outcome, from the reports of a run by outcome, as pytest's terminal reporter keeps
+    them."""
     for outcome, said in OUTCOMES.items():
         rows = [
             str(value)

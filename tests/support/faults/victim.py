@@ -1,4 +1,4 @@
-"""Which object a test damages: one of the middle, with records before it and behind it."""
+"""Chooses the object that a test damages: one in the middle, with records before and behind it."""
 
 import msgspec
 
@@ -10,8 +10,8 @@ from siltstone.server.settings.store import StoreSettings
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """``start_offset``: the first of the partition that is in the object. ``position``: of a byte in the middle of the
-    partition's first block."""
+    """``start_offset``: the first offset of the partition in the object. ``position``: that of a byte in the middle
+    of the partition's first block."""
 
     object_id: int
     topic: str
@@ -21,7 +21,7 @@ class Victim(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> dict[str, object]:
-        """What an error about the object may name; for ``str.format``."""
+        """Returns the words that an error about the object may have, for ``str.format``."""
         return {**msgspec.structs.asdict(self), "key": object_key(self.object_id)}
 
 
