@@ -1,1 +1,1 @@
-"""Brokers for tests, in a process of their own or on a manual clock, and what is asked of them."""
+"""Brokers for tests, in a process of their own or on a manual clock, and requests to them."""

@@ -1,4 +1,5 @@
-"""An image with one topic that is kept for its groups: segments, and how far the groups are, as a test says."""
+"""Makes an image with one topic that is kept for its groups: its segments and the progress of the groups are those
+that a test wants."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +13,7 @@ from siltstone.model.segments import ClosedSegment
 TOPIC_ID = "0123456789abcdef" * 2
 DATA, META = 1, 2
 RECORDS = 100
-"""Of each segment."""
+"""The size of each segment."""
 
 ACK = {"siltstone.retention.ack": "true"}
 

@@ -75,7 +75,7 @@ class Groups:
 
 
 class AdminWorld:
-    """One broker. ``connection`` came in at kafka.example:9092."""
+    """One broker; ``connection`` was accepted at kafka.example:9092."""
 
     def __init__(self, world: World, node: Node, settings: BrokerSettings) -> None:
         self.world = world
@@ -103,7 +103,7 @@ class AdminWorld:
     async def answer(
         self, request: Message, version: int | None = None, connection: ConnectionContext | None = None
     ) -> Any:
-        """What a client that asks in the version reads. The highest one if none is given."""
+        """Returns what a client reads that asks in the version, or in the highest one if none is given."""
         kind = type(request)
         asked = kind.versions[1] if version is None else version
         context = RequestContext(connection or self.connection, kind.api_key, asked, 1, "a client")
@@ -113,7 +113,7 @@ class AdminWorld:
         return decode(CATALOGUE[kind.api_key][1], asked, body)
 
     async def assert_refused(self, request: Message, resource: Any, code: int) -> None:
-        """The request, to alter this one resource, is refused with the code and a reason; nothing is written."""
+        """The request to alter this one resource is refused with the code and a reason, and nothing is written."""
         version = self.version
         (response,) = (await self.answer(request)).responses
         assert response.error_code == code and response.error_message
@@ -130,7 +130,7 @@ class AdminWorld:
 
     @property
     def version(self) -> int:
-        """Of the metadata: grows with everything that is written."""
+        """The version of the metadata, which grows with everything that is written."""
         return self.parts.metadata.image.version
 
 

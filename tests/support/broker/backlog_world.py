@@ -1,4 +1,4 @@
-"""Topics with registered groups on a broker: groups that commit and are told, time that passes."""
+"""Topics with registered groups on a broker, groups that commit, and time that passes."""
 
 import asyncio
 from typing import Any
@@ -54,13 +54,13 @@ def committing(group: str, offsets: dict[int, int], topic: str = "t") -> OffsetC
 
 
 async def commit(world: BrokerWorld, group: str, *offsets: int, topic: str = "t") -> Any:
-    """The first for partition 0, the second for 1 and so on. The error code of the first."""
+    """Appends the first batch to partition 0, the second to 1 and so on. Returns the error code of the first."""
     response = await within_time(world, committing(group, dict(enumerate(offsets)), topic), 8)
     return rows_of(response)[0].error_code
 
 
 async def committed(world: BrokerWorld, group: str, partition: int = 0, topic: str = "t") -> int:
-    """As a client is told; -1: nothing."""
+    """Returns the offset as a client gets it; -1: there is none."""
     request = OffsetFetchRequest(
         group_id=group, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])]
     )
@@ -80,7 +80,7 @@ async def delete_offset(world: BrokerWorld, group: str, topic: str = "t") -> int
 
 
 async def within_time(world: BrokerWorld, request: Any, version: int) -> Any:
-    """Coordinators may have to be loaded first, which waits for nothing but turns of the event loop."""
+    """The coordinators may have to be loaded first, which takes nothing but turns of the event loop."""
     task = world.client().send(request, version)
     for _ in range(20):
         await settled()
@@ -90,7 +90,7 @@ async def within_time(world: BrokerWorld, request: Any, version: int) -> Any:
 
 
 async def store(world: BrokerWorld, topic: Topic, count: int = 1, **fields: Any) -> None:
-    """``count`` records in batches of one: 100 value bytes and what surrounds them."""
+    """Makes ``count`` records in batches of one: 100 value bytes and what surrounds them."""
     for _ in range(count):
         batch = batch_of(1, **{"value_bytes": 100, **fields})
         response = await world.client().ask(produce_request(topic, batch))
@@ -102,13 +102,13 @@ def mirrored(world: BrokerWorld, group: str) -> GroupProgress | None:
 
 
 def mirrored_offset(world: BrokerWorld, group: str, topic: Topic, partition: int = 0) -> int | None:
-    """None: the metadata knows nothing of the group."""
+    """Returns None when the metadata does not know the group."""
     progress = mirrored(world, group)
     return None if progress is None else progress.offset(topic.id, partition)
 
 
 async def pass_long(world: BrokerWorld, duration_ms: int, step_ms: int = 1_000) -> None:
-    """In steps, as time passes: timers begin anew where they rang."""
+    """Time passes in steps, because timers begin anew where they rang."""
     for _ in range(duration_ms // step_ms):
         await world.pass_ms(step_ms)
     await settled()

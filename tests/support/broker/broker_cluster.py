@@ -49,7 +49,7 @@ class HeldEntries(FaultyLog):
         return super().append(entry, expected)
 
     def land(self) -> int:
-        """What is under way arrives, in the order of sending. Returns how many entries were written."""
+        """The entries that are under way arrive, in the order of sending. Returns how many entries were written."""
         landed = 0
         for entry, expected in self.under_way:
             with suppress(VersionMovedOn):
@@ -60,7 +60,7 @@ class HeldEntries(FaultyLog):
 
 
 class ServingNode:
-    """One node; ``holds_lease`` is what the others allow it."""
+    """One node; ``holds_lease`` says whether it has its lease."""
 
     def __init__(self, node_id: int, folder: Path, cluster: "BrokerCluster", listener_name: str) -> None:
         self.node_id = node_id
@@ -87,11 +87,11 @@ class ServingNode:
         )  # fmt: skip
 
     def die(self) -> None:
-        """As a process that is killed: no call is made from here on, and none answers."""
+        """The node ends like a process that is killed: it makes no further call, and none of its calls is answered."""
         self.is_dead = self.calls.is_frozen = True
 
     async def fail_over(self, dead: int) -> None:
-        """As a server does; the dead node was fenced, and its log is in the bucket."""
+        """A node takes the log over, as a server does; the dead node was fenced, and its log is in the bucket."""
         metadata = self.node.metadata
         components = EngineComponents(
             metadata,
@@ -138,7 +138,7 @@ class BrokerCluster:
         ]
 
     async def topic(self, name: str = "t", leaders: tuple[int, ...] = (0,), **configs: str) -> Topic:
-        """One whose partitions are led by these nodes; every node knows it."""
+        """Makes a topic whose partitions are led by these nodes; every node knows it."""
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         made = await self.nodes[0].parts.creation.create(
             NewTopic(name=name, partition_count=len(leaders), leaders=leaders, configs=dotted)
@@ -147,14 +147,14 @@ class BrokerCluster:
         return made
 
     async def known(self) -> None:
-        """Every node has read the log to its head."""
+        """Every node reads the log to its head."""
         for node in self.nodes:
             if not node.is_dead:
                 await node.node.metadata.refresh()
         await settled()
 
     async def dies(self, dead: int, by: int) -> None:
-        """A node is killed, and another one fences it and fails it over; all others know."""
+        """A node is killed, and another one fences it and fails it over; all other nodes know it then."""
         self.nodes[dead].die()
         living = self.nodes[by]
         await living.node.metadata.refresh()
@@ -163,7 +163,8 @@ class BrokerCluster:
         await self.known()
 
     async def move(self, topic: Topic, target: int, index: int = 0) -> None:
-        """The target is recorded, and known to all. What follows from it without time passing has happened."""
+        """The target is recorded, and known to all. What follows from it without time passing has happened when this
+        returns."""
         await self.nodes[target].node.metadata.execute(MovePartitions(((topic.id, index, target),)))
         await self.known()
 
@@ -181,7 +182,7 @@ class BrokerCluster:
         raise AssertionError(f"not in {limit_ms} ms")
 
     def partition(self, topic: Topic, index: int = 0) -> PartitionMetadata:
-        """As the newest image of all nodes has it."""
+        """Returns the leader in the newest image of all nodes."""
         newest = max((node.node.metadata.image for node in self.nodes), key=lambda image: image.version)
         return newest.topics[topic.id].partitions[index]
 

@@ -1,7 +1,9 @@
-"""What producers and consumers saw while a broker was killed under them, and what must hold of it afterwards.
+"""Writes down what producers and consumers saw while a broker was killed under them, and says what must hold of it
+afterwards.
 
-The actors are real clients in threads; each writes down what it was told: ``acknowledged`` by the broker, ``seen`` by a
-consumer, ``committed`` for a group. ``faults_in`` compares that with what is read from the beginning in the end.
+The actors are real clients in threads. Each writes down the answers that it got: ``acknowledged`` by the broker,
+``seen`` by a consumer, ``committed`` for a group. ``faults_in`` compares them with what is read from the beginning in
+the end.
 """
 
 import threading
@@ -20,7 +22,7 @@ Place = tuple[int, int]
 
 
 class History:
-    """Filled by several threads: each of them has lists of its own, or the lock."""
+    """A history is filled by several threads: each of them has lists of its own, or the lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -34,14 +36,14 @@ class History:
 
 
 class Log(msgspec.Struct, frozen=True):
-    """In the end: every record, and the group's offsets."""
+    """Every record of the topic in the end, and the offsets of the group."""
 
     records: dict[Place, str]
     committed: dict[int, int]
 
 
 class Actor:
-    """One client in a thread of its own, until it is told to finish."""
+    """One client in a thread of its own, which runs until it is told to finish."""
 
     def __init__(self, history: History, act: Callable[["Actor"], None]) -> None:
         self.history = history
@@ -79,8 +81,8 @@ def producing(
     header_bytes: int = 0,
     batch_bytes_max: int = 1_000_000,
 ) -> Callable[[Actor], None]:
-    """Idempotent: ``w1 0``, ``w1 1`` … under one key, so in one partition and in order. ``header_bytes`` makes the
-    records larger, ``batch_bytes_max`` the batches smaller."""
+    """Makes an idempotent writer: ``w1 0``, ``w1 1`` … under one key, so in one partition and in order.
+    ``header_bytes`` makes the records larger, ``batch_bytes_max`` the batches smaller."""
     headers = [("padding", b"p" * header_bytes)] if header_bytes else None
 
     def act(actor: Actor) -> None:
@@ -105,7 +107,7 @@ def producing(
 
 
 def _flushed(producer: Producer, actor: Actor) -> int:
-    """How many records have no answer after all."""
+    """Returns how many records have no answer after all."""
     deadline = time.monotonic() + SECONDS_MAX
     while (left := producer.flush(0.2)) and time.monotonic() < deadline:
         if actor.abandoned.is_set():
@@ -127,7 +129,7 @@ def told(history: History) -> Callable[[KafkaError | None, Message], None]:
 
 
 def consuming(bootstrap: str, topic: str, group: str = GROUP) -> Callable[[Actor], None]:
-    """A member of the group, which commits what it has seen; until it is told to finish."""
+    """Makes a member of the group, which commits what it has seen, until it is told to finish."""
 
     def act(actor: Actor) -> None:
         consumer = Consumer({
@@ -166,7 +168,7 @@ def _take(consumer: Consumer, history: History) -> None:
 def read_log(
     bootstrap: str, topic: str, partitions: int, *, group: str = GROUP, seconds_max: float = SECONDS_MAX
 ) -> Log:
-    """Everything from the beginning, by a client that has seen nothing yet. Raises TimeoutError."""
+    """Reads everything from the beginning with a new client. Raises TimeoutError."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "log_level": 0}
     )  # or the looking itself would move the offsets of the group, if it takes five seconds
@@ -197,7 +199,8 @@ def _read_to(
 
 
 def faults_in(history: History, log: Log) -> list[str]:
-    """Nothing that was promised may be missing from the log, and nothing in it may be twice or out of order."""
+    """Returns the faults: no acknowledged record may be missing from the log, and nothing in it may be twice or out
+    of order."""
     return [
         *history.failures,
         *(f"acknowledged at {place} and not there: {value}"
@@ -228,7 +231,7 @@ def _out_of_order(records: Mapping[Place, str]) -> list[str]:
 
 
 def _never_seen(history: History, log: Log) -> list[str]:
-    """The group is past it, and no member ever had it."""
+    """Returns the records that the group has passed and no member ever had."""
     seen = {place for place, _ in history.seen}
     return [
         f"passed over by the group: {value} at {place}"

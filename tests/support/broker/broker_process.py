@@ -15,9 +15,8 @@ READY = re.compile(rb"Siltstone is ready at (\S+):(\d+) ")
 
 
 class BrokerProcess:
-    """In a ``with``, which stops it. ``log``: what it has written to stderr; a bug leaves a traceback there.
-
-    ``program``: what runs in place of ``siltstone``; ``options``: further ones of ``serve``."""
+    """A broker is used in a ``with``, which stops it. ``log``: what it has written to stderr; a bug leaves a
+    traceback there. ``program``: what runs in place of ``siltstone``; ``options``: further options of ``serve``."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class BrokerProcess:
         self._process.send_signal(number)
 
     def exit_status(self, seconds: float) -> int | None:
-        """None when it lives on for so long."""
+        """Returns the exit status; None when the process lives on for so long."""
         assert self._process is not None
         try:
             self._process.wait(seconds)
@@ -98,12 +97,13 @@ class BrokerProcess:
         return self._end()
 
     def kill(self) -> None:
-        """As a power failure would, but for what the operating system has written."""
+        """Kills the broker, as a power failure would, but for what the operating system has written."""
         self.signal(signal.SIGKILL)
         self._end()
 
     def stop(self, seconds: float = 60.0) -> int | None:
-        """As Ctrl-C does; its exit status. Killed when it takes too long: then None."""
+        """Stops the broker as Ctrl-C does and returns its exit status. A broker that takes too long is killed; then
+        None is returned."""
         if not self.is_alive:
             return self._end()
         self.signal(signal.SIGTERM)
@@ -123,7 +123,7 @@ class BrokerProcess:
 
 
 def checked_store(folder: Path) -> str:
-    """What ``siltstone check`` says of a store; fails when it finds anything."""
+    """Runs ``siltstone check`` on a store. Fails when it finds anything."""
     command = [str(SILTSTONE), "check", "--store", str(folder)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr

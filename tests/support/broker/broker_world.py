@@ -37,7 +37,7 @@ T = TypeVar("T")
 KIB = 1024
 NODE_ID = 7
 WRITE, READ = "_write_group", "read_blocks"
-"""What the write-ahead log and the readers of objects call."""
+"""The calls of the write-ahead log and of the readers of objects."""
 
 ENGINE = EngineSettings(
     node_id=NODE_ID,
@@ -56,7 +56,7 @@ SMALL_TAIL = msgspec.structs.replace(
     waiting_bytes_max=16 * KIB,
     upload=msgspec.structs.replace(ENGINE.upload, cache_block_bytes_max=4 * KIB),
 )
-"""Little is in memory; a few appends that cannot be written are too many."""
+"""Little is kept in memory, and a few appends that cannot be written are too many."""
 
 
 class HoldableCalls(FreezableCalls):
@@ -73,7 +73,7 @@ class HoldableCalls(FreezableCalls):
         self._gates.pop(name).set()
 
     def fail(self, name: str, failure: Exception) -> None:
-        """Every call of that name, from now on."""
+        """Every call of that name is held from now on."""
 
         def refuse(called: str) -> None:
             if called == name:
@@ -147,13 +147,13 @@ class BrokerWorld:
         return Client(self, self._connections)
 
     async def pass_ms(self, duration_ms: float) -> None:
-        """Whoever is due is woken, and everything that follows has happened."""
+        """Wakes whoever is due; everything that follows has happened when this returns."""
         self.clock.advance_ms(duration_ms)
         await settled()
 
 
 class Client:
-    """One connection, without a network: nothing waits for what was asked before it."""
+    """One connection without a network: no request waits for those before it."""
 
     def __init__(self, world: BrokerWorld, connection_id: int) -> None:
         self._world = world
@@ -165,14 +165,14 @@ class Client:
     def begin(
         self, request: Message, version: int
     ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
-        """What KafkaBroker.handle makes of the request."""
+        """Returns the answer of KafkaBroker.handle to the request."""
         self._correlation_id += 1
         header = RequestHeader(type(request).api_key, version, self._correlation_id, "a client")
         frame = bytearray(encode_request_header(header) + encode(request, version))
         return self._world.broker.handle(self.connection, memoryview(frame))
 
     def send(self, request: Message, version: int | None = None) -> "asyncio.Task[Any]":
-        """Begun, as far as a call can; the task gives what the client reads."""
+        """Begins a request as far as a call can; the task returns what the client reads."""
         version = type(request).versions[1] if version is None else version
         handled = self.begin(request, version)
         return asyncio.ensure_future(self._read(type(request), version, self._correlation_id, handled))

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 SECONDS_MAX = 60
-"""A machine under load is ten times slower than ours."""
+"""The time for everything: a machine under load is ten times slower than ours."""
 
 
 def until(look: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> Any:
@@ -104,7 +104,7 @@ class Sending:
 
 
 def read_all(bootstrap: str, topic: str, partition: int, count: int) -> dict[int, int]:
-    """Offset → number."""
+    """Returns the numbers by offset."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads-all", "log_level": 0})
     consumer.assign([TopicPartition(topic, partition, 0)])
     found: dict[int, int] = {}

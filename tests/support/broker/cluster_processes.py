@@ -12,7 +12,7 @@ from support.broker.broker_process import BrokerProcess
 
 
 class ClusterProcesses:
-    """In a ``with``, which stops all of them. A node that is started again has its port."""
+    """A cluster is used in a ``with``, which stops all nodes. A node that is started again has its port."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ClusterProcesses:
         return self.store.metadata.refresh()
 
     def move(self, topic: str, partition: int) -> None:
-        """To the other one of two nodes; returns when that leads."""
+        """Moves the partition to the other one of two nodes, and returns when that leads it."""
         target = 1 - self.leaders(topic)[partition]
         topic_id = self.image.topic_ids[topic]
         self.store.metadata.execute(MovePartitions(((topic_id, partition, target),)))

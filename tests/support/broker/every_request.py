@@ -1,4 +1,4 @@
-"""One request of every API in every version that is spoken, each of a kind that changes little and is answered."""
+"""Makes one request of every API in every version that is spoken. Each changes little and is answered."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Partitions without an engine, whose reads do what a test wants."""
+"""Partitions without an engine; their reads do what a test wants."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def gathered(
     config: TopicConfig = PLAIN,
     report: DamageReport | None = None,
 ) -> list[FoundPartition]:
-    """A fetch of all of them, from the beginning on unless said otherwise."""
+    """A fetch of all partitions, from the beginning unless offsets are given."""
     topic: Any = FakeTopic(config=config)
     reads = DamagedReads(report or DamageReport(ManualClock()))
     held: Any = FakePartitions(partitions)

@@ -34,7 +34,7 @@ class InProcessBroker:
         self.wait(self.world.start())
 
     def wait(self, awaited: Coroutine[Any, Any, T]) -> T:
-        """The result of ``awaited``. Time passes while it waits for time."""
+        """Returns the result of ``awaited``. Time passes while it waits for time."""
         return self._loop.run_until_complete(self._finished(awaited))
 
     async def _finished(self, awaited: Coroutine[Any, Any, T]) -> T:
@@ -50,7 +50,7 @@ class InProcessBroker:
         return run(*words, stdin=stdin, SILTSTONE_BOOTSTRAP="kafka.example:9092", **environment)
 
     def connect(self, address: Address, clock: Clock) -> "InProcessConnection":
-        """As ``open_connection``; a broker in this process answers at once."""
+        """Opens a connection as ``open_connection`` does; a broker in this process answers at once."""
         del clock
         return InProcessConnection(self, self.world.client(), address)
 
@@ -60,7 +60,7 @@ class InProcessBroker:
 
 
 class InProcessConnection:
-    """As ``siltstone.kafka_client.connection.Connection``."""
+    """A connection with the methods of ``siltstone.kafka_client.connection.Connection``."""
 
     def __init__(self, broker: InProcessBroker, client: Client, address: Address) -> None:
         self.address = address

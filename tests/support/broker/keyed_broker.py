@@ -1,4 +1,4 @@
-"""Topics with keys on a running broker, and the dict that says what a consumer of them has to end up with."""
+"""Topics with keys on a running broker, and the dict that a consumer of them has to end up with."""
 
 from random import Random
 
@@ -35,7 +35,7 @@ class Keyed:
 
     @staticmethod
     def topic_of(connection: RawConnection, name: str) -> RawTopic:
-        """One that is there already."""
+        """Takes a topic that is there already."""
         (found,) = connection.ask(metadata_request(name), 12).topics
         return RawTopic(name, bytes(found.topic_id))
 
@@ -58,7 +58,7 @@ class Keyed:
 
 
 def table_of(connection: RawConnection, topic: RawTopic) -> tuple[Table, int]:
-    """As a consumer makes it, from the beginning to the end; and how many records it took."""
+    """Returns the table that a consumer makes from the beginning to the end, and how many records it took."""
     table: Table = {}
     count = 0
     offset, end = list_offset(connection, topic, -2).offset, list_offset(connection, topic, -1).offset

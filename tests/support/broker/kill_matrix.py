@@ -1,4 +1,5 @@
-"""Who is hurt, how, and while what continues: the cells of the kill matrix, and how a cluster lives through one."""
+"""Defines the cells of the kill matrix, which are who is hurt, how, and during what, and how a cluster lives through
+one."""
 
 import itertools
 import json
@@ -34,15 +35,16 @@ HURTS = ("killed", "stopped-3-s", "stopped-20-s", "cut-off")
 ACTIVITIES = ("idle", "produce", "move", "drain", "failover", "rebalance")
 PARTITIONS, WRITERS, MEMBERS, PER_SECOND = 4, 3, 2, 50
 CUT_OFF_SECONDS = 9
-"""Longer than a suspicion: a broker that is cut off is failed over while clients still reach it."""
+"""The time of a cut, which is longer than a suspicion: a broker that is cut off is failed over while clients still
+reach it."""
 
 STOPPED_SECONDS = {"stopped-3-s": 3, "stopped-20-s": 20}
 
 GO_ON_SECONDS_MAX = 240
-"""For what hangs: a failover and a start, of brokers that share a core with twenty other processes."""
+"""The time for a failover and a start of brokers that share a core with twenty other processes."""
 
 CALM_RECORDS = 60
-"""That are acknowledged before anything happens, and after everything has."""
+"""So many records are acknowledged before anything happens, and after everything has."""
 
 
 class Cell(NamedTuple):
@@ -94,7 +96,7 @@ class Trial:
         return read_log(cluster.bootstrap, self.topic, PARTITIONS, group=self.topic)
 
     def _more_is_acknowledged(self, writers: list[str], when: str) -> None:
-        """By each writer: they write to different partitions."""
+        """Waits until each writer has got further acknowledgements: they write to different partitions."""
 
         def counts() -> dict[str, int]:
             with self.history.lock:
@@ -109,7 +111,7 @@ class Trial:
         )
 
     def _all_is_seen(self) -> None:
-        """By the group, however often it was balanced: no consumer is stuck."""
+        """Waits until the group has seen everything, however often it was balanced: no consumer is stuck."""
 
         def unseen() -> list[Place]:
             with self.history.lock:
@@ -157,7 +159,7 @@ class Trial:
     # -- what happens ------------------------------------------------------------------------------------
 
     def _hurt(self) -> None:
-        """Returns when it is healed, except that who was killed may still be dead."""
+        """Returns when the victim is healed, except that a broker that was killed may still be dead."""
         if self.cell.victim in ("metadata", "bucket"):
             self._hurt_server()
             return
@@ -203,7 +205,8 @@ class Trial:
         )[0]
 
     def _recoverer_of(self, dead: int) -> list[int]:
-        """The broker that recovers the dead one's log now; if that is done already, the one that did."""
+        """Returns the broker that recovers the log of the dead one now or, if that is done already, the one that
+        did."""
         node = self.cluster.image.nodes[dead]
         if node.claimed_by in NODES:
             return [node.claimed_by]
@@ -259,7 +262,7 @@ def _ended(actors: list[Actor]) -> None:
 
 
 def writing_with(client: str, bootstrap: str, topic: str, name: str) -> Callable[[Actor], None]:
-    """As ``producing`` does, with a client in a process of its own."""
+    """Makes an actor like that of ``producing``, with a client in a process of its own."""
     module = ["-m", "support.kafka.numbered_writer", client, bootstrap, topic, name, str(PER_SECOND)]
 
     def act(actor: Actor) -> None:

@@ -1,4 +1,4 @@
-"""What a partition knows of its batches, to be compared; and which streams are read."""
+"""What a partition knows of its batches, for comparison; and which streams are read."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ def knowledge(partition: Partition) -> tuple[Any, ...]:
 
 
 class ReadOffsets:
-    """Where the engine was asked to read a stream, and what it gave: (stream id, offset, batches)."""
+    """Notes where the engine was asked to read a stream, and what it returned: (stream id, offset, batches)."""
 
     def __init__(self, engine: StreamEngine) -> None:
         self.reads: list[tuple[int, int, int]] = []
@@ -39,7 +39,7 @@ class ReadOffsets:
 
 
 class TurnCounter:
-    """Turns of the event loop since it was started."""
+    """The turns of the event loop since it was started."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -55,7 +55,7 @@ class TurnCounter:
 
 
 class ReadTurns:
-    """In which turns of the event loop the engine was asked to read, and by how many at most at the same time."""
+    """Notes in which turns of the event loop the engine was asked to read, and by how many at most at the same time."""
 
     def __init__(self, engine: StreamEngine) -> None:
         self.counter = TurnCounter()
@@ -75,7 +75,7 @@ class ReadTurns:
 
 
 async def trim_in_metadata(partition: Partition, parts: BrokerParts, offset: int) -> None:
-    """As far as a trim has come when the partition itself has not heard of it yet."""
+    """Trims the stream as far as a trim has come of which the partition itself has not heard yet."""
     data = partition.streams.data
     parts.engine._stop_following()
     command = TrimStream(parts.node_id, parts.node_epoch, data.stream_id, data.epoch, offset)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ServedNode:
-    """In a ``with``. ``addresses``: as they are advertised, in the order of ``listeners``."""
+    """A node is used in a ``with``. ``addresses`` are those that are advertised, in the order of ``listeners``."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ServedNode:
         self._thread.join()
 
     def on_loop(self, ask: Callable[[KafkaNode], Awaitable[T]]) -> T:
-        """What ``ask`` gives, awaited on the node's own event loop."""
+        """Returns the result of ``ask``, awaited on the node's own event loop."""
 
         async def asked() -> T:
             return await ask(self.node)

@@ -30,7 +30,7 @@ group_initial_rebalance_delay_ms = "0"
 group_min_session_timeout_ms = "1s"
 """
 WHOLE_SECONDS_MAX = 240
-"""Until all brokers serve again: a suspicion, a failover and a start, on a machine with much else to do."""
+"""The time until all brokers serve again: a suspicion, a failover and a start, on a machine with much else to do."""
 
 
 class Node:
@@ -61,7 +61,7 @@ class Node:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """SIGSTOP: as a virtual machine that is moved, or a process that is swapped out."""
+        """Stops the process by SIGSTOP, like a virtual machine that is moved, or a process that is swapped out."""
         self.process.signal(signal.SIGSTOP)
         try:
             yield
@@ -76,7 +76,7 @@ class Node:
 
 
 class ServerCluster:
-    """In a ``with``, which ends its brokers. ``observer``: the store, past all proxies."""
+    """A cluster is used in a ``with``, which ends its brokers. ``observer`` is the store, past all proxies."""
 
     def __init__(self, folder: Path, postgres: PostgresServer, s3: S3Server) -> None:
         self.postgres, self.s3 = postgres, s3
@@ -122,8 +122,8 @@ class ServerCluster:
         self.observer.metadata.execute(DrainNode(node_id, is_draining))
 
     def wait_until_whole(self, topics: Sequence[str]) -> None:
-        """All brokers run and are live, and lead every partition. A broker that was declared dead and then woke up has
-        ended itself, and is started again as systemd would."""
+        """Waits until all brokers are live and lead every partition. A broker that was declared dead and then woke
+        up has ended itself, and is started again as systemd would."""
 
         def is_whole() -> bool:
             for node in self.nodes:

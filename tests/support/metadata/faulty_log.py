@@ -28,9 +28,9 @@ class FaultyLog:
     def __init__(self, log: MetadataLog) -> None:
         self.log = log
         self.faults: deque[Fault | None] = deque()
-        """What happens to the next appends; none left: nothing."""
+        """What happens to the next appends; when none is left, nothing."""
         self.before_append: deque[Callable[[], object]] = deque()
-        """What somebody else does just before the next appends."""
+        """What another client does just before the next appends."""
         self.snapshot_fails = False
         self.clock_is_ahead_ms = 0
         self.appends = 0

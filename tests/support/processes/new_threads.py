@@ -1,4 +1,4 @@
-"""Threads that a test has started and left: those of session fixtures, brokers among them, were there before."""
+"""Finds threads that a test has started and left. Those of session fixtures, brokers among them, were there before."""
 
 import threading
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ _before: set[threading.Thread] = set()
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Around one test."""
+    """The threads around one test."""
     _before.clear()
     _before.update(threading.enumerate())
     yield
 
 
 def new_threads(*prefixes: str) -> list[str]:
-    """Names, of those whose name begins with one of these."""
+    """Returns the names of new threads that begin with one of these."""
     return [
         thread.name
         for thread in threading.enumerate()

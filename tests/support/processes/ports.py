@@ -20,7 +20,7 @@ def free_port() -> int:
 
 
 def free_ports(number: int) -> list[int]:
-    """One after the other, none given before in this process."""
+    """Returns ports one after the other; none was given before in this process."""
     drawn = random.SystemRandom()
     first_of_all, last_of_all = _range_of_worker()
     while True:

@@ -1,10 +1,11 @@
-"""The seed of a test that draws another one each time: a failure prints it, and an environment variable replays it."""
+"""Draws the seed of a test that has another one each time: a failure prints it, and an environment variable replays
+it."""
 
 import os
 
 
 def seed_of_this_run(variable: str, default: int | None = None) -> int:
-    """The seed that the environment variable gives; without it the default, or one drawn anew. It is printed in the
+    """Returns the seed of the environment variable; without it the default, or one drawn anew. It is printed in the
     words that replay it. No name of a variable begins with SILTSTONE_: a broker that the test starts would refuse it
     as an unknown setting."""
     given = os.environ.get(variable)

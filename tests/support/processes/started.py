@@ -1,4 +1,4 @@
-"""A command as a process of its own, with pipes, which is killed at the latest when its test ends."""
+"""A command as a process of its own, with pipes. It is killed at the latest when its test ends."""
 
 import os
 import subprocess

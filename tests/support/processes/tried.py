@@ -19,7 +19,7 @@ RecordTried = Callable[[str, int], None]
 
 
 def unrecorded(what: str, count: int) -> None:
-    """For the short form of a long test, which says nothing."""
+    """The short form of a long test records nothing."""
 
 
 class Tried:
@@ -48,7 +48,8 @@ def counts_of(user_properties: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def tried_by_function(reports: Iterable[pytest.TestReport]) -> dict[str, Tried]:
-    """By the id of the function, parameters left off: the nightly tests, and those that recorded something."""
+    """Returns what was tried by the id of the function, without parameters: the nightly tests, and those that
+    recorded something."""
     found: dict[str, Tried] = {}
     for report in reports:
         if report.when == "call" and (counts_of(report.user_properties) or MARK in report.keywords):
@@ -58,7 +59,8 @@ def tried_by_function(reports: Iterable[pytest.TestReport]) -> dict[str, Tried]:
 
 @pytest.fixture
 def record_tried(request: pytest.FixtureRequest) -> RecordTried:
-    """A function that notes what the test has tried: ``record_tried("kills", 20)``. Counts of one name are added up."""
+    """Returns a function that notes what the test has tried: ``record_tried("kills", 20)``. Counts of one name are
+    added up."""
 
     counts: dict[str, int] = {}
     request.node.user_properties.append((PROPERTY, counts))
