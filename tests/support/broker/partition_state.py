@@ -75,7 +75,7 @@ class ReadTurns:
 
 
 async def trim_in_metadata(partition: Partition, parts: BrokerParts, offset: int) -> None:
-    """Trims the stream as far as a trim has come of which the partition itself has not heard yet."""
+    """Trims the stream in the metadata alone: the partition itself has not heard of it yet."""
     data = partition.streams.data
     parts.engine._stop_following()
     command = TrimStream(parts.node_id, parts.node_epoch, data.stream_id, data.epoch, offset)

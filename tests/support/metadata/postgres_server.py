@@ -195,7 +195,7 @@ def _as_nobody() -> dict:
 
 @contextmanager
 def new_server(**settings: str) -> Iterator[PostgresServer]:
-    """Makes a server that is neither initialized nor started. It is ended, and its folder deleted."""
+    """Yields a server that is neither initialized nor started. It is ended, and its folder deleted."""
     programs = find_programs()
     if programs is None:
         if os.environ.get("CI"):
