@@ -171,13 +171,13 @@ def _print_report(report: CheckReport, names_buckets: bool) -> None:
             f"{size_words(report.bytes_read)} read",
         )
     )
-    if report.objects_not_checked:
-        looked_at += f"; {counted(report.objects_not_checked, 'object')} not checked"
     if report.is_only_incomplete:
         verdict = "[bold yellow]not everything could be checked[/]"
     else:
         verdict = "[green]clean[/]" if report.is_clean else "[bold red]something is wrong[/]"
     out.print(f"{verdict}: {looked_at}")
+    if report.objects_not_checked:
+        out.print(f"{counted(report.objects_not_checked, 'object')} not checked")
 
 
 def _rows(findings: Sequence[Finding]) -> Iterator[tuple[Finding, str]]:

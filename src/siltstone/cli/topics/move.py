@@ -40,26 +40,42 @@ def move(choice: ClusterChoice, names: tuple[str, ...], node_id: int, as_json: b
     """Move all partitions of topics, or those named after a colon, to a node.
 
     No record is copied, because the objects stay in the bucket: the present leader uploads the records that only it
-    has, and the other node becomes the leader. The command returns when all partitions are moved.
+    has, and the other node becomes the leader. The command returns when all partitions are moved. Partitions that the
+    node leads already stay there.
     """
     with choice.open() as cluster:
-        named = (each for name in dict.fromkeys(names) for each in _partitions(cluster, name))
-        partitions = list(dict.fromkeys(named))
+        leaders: dict[TopicPartition, int] = {}
+        for name in names:
+            leaders |= _leaders(cluster, name)
+        partitions = list(leaders)
         move_partitions(cluster, partitions, node_id)
         _wait(cluster, partitions)
     if as_json:
-        print_json({"to": node_id, "partitions": [str(each) for each in partitions]})
+        moved = [str(each) for each in partitions if leaders[each] != node_id]
+        print_json({"to": node_id, "partitions": [str(each) for each in partitions], "moved": moved})
     else:
-        results().print(f"{counted(len(partitions), 'partition')} moved to node {node_id}.")
+        results().print(_in_words(node_id, list(leaders.values())))
 
 
-def _partitions(cluster: Cluster, text: str) -> list[TopicPartition]:
-    """Raises PartitionsUnclear, TopicUnknown, PartitionUnknown."""
+def _in_words(node_id: int, leaders: Sequence[int]) -> str:
+    """``leaders``: those of the partitions before the move."""
+    there = leaders.count(node_id)
+    if there == len(leaders):
+        return f"Node {node_id} leads {'it' if there == 1 else f'all {there}'} already: nothing was moved."
+    moved = f"{counted(len(leaders) - there, 'partition')} moved to node {node_id}"
+    return f"{moved}, which led {there} already." if there else f"{moved}."
+
+
+def _leaders(cluster: Cluster, text: str) -> dict[TopicPartition, int]:
+    """Returns the present leaders of the named partitions. Raises PartitionsUnclear, TopicUnknown,
+    PartitionUnknown."""
     name, colon, listed = text.partition(":")
     numbers = listed.split(",") if colon else []
     if not all(number.isascii() and number.isdigit() for number in numbers):
         raise PartitionsUnclear(f"{text} does not name partitions: write {name}:0,1 or {name}")
-    return partitions_of(find_topic(cluster, name), map(int, numbers))
+    topic = find_topic(cluster, name)
+    leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+    return {each: leaders[each.partition] for each in partitions_of(topic, map(int, numbers))}
 
 
 def _wait(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from siltstone.cli.topics import move as module
-from siltstone.cli.topics.move import LOOK_INTERVAL_MS, WAIT_MS_MAX, StillMoving, _wait
+from siltstone.cli.topics.move import LOOK_INTERVAL_MS, WAIT_MS_MAX, StillMoving, _in_words, _wait
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.runtime.clock import ManualClock
 from support.broker.in_process import InProcessBroker
@@ -31,10 +31,10 @@ def moves(broker: InProcessBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 def test_all_partitions_of_topics_or_those_after_the_colon(broker: InProcessBroker, moves: Moves) -> None:
     told = broker.siltstone("topics", "move", "t", "--to", 4)
     assert told.out == "3 partitions moved to node 4.\n"
-    told = broker.siltstone("topics", "move", "u", "t:2,0", "--to", 0, "--json")
-    assert told.json == {"to": 0, "partitions": ["u-0", "t-0", "t-2"]}
+    told = broker.siltstone("topics", "move", "u", "t:2,0", "--to", 1, "--json")
+    assert told.json == {"to": 1, "partitions": (named := ["u-0", "t-0", "t-2"]), "moved": named}
     assert broker.siltstone("topics", "move", "u", "--to", 1).out == "1 partition moved to node 1.\n"
-    assert moves == [(["t-0", "t-1", "t-2"], 4), (["u-0", "t-0", "t-2"], 0), (["u-0"], 1)]
+    assert moves == [(["t-0", "t-1", "t-2"], 4), (["u-0", "t-0", "t-2"], 1), (["u-0"], 1)]
 
 
 def test_a_partition_that_is_named_twice_is_moved_once(broker: InProcessBroker, moves: Moves) -> None:
@@ -61,7 +61,10 @@ def test_topics_and_partitions_that_are_not_there_are_refused(broker: InProcessB
 def test_the_broker_is_asked_and_its_refusal_told(broker: InProcessBroker) -> None:
     broker.siltstone("topics", "create", "t", "--partitions", 2)
     own = broker.siltstone("topics", "describe", "t", "--json").json["partitions"][0]["leader"]
-    assert broker.siltstone("topics", "move", "t", "--to", own).out == f"2 partitions moved to node {own}.\n"
+    moved = broker.siltstone("topics", "move", "t", "--to", own)
+    assert moved.out == f"Node {own} leads all 2 already: nothing was moved.\n"
+    moved = broker.siltstone("topics", "move", "t:1", "--to", own, "--json")
+    assert moved.json == {"to": own, "partitions": ["t-1"], "moved": []}
     assert_one_line(broker.siltstone("topics", "move", "t", "--to", own + 9), 2, "t-0")
 
 
@@ -93,3 +96,18 @@ def test_a_move_is_looked_at_until_it_has_ended_or_a_minute_has_passed(
     ):
         _wait(cluster, wanted)
     assert WAIT_MS_MAX <= sum(cluster.waited[2:]) <= WAIT_MS_MAX + LOOK_INTERVAL_MS
+
+
+@pytest.mark.parametrize(
+    ("leaders", "words"),
+    [
+        ([4], "Node 4 leads it already: nothing was moved."),
+        ([4, 4], "Node 4 leads all 2 already: nothing was moved."),
+        ([0, 4, 0], "2 partitions moved to node 4, which led 1 already."),
+        ([0], "1 partition moved to node 4."),
+    ],
+)
+def test_partitions_that_the_node_leads_already_are_not_said_to_be_moved(
+    leaders: list[int], words: str
+) -> None:
+    assert _in_words(4, leaders) == words
