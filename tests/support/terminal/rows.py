@@ -117,7 +117,7 @@ ROWS: dict[str, dict[State, Case | str]] = {
     ),
     "topics move": row(
         "it is told what to move",
-        Case("topics move -b {at} {topic} --to 0", shows="moved to node 0"),
+        Case("topics move -b {at} {topic} --to 0", shows="Node 0 leads it already"),
         Case("topics move -b {at} {topic} --to 9", 2, "node 9"),
         begun("topics move -b {at} {topic} --to 0"),
     ),
