@@ -17,7 +17,9 @@ streams before records that were acknowledged meanwhile, so that recovery would 
 is repeated until it has an answer, and the partitions are held until then. Any answer ends the uncertainty, because it
 is decided on an image at the head of the log. If the version of the unknown entry is still free in that image, the
 command is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot
-have. If the version is taken, the image contains the entry that took it.
+have. If the version is taken, the image contains the entry that took it. So the metadata, and not the answer alone,
+say afterwards which partitions are still open here. A partition whose streams were closed may have come back to this
+node meanwhile, because its new leader died: it is closed here all the same, and opened anew under its next epoch.
 """
 
 import asyncio
@@ -41,6 +43,7 @@ from siltstone.model.limits import MINUTE_MS, PARTITIONS_PER_COMMAND_MAX, SECOND
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup, ends_in_time
 from siltstone.stream_engine.engine import StreamEngine
+from siltstone.stream_engine.stream import Stream
 
 PREPARING_MS_MAX = 10 * SECOND_MS
 """How long step 2 may take, and steps 3 and 4 together. Uploads that take longer will not end soon: the bucket is
@@ -163,7 +166,8 @@ class HandingOver:
             is_settled = False
             answers = await self._give_up(ends)
             is_settled = True
-            self._forget(answers)
+            self.partitions_given_up += len(answers)
+            log.info("%d partitions were handed over", len(answers))
         except ServiceClosed:
             raise
         except SiltstoneError:
@@ -171,6 +175,7 @@ class HandingOver:
             raise
         finally:
             if is_settled:  # else this task was cancelled, and the entry may still land
+                self._forget_closed(keys)
                 for partition in held:
                     partition.release()
                 self._partitions.allow_to_open(keys)
@@ -263,13 +268,22 @@ class HandingOver:
                     raise
             await self._clock.sleep_ms(REPEAT_MS)
 
-    def _forget(self, answers: Iterable[GivenUpPartition]) -> None:
-        given_up = [answer for answer in answers if answer.leader != self._engine.node_id]
-        for answer in given_up:
-            self._partitions.given_up((answer.topic_id, answer.index))
-            self._wanted.discard((answer.topic_id, answer.index))
-        self.partitions_given_up += len(given_up)
-        log.info("%d partitions were handed over", len(given_up))
+    def _forget_closed(self, keys: Sequence[PartitionKey]) -> None:
+        """Closes here the partitions whose streams are no longer open under the epoch in which they were opened
+        here."""
+        for key in keys:
+            partition = self._partitions.opened(*key)
+            if partition is not None and not self._has_open(partition.streams.data):
+                self._partitions.given_up(key)
+
+    def _has_open(self, stream: Stream) -> bool:
+        """Returns whether this node has the stream open in the metadata, too."""
+        found = self._metadata.image.streams.get(stream.stream_id)
+        return (
+            found is not None
+            and found.state is StreamState.OPENED
+            and (found.owner, found.epoch) == (self._engine.node_id, stream.epoch)
+        )
 
     async def _in_time(self, work: object, limit_ms: float = PREPARING_MS_MAX) -> None:
         """Raises HandOverLate, and what the work raises."""

@@ -221,8 +221,8 @@ class Partitions:
         self._leaving.difference_update(keys)
 
     def given_up(self, key: PartitionKey) -> None:
-        """Another node leads the partition, whose streams are closed in the metadata: forgets it here, and wakes all
-        that wait for it."""
+        """Forgets a partition here whose streams are closed in the metadata, and wakes all that wait for it: another
+        node leads it, or this one has to open it again."""
         if (partition := self._open.pop(key, None)) is not None:
             self._forget_partition(partition)
 

@@ -253,6 +253,38 @@ def test_m11_while_the_outcome_is_unknown_nothing_is_appended(lands):
     in_broker_cluster(scenario)
 
 
+def test_m23_a_partition_that_came_back_while_the_outcome_was_unknown_is_opened_anew():
+    """The streams were closed by the hand-over. A node that served on would acknowledge records which its next start
+    leaves out, as it recovers the records of open streams only (seed 988665047 of the simulated clusters)."""
+
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of(3))
+        old, target = cluster.nodes
+        partition = old.parts.partitions.opened(topic.id, 0)
+        execute = old.node.metadata.execute
+
+        async def failing_from_now_on(command):
+            if isinstance(command, GiveUpPartitions):
+                old.log.is_holding = True
+            return await execute(command)
+
+        old.node.metadata.execute = failing_from_now_on
+        await target.node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
+        await cluster.until(lambda: old.log.under_way)
+        assert old.log.land() == 1
+        await target.node.metadata.execute(MovePartitions(((topic.id, 0, 0),)))
+        await cluster.until(lambda: cluster.partition(topic).leader == 0)
+        old.log.is_holding = False
+        old.node.metadata.execute = execute
+        await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is not partition)
+        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 3
+        stream = image_of(cluster, 0).streams[partition.streams.data.stream_id]
+        assert (stream.state, stream.epoch) == (StreamState.OPENED, partition.streams.data.epoch + 1)
+
+    in_broker_cluster(scenario)
+
+
 def test_m12_a_cancelled_move_is_served_on_and_one_that_ended_cannot_be_cancelled():
     async def scenario(cluster):
         topic = await cluster.topic()
