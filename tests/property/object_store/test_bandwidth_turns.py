@@ -113,11 +113,20 @@ def test_the_turns_are_those_of_the_plain_model(wanted: list[Ask]) -> None:
     (0, Grade.UPLOAD, 4_150), (0, Grade.CATCH_UP_READ, 995), (0, Grade.UPLOAD, 121), (267, Grade.TAIL_READ, 1),
     (268, Grade.UPLOAD, 23),
 ])  # fmt: skip
+@example(
+    [
+        (0, Grade.UPLOAD, 6_337),
+        (0, Grade.URGENT, 867),
+        (397, Grade.CATCH_UP_READ, 1),
+        (398, Grade.TAIL_READ, 165),
+    ]
+)
 @settings(deadline=None, max_examples=60)
 def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[Ask]) -> None:
     """A thread sleeps for ``next_ms``. A slice that is due between two milliseconds of the model may go to another
-    grade, so times differ by at most a slice, and by the uploads that come while it lasts."""
-    until_ms = 12_000
+    grade, and then each other grade may be given one before this one: times differ by a slice of each at most, by the
+    uploads that come meanwhile, and by two milliseconds."""
+    until_ms, others = 12_000, len(HELD_GRADES) - 1
     turns = Turns(RATE, 0)
     numbers: dict[Ticket, int] = {}
     found: list[tuple[float, int]] = []
@@ -143,7 +152,7 @@ def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[As
         uploaded = sum(
             size for since, grade, size in wanted if grade is Grade.UPLOAD and at <= since <= ended[number]
         )
-        assert ended[number] <= at + (SLICE + uploaded) * 1000 / RATE + 1
+        assert ended[number] <= at + (others * SLICE + uploaded) * 1000 / RATE + 2
 
 
 @given(slices)
