@@ -3,12 +3,12 @@ they answer. The attempt that follows does all of it again, over what the killed
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from siltstone.maintenance.tasks.runner import Runner, Task
+from siltstone.maintenance.tasks.runner import LabelOf, Runner, Task, TaskEnd
 from siltstone.runtime.tasks import OnProgress
 
 HELD_SECONDS_MAX = 600.0
@@ -23,7 +23,7 @@ class Held:
 
     def __call__(self, given: bytes) -> bytes:
         result = self.task(given)
-        _hold(Path(self.folder))
+        hold(Path(self.folder))
         return result
 
 
@@ -42,7 +42,7 @@ class HeldInWrite:
                 return write(descriptor, buffers, position)
             content = b"".join(buffers)
             written = os.pwrite(descriptor, content[: len(content) // 2], position)
-            _hold(Path(self.folder))
+            hold(Path(self.folder))
             return written
 
         os.pwritev = write_half
@@ -52,7 +52,7 @@ class HeldInWrite:
             os.pwritev = write
 
 
-def _hold(folder: Path) -> None:
+def hold(folder: Path) -> None:
     (folder / f"held-{os.getpid()}").touch()
     waited = 0.0
     while not (folder / "gate").exists():
@@ -87,6 +87,15 @@ class HoldingRunner:
         self, task: Task, inputs: Sequence[bytes], on_progress: OnProgress | None = None, label: str = ""
     ) -> list[bytes]:
         return self._runner.run(self._held(task, self._folder), inputs, on_progress, label)
+
+    def run_each(
+        self,
+        task: Task,
+        inputs: Iterable[bytes],
+        on_waiting: Callable[[], None] | None = None,
+        label_of: LabelOf | None = None,
+    ) -> Generator[TaskEnd, None, None]:
+        return self._runner.run_each(self._held(task, self._folder), inputs, on_waiting, label_of)
 
     @property
     def is_lost(self) -> bool:
