@@ -4,7 +4,8 @@ A appends and answers, uploads, is told to hand the partition over or not to, ho
 up. The metadata are a log: every entry that lands makes a new version, and an entry lands only at the version after the
 one that it was decided on. The answer of an append may be lost, and the entry may land at once, later, or never. A may
 die and come back at any time; its new life replays its write-ahead log for the streams that are open under A, and for
-no other. B opens the partition once it leads it and its stream is closed.
+no other. B opens the partition once it leads it and its stream is closed; or B dies before, and the partition is placed
+at A again.
 
 What must hold: nothing that A has answered is behind the end at which its stream is closed; at most one node serves;
 and nobody is stuck.
@@ -23,14 +24,15 @@ LATE_MAX = 2
 
 
 class Rules(NamedTuple):
-    """Of ``MetadataLog.append``; of ``metadata.decisions.moves._closures``; of ``HandingOver``: ``_hand_over`` and
-    ``_give_up``; of ``RegisterNode``, which every life begins with."""
+    """Of ``MetadataLog.append``; of ``metadata.decisions.moves._closures``; of ``HandingOver``: ``_hand_over``,
+    ``_give_up`` and ``_forget_closed``; of ``RegisterNode``, which every life begins with."""
 
     appends_compare: bool = True
     ends_are_checked: bool = True
     held_before_the_ends_are_read: bool = True
     repeated_until_answered: bool = True
     held_until_answered: bool = True
+    closed_streams_are_forgotten: bool = True
     a_new_life_registers_first: bool = True
 
 
@@ -69,6 +71,10 @@ def model(records: int, versions: int, rules: Rules) -> Model[State]:
             yield from _hands_over(state, rules)
         if state.owner == NOBODY and state.leader == B:
             yield "B opens the partition", _landed(state, owner=B)
+            if state.version < versions:
+                yield "B dies, and the partition is placed at A", _landed(state, leader=A)
+        if state.owner == NOBODY and state.leader == A and state.doing == "left":
+            yield "A opens the partition again", _landed(state, owner=A, doing="serves")
 
     return Model(State(), steps_of, wrong_in, is_end)
 
@@ -167,6 +173,9 @@ def _asks(state: State, rules: Rules) -> Iterator[tuple[str, State]]:
         yield "A looks, and serves on", state._replace(doing="serves", asked_at=-1)
         return
     after = _given_up(state, state.asked_at, rules)
+    if after is None and state.owner != A and rules.closed_streams_are_forgotten:
+        yield "A finds its stream closed", state._replace(doing="left", asked_at=-1)
+        return
     if after is None:
         yield "A is refused, and serves on", state._replace(doing="serves", asked_at=-1)
         return

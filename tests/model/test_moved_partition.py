@@ -18,6 +18,7 @@ def test_nothing_that_was_answered_is_behind_the_end_of_a_closed_stream() -> Non
         ("held_before_the_ends_are_read", "stream was closed behind"),
         ("repeated_until_answered", "stream was closed behind"),
         ("held_until_answered", "stream was closed behind"),
+        ("closed_streams_are_forgotten", "stream was closed behind"),
         ("a_new_life_registers_first", "stream was closed behind"),
     ],
 )
