@@ -94,6 +94,26 @@ def test_a_query_reads_no_file_and_its_errors_are_one_line(broker: siltstone.Bro
         assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("text", ["", " ;; ", "-- nothing"])
+def test_an_empty_query_is_refused(broker: siltstone.Broker, text: str) -> None:
+    with pytest.raises(QueryRefused, match="the query is empty"):
+        rows(broker, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "drop table flights", "delete from flights", "truncate flights", "update flights set n = 0",
+        "insert into flights select * from flights", "alter table flights drop n",
+        "select 1; drop table flights", "with f as (select 1) delete from flights",
+    ],
+)  # fmt: skip
+def test_what_looks_as_if_it_changed_a_topic_is_refused(broker: siltstone.Broker, text: str) -> None:
+    """It changed a temporary table, and "Success" was printed."""
+    with pytest.raises(QueryRefused, match="is not allowed: a query reads topics and changes none"):
+        rows(broker, text)
+
+
 def test_a_topic_is_found_in_a_text_as_a_word() -> None:
     topics = ["a", "flights", "flights-2", "my.topic", "Upper"]
     assert topics_named('select data from flights join "my.topic" using (x), upper', topics) == [

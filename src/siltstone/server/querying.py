@@ -11,7 +11,7 @@ A topic's table has the fields of its values, if they are JSON objects or a form
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -33,6 +33,8 @@ _SETTINGS = {
 }  # fmt: skip
 _COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
 _NEXT_ROWS = 1_000
+_CHANGES = frozenset({"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
+"""Statements that would change the temporary tables only, and would be taken for a change of the topics."""
 
 
 class QueryRefused(InvalidRequest):
@@ -64,6 +66,11 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
     except ModuleNotFoundError as missing:
         raise ArrowMissing("SQL needs DuckDB; install it: pip install 'siltstone[sql]'") from missing
     require_arrow()
+    try:
+        kinds = [each.type.name for each in duckdb.extract_statements(text)]
+    except duckdb.Error:  # told below, with the topics
+        kinds = ["INVALID"]
+    _check(kinds)
     topics = topics_named(text, [each.name for each in store.metadata.refresh().topics.values()])
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
@@ -80,6 +87,15 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
         except duckdb.Error as cause:
             reason = " ".join(str(cause).split("\n\n")[0].split())
             raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
+
+
+def _check(kinds: Sequence[str]) -> None:
+    """``kinds``: those of the statements, in DuckDB's words. Raises QueryRefused."""
+    if not kinds:
+        raise QueryRefused("the query is empty: write one, such as 'select * from TOPIC limit 10'")
+    for kind in kinds:
+        if kind in _CHANGES:
+            raise QueryRefused(f"{kind.split('_')[0]} is not allowed: a query reads topics and changes none")
 
 
 def topics_named(text: str, topics: Iterable[str]) -> list[str]:
