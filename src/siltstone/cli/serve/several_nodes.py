@@ -4,9 +4,6 @@ Each node is a ``siltstone serve`` of its own, so the nodes share a store and no
 A node that dies is started again. One that ends before it was ever ready has refused to start, for instance because its
 port is taken: then all are stopped, and its exit status is the one of the command. All are stopped together,
 so none hands its partitions over, and each leads the same ones after the next start.
-
-The lines in which nodes say that they are ready are printed when all nodes serve: who waits for the first of them may
-create a topic at once, and its partitions are spread over all nodes.
 """
 
 import logging
@@ -34,16 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class NodeStarted(msgspec.Struct, frozen=True):
-    """A node listens; its address is noted already. ``line``: what it said, once for each listener."""
-
-    node_id: int
-    line: str
-
-
-class NodeDied(msgspec.Struct, frozen=True):
-    """A node that listened has ended and is started again."""
-
-    node_id: int
+    """A node listens; its address is noted already."""
 
 
 class NodeEnded(msgspec.Struct, frozen=True):
@@ -57,7 +45,7 @@ class SignalSent(msgspec.Struct, frozen=True):
     is_first: bool
 
 
-Happening = NodeStarted | NodeDied | NodeEnded | SignalSent
+Happening = NodeStarted | NodeEnded | SignalSent
 
 
 class NodeProcesses:
@@ -77,22 +65,21 @@ class NodeProcesses:
         self._addresses: dict[int, str] = {}
         self._ended: dict[int, int | None] = {}
         self._is_complete = False
-        self._serving: dict[int, list[str]] = {}  # node id → its lines, not printed before all nodes serve
         self._nodes = {node_id: self._process(node_id, command) for node_id, command in commands.items()}
         self._waiting = list(self._nodes)
 
     def _process(self, node_id: int, command: Sequence[str]) -> KeptProcess:
         def ended(status: int | None) -> bool:
             is_wanted = node_id in self._addresses and not self._stopping.is_set()
-            self._happenings.put(NodeDied(node_id) if is_wanted else NodeEnded(node_id, status))
+            if not is_wanted:
+                self._happenings.put(NodeEnded(node_id, status))
             return is_wanted
 
         def line(text: str) -> None:
+            result(text)
             if text.startswith(READY):  # it is noted in the thread in which ``ended`` reads it
                 self._addresses.setdefault(node_id, text.removeprefix(READY).split(" ")[0])
-                self._happenings.put(NodeStarted(node_id, text))
-            else:
-                result(text)
+                self._happenings.put(NodeStarted())
 
         return KeptProcess(
             f"node {node_id}",
@@ -130,11 +117,11 @@ class NodeProcesses:
 
     def _handle(self, happening: Happening) -> None:
         match happening:
-            case NodeStarted(node_id, line):
+            case NodeStarted():
                 self._start(len(self._waiting))
-                self._started(node_id, line)
-            case NodeDied(node_id):
-                self._serving.pop(node_id, None)
+                if len(self._addresses) == len(self._nodes) and not self._is_complete:
+                    self._is_complete = True
+                    self._announce()
             case NodeEnded(node_id, status):
                 self._ended[node_id] = status
                 if not self._stopping.is_set():
@@ -152,19 +139,9 @@ class NodeProcesses:
         if self._stopping.is_set():
             self._ended |= dict.fromkeys(self._waiting, 0)  # were never started
 
-    def _started(self, node_id: int, line: str) -> None:
-        if self._is_complete:
-            result(line)
-            return
-        self._serving.setdefault(node_id, []).append(line)
-        if len(self._serving) == len(self._nodes) and not self._stopping.is_set():
-            self._is_complete = True
-            self._announce()
-
     def _announce(self) -> None:
-        for each in self._nodes:
-            for line in self._serving[each]:
-                result(line)
+        if self._stopping.is_set():
+            return
         remark(f"{len(self._nodes)} nodes are ready; clients may name any of them, or all:", dim=True)
         addresses = [self._addresses[node_id] for node_id in self._nodes]
         remark(f"  bootstrap.servers={','.join(addresses)}")
