@@ -2,6 +2,7 @@
 tasks, or while each task runs twice: every row comes once."""
 
 import json
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
+from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.sinks import STAGING_PREFIX
@@ -95,7 +97,7 @@ def test_sr17_sw4_ss11_tb7_every_row_comes_once(
             found = [value.decode() for value in values(broker.bootstrap_servers, work, partitions)]
     assert found == EXPECTED
     if work in (RELAY, OBJECTS, STREAM):
-        assert_only_rubbish_of_a_day_is_staged(store)
+        assert_the_sweep_deletes_what_lost_attempts_staged(store)
 
 
 def watched(driver: "subprocess.Popen[str]", disturb: Callable[[], object], gate: Gate) -> list[str]:
@@ -120,8 +122,8 @@ def made(broker: siltstone.Broker, partitions: int) -> None:
         create(address, name, partitions)
     create(address, "source", partitions, **{"siltstone.table.format": "parquet"})
     producer = Producer({"bootstrap.servers": address, **QUIET})
-    for number, value in enumerate(EXPECTED):
-        producer.produce("source", key=str(number), value=value)
+    for value in EXPECTED:
+        producer.produce("source", key=random.randbytes(1_000).hex(), value=value)
     assert producer.flush(60) == 0
     broker.flush()
 
@@ -136,8 +138,13 @@ def exported(store: Path) -> list[str]:
     return sorted(value.decode() for value in rows)
 
 
-def assert_only_rubbish_of_a_day_is_staged(store: Path) -> None:
-    """What the attempts have staged that were lost is deleted after a day."""
+def assert_the_sweep_deletes_what_lost_attempts_staged(store: Path) -> None:
+    """It does so after a day."""
     with maintained(store, hours_ahead=25) as context:
+        assert staged(context), "the lost attempts have staged rows"
         sweep(context, HOUR_MS)
-        assert [each.key for each in context.buckets.store(0).list() if STAGING_PREFIX in each.key] == []
+        assert staged(context) == []
+
+
+def staged(context: MaintenanceContext) -> list[str]:
+    return [each.key for each in context.buckets.store(0).list(STAGING_PREFIX)]

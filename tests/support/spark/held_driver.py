@@ -16,6 +16,8 @@ from support.spark.held_source import HeldSource
 from support.spark.held_tasks import HoldingRunner
 
 ROWS = 200
+LONG_KEY = "concat_ws('', transform(sequence(1, 16), n -> sha2(concat(id, '/', n), 512))) as key"
+"""Of two KiB, which compress badly: a task has too many bytes to carry them in its report, so it stages objects."""
 RELAY, OBJECTS, STREAM, READ, EXPORT = "relay", "objects", "stream", "read", "export"
 
 
@@ -54,7 +56,7 @@ def main(master: str, settings_text: str, work: str, store: str, gate: str, part
         writer.trigger(availableNow=True).start().awaitTermination()
     else:
         value = "format_string('value-%06d', id) as value"
-        rows = session.range(0, ROWS, 1, int(partitions)).selectExpr("cast(id as string) as key", value)
+        rows = session.range(0, ROWS, 1, int(partitions)).selectExpr(LONG_KEY, value)
         names = {"topic": work, "mode": work, "sinkName": "out", "batchId": "0"}
         rows.write.format("held-siltstone").options(**options, **names).mode("append").save()
     session.stop()

@@ -52,19 +52,21 @@ class HeldReader(TopicReader):
             hold(Path(self.gate))
 
 
-class HeldWriter(TopicWriter):
+class _HeldWrite:
+    """The part that both writers share. ``write`` of the class behind it stages the rows."""
+
     gate = ""
 
     def write(self, iterator: Iterator[Any]) -> Any:
-        staged = super().write(iterator)
+        writer: Any = super()
+        staged = writer.write(iterator)
         hold(Path(self.gate))
         return staged
 
 
-class HeldStreamWriter(TopicStreamWriter):
-    gate = ""
+class HeldWriter(_HeldWrite, TopicWriter):
+    pass
 
-    def write(self, iterator: Iterator[Any]) -> Any:
-        staged = super().write(iterator)
-        hold(Path(self.gate))
-        return staged
+
+class HeldStreamWriter(_HeldWrite, TopicStreamWriter):
+    pass
