@@ -68,7 +68,7 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
     require_arrow()
     try:
         kinds = [each.type.name for each in duckdb.extract_statements(text)]
-    except duckdb.Error:  # told below, with the topics
+    except duckdb.Error:  # the query raises it again, and its error names the topics
         kinds = ["INVALID"]
     _check(kinds)
     topics = topics_named(text, [each.name for each in store.metadata.refresh().topics.values()])

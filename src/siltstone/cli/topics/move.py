@@ -45,7 +45,7 @@ def move(choice: ClusterChoice, names: tuple[str, ...], node_id: int, as_json: b
     """
     with choice.open() as cluster:
         leaders: dict[TopicPartition, int] = {}
-        for name in names:
+        for name in dict.fromkeys(names):
             leaders |= _leaders(cluster, name)
         partitions = list(leaders)
         move_partitions(cluster, partitions, node_id)

@@ -5,7 +5,8 @@ down to its index and footer, so a task that runs twice writes the same bytes to
 columns of some hundred megabytes; its iterations are made one at a time.
 
 New objects are numbered: the stream set object first, when there is one, then the stream objects in the order of
-writing. An object's id is the first prepared id plus its number.
+writing. An object's id is the first prepared id plus its number. ``planned_outputs`` describes the new objects to
+people, each with the reason for making it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,6 @@
 """Runs tasks at a limited rate. The bytes that a task reads and writes pass a limiter of its own, inside the task, so
-the rate is kept within a large task as well as between small ones (GC16).
+the rate is kept within a large task as well as between small ones (GC16). ``RunRate`` says how fast a run copies,
+``TaskPace`` how fast one of its tasks does.
 
 The driver divides the rate of a run among the tasks that run at a time, and wraps each task input with its share
 (``PacedInput``). The task keeps to this share wherever it runs, and returns its result with the time for which it was
