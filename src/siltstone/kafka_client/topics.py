@@ -33,6 +33,8 @@ from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
 AS_THE_BROKER_LIKES = -1
 CHANGE_TIME_LIMIT_MS = 30_000
 SUGGESTIONS_MAX = 3
+NAME_RULE = "a topic's name has 1 to 249 letters, digits, dots, dashes and underscores"
+"""[Kafka: Topic.validate]"""
 
 
 def all_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
@@ -56,7 +58,8 @@ def _find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataRespons
         topic = found.get(name)
         if topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise _unknown(cluster, name)
-        refuse_error(topic.error_code, f"topic {name}")
+        has_bad_name = topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        refuse_error(topic.error_code, f"topic {name}", NAME_RULE if has_bad_name else None)
     return [found[name] for name in names]
 
 

@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -35,6 +36,10 @@ _COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
 _NEXT_ROWS = 1_000
 _CHANGES = frozenset({"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
 """Statements that would change the temporary tables only, and would be taken for a change of the topics."""
+
+
+_MISSING_TABLE = re.compile(r"Table with name (.+) does not exist")
+"""DuckDB suggests its own tables then, which are not what the user looks for."""
 
 
 class QueryRefused(InvalidRequest):
@@ -71,7 +76,8 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
     except duckdb.Error:  # the query raises it again, and its error names the topics
         kinds = ["INVALID"]
     _check(kinds)
-    topics = topics_named(text, [each.name for each in store.metadata.refresh().topics.values()])
+    known = [each.name for each in store.metadata.refresh().topics.values()]
+    topics = topics_named(text, known)
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
         closing(duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})) as connection,
@@ -86,6 +92,8 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
             yield QueryRows(tuple(each[0] for each in found.description or ()), _rows(found), tuple(notes))
         except duckdb.Error as cause:
             reason = " ".join(str(cause).split("\n\n")[0].split())
+            if missing_table := _MISSING_TABLE.search(reason):
+                raise QueryRefused(_unknown(missing_table[1], known)) from cause
             raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
 
 
@@ -96,6 +104,13 @@ def _check(kinds: Sequence[str]) -> None:
     for kind in kinds:
         if kind in _CHANGES:
             raise QueryRefused(f"{kind.split('_')[0]} is not allowed: a query reads topics and changes none")
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"there is no topic {name}: did you mean {near[0]}?"
+    return f"there is no topic {name}: siltstone topics lists them"
 
 
 def topics_named(text: str, topics: Iterable[str]) -> list[str]:

@@ -374,7 +374,7 @@ ROWS: dict[str, dict[State, Case | str]] = {
         begun("maintain run --runner in-process --store {store}"),
     ),
     "maintain status": row(
-        Case("maintain status --store {empty}", shows="No job has run yet"),
+        Case("maintain status --store {empty}", shows="No job has found work yet"),
         Case("maintain status --store {done}", shows="Recent jobs"),
         Case("maintain status --store {nowhere}", 2, NO_STORE),
         begun("maintain status --store {done}"),

@@ -130,7 +130,7 @@ def _lease_words(job: JobMetadata, now_ms: int) -> str:
 
 def _finished_shown(jobs: Sequence[JobMetadata]) -> RenderableType:
     if not jobs:
-        return "No job has run yet."
+        return "No job has found work yet."
     shown = table(">job", "kind", "ended", "outcome", "report", title="Recent jobs")
     for job in jobs[:FINISHED_SHOWN_MAX]:
         outcome = "done" if job.state is JobState.SUCCEEDED else "failed"

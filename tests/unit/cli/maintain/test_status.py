@@ -39,7 +39,7 @@ def test_a_store_at_rest(store: StoreSettings) -> None:
     words = run("maintain", "status", "--store", store.folder).words
     for part in (
         "No job is running.",
-        "No job has run yet.",
+        "No job has found work yet.",
         "No unit is set aside.",
         "sso-compaction never",
     ):
