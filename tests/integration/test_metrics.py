@@ -6,14 +6,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 
 from siltstone.model.serving_limits import SCRAPE_SERIES_MAX
+from siltstone.object_store.statistics import StoreStatistics
 from siltstone.server.admin.exposition import TextFormat
 from siltstone.server.admin.families import FAMILIES
+from siltstone.server.admin.store_source import cost_of
+from siltstone.server.settings.admin import AdminPrices
 from support.broker.broker_process import SILTSTONE, BrokerProcess
+from support.engine.s3_server import BUCKET, running_s3_server
 from support.engine.small_store import small_store
 from support.kafka.raw_calls import (
     batch_of,
@@ -23,6 +30,7 @@ from support.kafka.raw_calls import (
 )
 from support.kafka.raw_kafka import Address, RawConnection
 from support.metrics.scraping import Scrape, http_get, scrape, value_of, values_of
+from support.processes.ports import free_ports
 
 SECONDS_MAX = 60
 URL = re.compile(r"http://([^:/]+):(\d+)")
@@ -113,6 +121,78 @@ def test_ob01_a_maintenance_service_is_scraped_in_both_formats(tmp_path: Path) -
     finally:
         process.terminate()
         assert process.wait(SECONDS_MAX) == 0
+
+
+@pytest.mark.s3
+def test_ob09_the_requests_to_a_bucket_are_those_that_its_server_counts(tmp_path: Path) -> None:
+    """A broker uploads to a real S3 server; after a restart, it reads with empty caches."""
+    (port,) = free_ports(1)
+    with running_s3_server(f"-metricsPort={port}") as server:
+        settings = {"buckets.0": server.new_url(), "engine.upload.cache_block_age_ms_max": "100"}
+        before = settled_requests_of_server(port)
+        with broker_in(tmp_path, **settings) as (broker, admin), RawConnection(broker.address) as client:
+            topic = create_topic(client, "t")
+            produce_well(client, topic, batch_of(value_bytes=100_000))
+            looked_whether_the_bucket_exists = 1
+            found = as_the_server_counts(port, before + looked_whether_the_bucket_exists, admin, "put")
+            cost_follows_from_requests(found)
+        before = settled_requests_of_server(port)
+        with broker_in(tmp_path, **settings) as (broker, admin), RawConnection(broker.address) as client:
+            client.ask(fetch_request(topic, {0: 0}), 12)
+            found = as_the_server_counts(port, before, admin, "get_range")
+            assert value_of(found, "siltstone_store_read_bytes_total", bucket="0") > 0
+            cost_follows_from_requests(found)
+
+
+def as_the_server_counts(port: int, before: float, admin: Address, operation: str) -> Scrape:
+    """Waits until the broker has made such requests, and it and the server have counted the same number."""
+
+    def equal() -> Scrape | None:
+        time.sleep(KEPT_SECONDS)
+        found = scrape(admin)
+        requests = values_of(found, "siltstone_store_requests_total")
+        has_asked = (("bucket", "0"), ("operation", operation)) in requests
+        return found if has_asked and sum(requests.values()) == requests_of_server(port) - before else None
+
+    return eventually(equal)
+
+
+def settled_requests_of_server(port: int) -> float:
+    """It opens this port later than the one of the bucket, and counts some requests later than it answers them."""
+
+    def same_twice() -> tuple[float, float] | None:
+        try:
+            earlier = requests_of_server(port)
+        except URLError:
+            return None
+        time.sleep(1)
+        later = requests_of_server(port)
+        return (earlier, later) if earlier == later else None
+
+    return eventually(same_twice)[0]
+
+
+def cost_follows_from_requests(found: Scrape) -> None:
+    requests = {
+        dict(labels)["operation"]: int(count)
+        for labels, count in values_of(found, "siltstone_store_requests_total").items()
+    }
+    bytes_read = int(value_of(found, "siltstone_store_read_bytes_total", bucket="0"))
+    cost = cost_of(StoreStatistics(requests, 0, bytes_read, 0), AdminPrices())
+    assert value_of(found, "siltstone_store_cost_total", bucket="0") == pytest.approx(cost)
+    assert cost > 0
+
+
+def requests_of_server(port: int) -> float:
+    """SeaweedFS' own count of the requests to the bucket of the tests."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        families = parse_prometheus(answer.read().decode())
+        return sum(
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "SeaweedFS_s3_request_total" and sample.labels["bucket"] == BUCKET
+        )
 
 
 # -- many topics (nightly) ------------------------------------------------------------------------------------

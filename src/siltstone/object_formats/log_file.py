@@ -176,7 +176,9 @@ def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]
         at += record.end_position - record.position
         position = record.end_position
     if confirms_beyond(data, at, position, first_position):
-        raise DamagedWal(f"the acknowledged record at log position {position} is damaged")
+        raise DamagedWal(
+            f"the write-ahead log is damaged at log position {position}, in an acknowledged record"
+        )
 
 
 def confirms_beyond(data: memoryview, at: int, position: int, first_position: int) -> bool:

@@ -269,7 +269,10 @@ async def open_node(
         upload_calls = _pool(opened, "upload", UPLOAD_THREADS)
         read_calls = _pool(opened, "read", READ_THREADS)
         failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
-        await wal_calls.run(refuse_lost_locks, settings)
+        async with _said_while_starting(
+            clock, "for the disks of the store's folders; check that they answer"
+        ):
+            await wal_calls.run(refuse_lost_locks, settings)
         places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
             limiter = Limiter(settings.bandwidth, clock)

@@ -90,7 +90,11 @@ def test_a_topic_that_is_not_there_is_answered_with_those_of_like_names() -> Non
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, TopicUnknown, "there is no topic flights"),
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, KafkaRefusal, "topic flights"),
-        (ErrorCode.INVALID_TOPIC_EXCEPTION, KafkaRefusal, "topic flights: a topic's name has 1 to 249 letters"),
+        (
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            KafkaRefusal,
+            "topic flights: a topic's name has 1 to 249 letters",
+        ),
     ],
 )
 def test_a_topic_that_the_broker_refuses_to_show(code: ErrorCode, failure: type, told: str) -> None:

@@ -107,7 +107,7 @@ def test_rule_1_a_damaged_log_names_its_file_and_the_way_to_start_without_it(tmp
         damaged[500] ^= 1
         path.write_bytes(damaged)
         reason = (
-            f"{path}: the acknowledged record at log position 0 is damaged; restore the file. "
+            f"{path}: the write-ahead log is damaged at log position 0, in an acknowledged record; restore the file. "
             f"If that is not possible, move the log in file:.* away and start once with engine.wal.lost_epoch=1; "
         )
         await refused_twice(world, reason)
