@@ -269,10 +269,7 @@ async def open_node(
         upload_calls = _pool(opened, "upload", UPLOAD_THREADS)
         read_calls = _pool(opened, "read", READ_THREADS)
         failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
-        async with _said_while_starting(
-            clock, "for the disks of the store's folders; check that they answer"
-        ):
-            await wal_calls.run(refuse_lost_locks, settings)
+        await _refuse_lost_locks(settings, clock, wal_calls)
         places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
             limiter = Limiter(settings.bandwidth, clock)
@@ -349,6 +346,11 @@ def _pool(opened: AsyncExitStack, name: str, threads_max: int) -> ThreadedCalls:
     calls = ThreadedCalls(name, threads_max)
     opened.callback(calls.close)
     return calls
+
+
+async def _refuse_lost_locks(settings: StoreSettings, clock: Clock, calls: ThreadedCalls) -> None:
+    async with _said_while_starting(clock, "for the disks of the store's folders; check that they answer"):
+        await calls.run(refuse_lost_locks, settings)
 
 
 async def _claim(
