@@ -182,9 +182,8 @@ def test_b19_compaction_over_three_buckets_goes_on_without_one_of_them(place: Pl
     with place.second_away():
         done = run(*compact, place.store)
         assert done.status == 1 and "sso-compaction: 1 of 1 done" in done.words, done.out
-        unread = re.search(
-            r"(\d+) cannot be read", done.words
-        )  # the planner may leave one out that has no partner
+        # The planner may leave one out that has no partner.
+        unread = re.search(r"(\d+) cannot be read", done.words)
         assert unread and 0 < int(unread[1]) <= of_sets[1] and str(place.second) in done.err, done.out
         after = place.committed()
         assert after[1] == before[1] and after != before

@@ -14,7 +14,6 @@ Later versions only add fields at the end. Other bytes come from an assignor of 
 """
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from struct import Struct, error, unpack_from
 
 import msgspec
@@ -48,6 +47,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from siltstone.model.buffers import Buffer
+from siltstone.model.errors import did_you_mean
 
 _HEAD = Struct(">hi")
 _LENGTH = Struct(">h")
@@ -79,7 +79,6 @@ def _read(data: bytes) -> list[TopicPartition]:
     return found
 
 
-SUGGESTIONS_MAX = 3
 CHANCE_SHOWN = 8
 _NOT_DESCRIBED = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 """Errors of DescribeGroups for groups with the newer protocol (KIP-848); such groups are listed without members."""
@@ -146,8 +145,7 @@ def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[Group]:
 
 
 def _unknown(group_id: str, known: list[str]) -> GroupUnknown:
-    near = get_close_matches(group_id, known, n=SUGGESTIONS_MAX)
-    hint = f"did you mean {' or '.join(near)}?" if near else "siltstone groups lists them"
+    hint = did_you_mean(group_id, known, "siltstone groups lists them")
     return GroupUnknown(f"there is no consumer group {group_id}: {hint}")
 
 

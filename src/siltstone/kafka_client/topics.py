@@ -1,7 +1,6 @@
 """Topics: finds, creates and deletes them, and adds partitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import (
@@ -29,10 +28,10 @@ from siltstone.kafka_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
+from siltstone.model.errors import did_you_mean
 
 AS_THE_BROKER_LIKES = -1
 CHANGE_TIME_LIMIT_MS = 30_000
-SUGGESTIONS_MAX = 3
 NAME_RULE = "a topic's name has 1 to 249 letters, digits, dots, dashes and underscores"
 """[Kafka: Topic.validate]"""
 
@@ -65,8 +64,7 @@ def _find_topics(cluster: Cluster, names: Sequence[str]) -> list[MetadataRespons
 
 def _unknown(cluster: Cluster, name: str) -> TopicUnknown:
     known = [topic.name or "" for topic in cluster.learn(None)]
-    near = get_close_matches(name, known, n=SUGGESTIONS_MAX)
-    hint = f"did you mean {' or '.join(near)}?" if near else "siltstone topics lists them"
+    hint = did_you_mean(name, known, "siltstone topics lists them")
     return TopicUnknown(f"there is no topic {name}: {hint}")
 
 

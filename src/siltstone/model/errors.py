@@ -14,6 +14,11 @@ Each package defines its causes as subclasses that carry the ids concerned. A fa
 these. ``broker`` maps the classes to Kafka's error codes.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+SUGGESTIONS_MAX = 3
+
 
 class SiltstoneError(Exception):
     """The root of the store's errors. The text is one line that says what happened and what to do."""
@@ -37,3 +42,11 @@ class InvalidRequest(SiltstoneError):
 
 class CorruptData(SiltstoneError):
     """Bytes that were read are damaged, truncated or of another format."""
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str, *, suggestions_max: int = SUGGESTIONS_MAX
+) -> str:
+    """Returns the end of an error's text: the known names that are most similar to ``name``, or else ``otherwise``."""
+    near = get_close_matches(name, list(known), n=suggestions_max)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise

@@ -13,7 +13,6 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ import msgspec
 from siltstone.maintenance.scanning.result import Scan
 from siltstone.maintenance.scanning.scan import plan_scan
 from siltstone.maintenance.scanning.words import scan_request
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.record_columns.arrow import ArrowMissing, require_arrow
 from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
 from siltstone.server.components import Store
@@ -36,10 +35,9 @@ _COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
 _NEXT_ROWS = 1_000
 _CHANGES = frozenset({"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
 """Statements that would change the temporary tables only, and would be taken for a change of the topics."""
-
-
-_MISSING_TABLE = re.compile(r"Table with name (.+) does not exist")
-"""DuckDB suggests its own tables then, which are not what the user looks for."""
+_MISSING_TABLE = re.compile(r"Table with name (.+?) does not exist!")
+"""DuckDB's error for a missing table; a suggestion from its own tables follows. A missing schema has another text:
+``Table with name "my.topic" does not exist because schema "my" does not exist``."""
 
 
 class QueryRefused(InvalidRequest):
@@ -93,7 +91,9 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
         except duckdb.Error as cause:
             reason = " ".join(str(cause).split("\n\n")[0].split())
             if missing_table := _MISSING_TABLE.search(reason):
-                raise QueryRefused(_unknown(missing_table[1], known)) from cause
+                name = missing_table[1]
+                hint = did_you_mean(name, known, "siltstone topics lists them", suggestions_max=1)
+                raise QueryRefused(f"there is no topic {name}: {hint}") from cause
             raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
 
 
@@ -104,13 +104,6 @@ def _check(kinds: Sequence[str]) -> None:
     for kind in kinds:
         if kind in _CHANGES:
             raise QueryRefused(f"{kind.split('_')[0]} is not allowed: a query reads topics and changes none")
-
-
-def _unknown(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    if near:
-        return f"there is no topic {name}: did you mean {near[0]}?"
-    return f"there is no topic {name}: siltstone topics lists them"
 
 
 def topics_named(text: str, topics: Iterable[str]) -> list[str]:

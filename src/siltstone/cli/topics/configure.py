@@ -6,7 +6,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 
 import click
 from rich.console import RenderableType
@@ -19,7 +18,7 @@ from siltstone.kafka_client.configs import TopicConfig, change_configs, topic_co
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import add_partitions, find_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.server.settings.values import Unit, topic_config_text
 from siltstone.topic_configs.rows import TABLE
 
@@ -56,8 +55,9 @@ def refusals_explained(assigned: Mapping[str, str]) -> Iterator[None]:
 
 def _hint(name: str, value: str) -> str | None:
     if name not in TABLE:
-        near = get_close_matches(name, TABLE, n=1)
-        return f"did you mean {near[0]}?" if near else "siltstone topics describe TOPIC --all lists all names"
+        return did_you_mean(
+            name, TABLE, "siltstone topics describe TOPIC --all lists all names", suggestions_max=1
+        )
     example = {Unit.MILLISECONDS: "7d or 604800000", Unit.BYTES: "64MiB or 67108864"}.get(
         Unit.of(name.replace(".", "_"))
     )

@@ -8,7 +8,6 @@ a plan being carried out now. *Task input*: what one task is given; a unit has a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Protocol
 
@@ -18,10 +17,8 @@ from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.tasks.runner import Runner
 from siltstone.metadata.image import ImageView
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.model.limits import SET_ASIDE_MS_MAX
-
-SUGGESTIONS_MAX = 3
 
 
 class TopicNotThere(InvalidRequest):
@@ -33,12 +30,7 @@ def topics_named(image: ImageView, names: Iterable[str]) -> frozenset[str]:
     wanted = frozenset([names] if isinstance(names, str) else names)
     for name in sorted(wanted):
         if name not in image.topic_ids:
-            near = get_close_matches(name, sorted(image.topic_ids), n=SUGGESTIONS_MAX)
-            hint = (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else "siltstone maintain explain lists the topics"
-            )
+            hint = did_you_mean(name, sorted(image.topic_ids), "siltstone maintain explain lists the topics")
             raise TopicNotThere(f"there is no topic {name} in this store: {hint}")
     return wanted
 
