@@ -28,7 +28,9 @@ from support.processes.tried import RecordTried
 
 TOPIC, PARTITIONS, WRITERS, PER_SECOND = "kept", 3, 2, 100
 KEYED, KEYS = "keyed", 40
-DATED = "dated"
+DATED, DATED_BYTES = "dated", 2_000
+"""An upload has more of these records than ``split_size_bytes``, and makes a stream object of them: the kind
+``dead-objects`` destroys it when retention has cut it off. A stream set object always has records of TOPIC, too."""
 KILLS = 4
 SECONDS_MAX = 240
 
@@ -38,6 +40,7 @@ SETTINGS = {
     "engine.wal.location": "bucket:0",
     "engine.upload.cache_block_age_ms_max": "300ms",
     "engine.upload.block_size_bytes": "4KiB",
+    "engine.upload.split_size_bytes": "32KiB",
     "retry.attempts_max": "3",
     "retry.backoff_ms_max": "100ms",
     "sweep.grace_period_ms": "5s",
@@ -63,7 +66,7 @@ def keyed_producing(bootstrap: str, newest: dict[bytes, int]) -> Callable[[Actor
                 key = b"k%d" % (number % KEYS)
                 told[key] = number
                 producer.produce(KEYED, str(number).encode(), key)
-                producer.produce(DATED, b"d" * 100)
+                producer.produce(DATED, b"d" * DATED_BYTES)
                 number += 1
             left = producer.flush(SECONDS_MAX)
             assert left == 0, f"{left} records without an answer"
@@ -137,7 +140,7 @@ def test_an_s3_server_that_is_killed_under_log_uploads_and_maintenance_costs_not
                     server.start()
                 until(
                     lambda: all(maintenance.done[kind] for kind in DONE_BY_ALL),
-                    f"each kind has done something: {maintenance.done}", SECONDS_MAX,
+                    lambda: f"each kind has done something: {maintenance.done}", SECONDS_MAX,
                 )  # fmt: skip
                 goes_on(history, maintenance, server)
             finally:

@@ -13,10 +13,10 @@ SECONDS_MAX = 60
 """The time for everything: a machine under load is ten times slower than ours."""
 
 
-def until(look: Callable[[], Any], what: str, seconds: float = SECONDS_MAX) -> Any:
+def until(look: Callable[[], Any], what: str | Callable[[], str], seconds: float = SECONDS_MAX) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := look()):
-        assert time.monotonic() < deadline, f"{what}: not in {seconds} s"
+        assert time.monotonic() < deadline, f"{what if isinstance(what, str) else what()}: not in {seconds} s"
         time.sleep(0.05)
     return found
 
