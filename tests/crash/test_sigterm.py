@@ -275,7 +275,7 @@ def starting_with_a_hanging_disk_of_the_log(place: Place) -> Iterator[Running]:
     place.store_with_records_in_its_log()
     place.hang.touch()
     with place.with_a_disk("wal").serve() as broker:
-        broker.wait_for("still starting")
+        broker.wait_for("still starting: it waits for the disks of ")
         yield broker
 
 

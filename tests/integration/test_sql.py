@@ -85,7 +85,7 @@ def test_text_and_bytes_are_one_column(broker: siltstone.Broker) -> None:
 
 def test_a_query_reads_no_file_and_its_errors_are_one_line(broker: siltstone.Broker) -> None:
     for text, reason in (
-        ("select * from nothing", "no topic nothing: siltstone topics lists them"), ("selec", "syntax error"),
+        ("select * from nothing", r"no topic nothing: the topics are .*flights"), ("selec", "syntax error"),
         ("select * from my.topic", r'because schema "my" does not exist.*; topics in the query: none'),
         ("select * from flihgts", r"no topic flihgts: did you mean flights\?"),
         ("select * from read_csv('/etc/hostname')", "disabled"), ("copy flights to 'x.csv'", "disabled"),
@@ -94,6 +94,14 @@ def test_a_query_reads_no_file_and_its_errors_are_one_line(broker: siltstone.Bro
         with pytest.raises(QueryRefused, match=reason) as refused:
             rows(broker, text)
         assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_topic_in_a_store_of_many_topics_names_five_of_them(broker: siltstone.Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for made in admin.create_topics([NewTopic(f"a{number}", 1) for number in range(6)]).values():
+        made.result(60)
+    with pytest.raises(QueryRefused, match=r"the topics are a0, a1, a2, a3, a4 and \d+ more$"):
+        rows(broker, "select * from nothing")
 
 
 @pytest.mark.parametrize("text", ["", " ;; ", "-- nothing"])

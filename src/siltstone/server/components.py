@@ -42,7 +42,7 @@ from siltstone.runtime.tasks import TaskGroup, reported_while_waiting
 from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
-from siltstone.server.file_locks import refuse_lost_locks
+from siltstone.server.file_locks import locked_places, refuse_lost_locks
 from siltstone.server.settings.store import StoreSettings
 from siltstone.server.store_shown import store_html, store_words
 from siltstone.stream_engine.components import EngineComponents
@@ -349,7 +349,8 @@ def _pool(opened: AsyncExitStack, name: str, threads_max: int) -> ThreadedCalls:
 
 
 async def _refuse_lost_locks(settings: StoreSettings, clock: Clock, calls: ThreadedCalls) -> None:
-    async with _said_while_starting(clock, "for the disks of the store's folders; check that they answer"):
+    paths = ", ".join(sorted({str(place.path) for place in locked_places(settings)}))
+    async with _said_while_starting(clock, f"for the disks of {paths}; check that they answer"):
         await calls.run(refuse_lost_locks, settings)
 
 

@@ -33,6 +33,7 @@ _SETTINGS = {
 }  # fmt: skip
 _COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
 _NEXT_ROWS = 1_000
+TOPICS_SAID_MAX = 5
 _CHANGES = frozenset({"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
 """Statements that would change the temporary tables only, and would be taken for a change of the topics."""
 _MISSING_TABLE = re.compile(r"Table with name (.+?) does not exist!")
@@ -92,9 +93,18 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
             reason = " ".join(str(cause).split("\n\n")[0].split())
             if missing_table := _MISSING_TABLE.search(reason):
                 name = missing_table[1]
-                hint = did_you_mean(name, known, "siltstone topics lists them", suggestions_max=1)
+                hint = did_you_mean(name, known, _listed(known), suggestions_max=1)
                 raise QueryRefused(f"there is no topic {name}: {hint}") from cause
             raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
+
+
+def _listed(topics: Sequence[str]) -> str:
+    """Returns the end of an error's text: the topics of the store, which a user of a store without a broker cannot list
+    by ``siltstone topics``."""
+    if not topics:
+        return "the store has no topics"
+    more = f" and {len(topics) - TOPICS_SAID_MAX} more" if len(topics) > TOPICS_SAID_MAX else ""
+    return f"the topics are {', '.join(sorted(topics)[:TOPICS_SAID_MAX])}{more}"
 
 
 def _check(kinds: Sequence[str]) -> None:
