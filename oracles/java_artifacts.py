@@ -77,7 +77,19 @@ SPARK_KAFKA_CONNECTOR = ArtifactSet(
 )
 """Those that ``siltstone.spark.session(kafka=True)`` fetches."""
 
-ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR)
+_ICEBERG_VERSION = "1.10.1"
+ICEBERG_REST = ArtifactSet(
+    "iceberg-rest",
+    _ICEBERG_VERSION,
+    (
+        Jar("org.apache.iceberg", "iceberg-core", _ICEBERG_VERSION, classifiers=("tests",)),
+        Jar("org.eclipse.jetty.ee10", "jetty-ee10-servlet", "12.0.16"),
+        Jar("org.xerial", "sqlite-jdbc", "3.47.1.0"),
+    ),
+)
+"""Iceberg's own REST catalog, which is among its tests, and what it needs besides the Hadoop of pyspark."""
+
+ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR, ICEBERG_REST)
 
 
 def fetch_jars(wanted: ArtifactSet) -> tuple[Path, ...]:

@@ -1,13 +1,15 @@
-"""Tables in a bucket of a real S3 server, and a catalog in a real PostgreSQL."""
+"""Tables in a bucket of a real S3 server, a catalog in a real PostgreSQL, and Iceberg's own REST catalog."""
 
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from pyiceberg.catalog import load_catalog
 
 import siltstone
+from oracles.iceberg_rest import running_rest_catalog
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.tables.failures import CommitOvertaken
+from siltstone.maintenance.tables.failures import CatalogFailed, CommitOvertaken
 from siltstone.maintenance.tables.inspecting import opened_table
 from support.engine.s3_server import S3Server
 from support.metadata.postgres_server import PostgresServer
@@ -63,12 +65,49 @@ def test_tb3_a_catalog_in_postgresql(
     url = (
         postgres_server.tcp_url("unused").partition("?")[0].replace("postgresql://", "postgresql+psycopg://")
     )
-    settings = {"tables.catalog.type": "sql", "tables.catalog.uri": url}
-    with siltstone.open_store(filled(tmp_path / "store", "iceberg"), settings) as store:
+    exported_by_catalog(tmp_path / "store", {"tables.catalog.type": "sql", "tables.catalog.uri": url})
+
+
+def test_tb3_a_rest_catalog_of_apache_iceberg(tmp_path: Path, record_tried: RecordTried) -> None:
+    """Also its refusal of a late commit, which the server of the catalog gives."""
+    record_tried("tables", 1)
+    with running_rest_catalog(tmp_path) as url:
+        settings = {"tables.catalog.type": "rest", "tables.catalog.uri": url}
+        exported_by_catalog(tmp_path / "store", settings)
+        config = {"siltstone.table.format": "iceberg", "siltstone.table.value": "json"}
+        with siltstone.Broker(tmp_path / "store") as broker:
+            broker.create_topic("more", config=config)
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+            producer.produce("more", value='{"a": 1}')
+            producer.produce("flights", value='{"a": 1, "b": "new"}')
+            assert producer.flush(60) == 0
+            del producer
+        with siltstone.open_store(tmp_path / "store", settings) as store:
+            report = siltstone.maintenance.plan(store, kinds=["table-export"], force=True).run()
+            assert report.is_well, report
+            tables = store.kind_settings.tables
+            with opened_table(store.context, tables, "flights") as table:
+                assert table.rows == COUNT * 9 // 10 + 1
+                values = table._table.scan().to_arrow()["value"].to_pylist()  # type: ignore[attr-defined]
+                assert '{"a": 1, "b": "new"}' in values
+            assert check(store.context, tables=tables).is_clean
+        names = {tuple(each) for each in load_catalog("asked", type="rest", uri=url).list_tables("kafka")}
+        assert {("kafka", "flights"), ("kafka", "more")} <= names
+    with (
+        pytest.raises(CatalogFailed, match="the catalog does not answer"),
+        siltstone.open_store(tmp_path / "store", settings) as store,
+        opened_table(store.context, store.kind_settings.tables, "flights"),
+    ):
+        pass
+
+
+def exported_by_catalog(folder: Path, settings: dict[str, str]) -> None:
+    """Exports a topic into a table of the catalog, not of the one in the store's folder, and tries a late commit."""
+    with siltstone.open_store(filled(folder, "iceberg"), settings) as store:
         tables = store.kind_settings.tables
         report = siltstone.maintenance.plan(store, kinds=["table-export"]).run()
         assert report.is_well, report
-        assert not (tmp_path / "store/tables/catalog.sqlite").exists()
+        assert not (folder / "tables/catalog.sqlite").exists()
         with (
             opened_table(store.context, tables, "flights") as late,
             opened_table(store.context, tables, "flights") as table,

@@ -18,9 +18,12 @@ class JarsUnavailable(InvalidRequest):
 
 
 class Jar(msgspec.Struct, frozen=True):
+    """``classifiers`` name further archives of the module, such as ``tests``, which are fetched beside the main one."""
+
     organisation: str
     name: str
     version: str
+    classifiers: tuple[str, ...] = ()
 
 
 def pyspark_jars() -> Path:
@@ -36,15 +39,24 @@ def recipe(
 ) -> str:
     """Returns the ``ivy.xml`` that names them. ``excluded``: regular expressions of names."""
     transitive = str(with_dependencies).lower()
-    lines = ['<ivy-module version="2.0">', f'<info organisation="siltstone" module="{name}"/>']
+    lines = ['<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">']
+    lines += [f'<info organisation="siltstone" module="{name}"/>']
     lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
     lines += [
         f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.version}"'
-        f' conf="default->default" transitive="{transitive}"/>'
+        f' conf="default->default" transitive="{transitive}">{_archives(jar)}</dependency>'
         for jar in jars
     ]
     lines += [f'<exclude module="{pattern}" matcher="regexp"/>' for pattern in excluded]
     return "\n".join([*lines, "</dependencies>", "</ivy-module>", ""])
+
+
+def _archives(jar: Jar) -> str:
+    """Returns the list of archives; nothing, if the main one is the only one."""
+    if not jar.classifiers:
+        return ""
+    attributes = ("", *(f' m:classifier="{classifier}"' for classifier in jar.classifiers))
+    return "".join(f'<artifact name="{jar.name}" type="jar" ext="jar"{each}/>' for each in attributes)
 
 
 def retrieve(wanted: str, into: Path, *, cache: Path, java: Path) -> None:
