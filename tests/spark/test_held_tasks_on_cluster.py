@@ -1,5 +1,5 @@
-"""Reads, sinks and exports on a real cluster, while Python workers and executors are killed in the middle of their
-tasks, or while each task runs twice: every row comes once."""
+"""Reads, sinks and exports on a real cluster, while Python workers, executors and the cluster's worker processes are
+killed in the middle of their tasks, or while each task runs twice: every row comes once."""
 
 import json
 import random
@@ -49,6 +49,15 @@ def kill(cluster: SparkCluster, gate: Gate) -> int:
     return 2
 
 
+def restart_worker(cluster: SparkCluster, gate: Gate) -> int:
+    """Kills the cluster's worker process that a held task runs under, and starts one in its place."""
+    (first, *_) = wait_until(gate.held_pids, "a task is held")
+    seen = {*gate.held_pids()}
+    cluster.restart_worker_of(first)
+    wait_until(lambda: {*gate.held_pids()} - seen, "an attempt after the worker's end is held")
+    return 1
+
+
 def run_twice(cluster: SparkCluster, gate: Gate) -> int:
     """Waits until two attempts of one task are held, on two executors."""
     held = wait_until(lambda: len(gate.held_pids()) >= 2 and gate.held_pids(), "a second attempt is held")
@@ -60,6 +69,7 @@ def run_twice(cluster: SparkCluster, gate: Gate) -> int:
     ("disturb", "settings", "partitions"),
     [
         pytest.param(kill, {}, 2, id="killed"),
+        pytest.param(restart_worker, {}, 2, id="worker-process-killed"),
         pytest.param(run_twice, TWICE, 1, id="twice"),
     ],
 )

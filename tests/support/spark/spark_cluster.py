@@ -37,10 +37,15 @@ DRIVER_SETTINGS = {
 
 
 class SparkCluster:
-    def __init__(self, master: str, state_url: str, workers: list[subprocess.Popen[bytes]]) -> None:
+    """``start_worker`` starts a worker process on a host, again after one was killed."""
+
+    def __init__(
+        self, master: str, state_url: str, start_worker: Callable[[str], subprocess.Popen[bytes]]
+    ) -> None:
         self.master = master
         self._state_url = state_url
-        self._workers = workers
+        self._start_worker = start_worker
+        self._workers = {host: start_worker(host) for host in HOSTS}
 
     def alive_workers(self) -> int:
         try:
@@ -51,7 +56,7 @@ class SparkCluster:
 
     def executor_of(self, python_worker: int) -> psutil.Process:
         """The executor JVM above a Python worker, itself under one of our workers."""
-        ours = {worker.pid for worker in self._workers}
+        ours = {worker.pid for worker in self._workers.values()}
         for parent in psutil.Process(python_worker).parents():
             if parent.ppid() in ours:
                 return parent
@@ -66,6 +71,16 @@ class SparkCluster:
         executor.kill()
         return executor
 
+    def restart_worker_of(self, python_worker: int) -> None:
+        """Kills the worker process of the cluster, not the Python worker alone: its executor ends with it. Then starts
+        one on the same host."""
+        executor = self.executor_of(python_worker)
+        (host,) = [host for host, worker in self._workers.items() if worker.pid == executor.ppid()]
+        self._workers[host].kill()
+        self._workers[host].wait()
+        wait_until(lambda: not executor.is_running(), "the executor has ended with its worker")
+        self._workers[host] = self._start_worker(host)
+
 
 @contextmanager
 def running_spark_cluster(folder: Path) -> Iterator[SparkCluster]:
@@ -75,23 +90,23 @@ def running_spark_cluster(folder: Path) -> Iterator[SparkCluster]:
     with ExitStack() as stack:
 
         def start(name: str, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
-            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            log = stack.enter_context((folder / f"{name}.log").open("ab"))
             started = _spark_class(kind, *arguments, log=log)
             stack.callback(_stop, started)
             return started
 
         start("master", "master.Master", "--host", HOSTS[0], "--port", str(port), "--webui-port", str(page))
         wait_until(lambda: _listens(port), "the master listens")
-        workers = [
-            start(
+
+        def start_worker(host: str) -> subprocess.Popen[bytes]:
+            return start(
                 f"worker-{host}",
                 "worker.Worker",
                 *("--host", host, "--webui-port", "0", "--cores", "1", "--memory", "1g"),
                 *("--work-dir", str(folder / f"work-{host}"), master),
             )
-            for host in HOSTS
-        ]
-        cluster = SparkCluster(master, f"http://{HOSTS[0]}:{page}/json/", workers)
+
+        cluster = SparkCluster(master, f"http://{HOSTS[0]}:{page}/json/", start_worker)
         wait_until(lambda: cluster.alive_workers() == len(HOSTS), "both workers have registered")
         yield cluster
 
