@@ -1,4 +1,4 @@
-"""The table of faults: what is broken under a live broker or before its start, what heals it, and what is wanted.
+"""The table of faults: what is broken under a live broker or before its start, what mends it, and what has to happen.
 
 What is not in it: a power failure (``tests/simulation`` loses what was not synced), and time that stands still or jumps
 for the kernel itself: no tool that shifts it is at hand everywhere, so ``support.faults.shifted_serve`` shifts what the

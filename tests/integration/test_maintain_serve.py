@@ -1,4 +1,4 @@
-"""``siltstone maintain serve`` as people run it: a process that is told to stop."""
+"""``siltstone maintain serve`` as people run it: a process that is stopped by a signal."""
 
 import os
 import signal

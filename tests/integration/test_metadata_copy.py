@@ -32,7 +32,7 @@ class Killed(BaseException):
 
 
 class Dying:
-    """Calls what it stands before, and dies at call number ``at``: before it, or after it when ``is_done``."""
+    """Forwards calls, and dies at call number ``at``: before the call, or after it when ``is_done``."""
 
     def __init__(self, target: object, calls: Iterator[int], at: int, *, is_done: bool) -> None:
         self._target, self._calls, self._at, self._is_done = target, calls, at, is_done

@@ -1,11 +1,11 @@
 """A model of one partition that moves from node A to node B (``broker.partitions.handing_over``).
 
-A appends and answers, uploads, is told to hand the partition over or not to, holds it, and asks the metadata to give it
-up. The metadata are a log: every entry that lands makes a new version, and an entry lands only at the version after the
-one that it was decided on. The answer of an append may be lost, and the entry may land at once, later, or never. A may
-die and come back at any time; its new life replays its write-ahead log for the streams that are open under A, and for
-no other. B opens the partition once it leads it and its stream is closed; or B dies before, and the partition is placed
-at A again.
+A appends and answers, uploads, gets the order to hand the partition over, or an order not to, holds it, and asks the
+metadata to give it up. The metadata are a log: every entry that lands makes a new version, and an entry lands only at
+the version after the one that it was decided on. The answer of an append may be lost, and the entry may land at once,
+later, or never. A may die and come back at any time; its new life replays its write-ahead log for the streams that are
+open under A, and for no other. B opens the partition once it leads it and its stream is closed; or B dies before, and
+the partition is placed at A again.
 
 What must hold: nothing that A has answered is behind the end at which its stream is closed; at most one node serves;
 and nobody is stuck.

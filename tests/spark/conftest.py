@@ -57,7 +57,7 @@ def kafka_address() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    """A master and two workers; who uses it leaves both workers alive."""
+    """A master and two workers; each test leaves both workers alive."""
     with running_spark_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 

@@ -1,5 +1,5 @@
-"""Stream object compaction whose parts are Spark tasks in other processes: the same bytes as in this process, and what
-goes wrong in a task is the trouble of its group alone."""
+"""Stream object compaction whose parts are Spark tasks in other processes: the same bytes as in this process, and a
+failure in a task fails its group alone."""
 
 from pathlib import Path
 from typing import Any

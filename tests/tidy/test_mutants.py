@@ -1,4 +1,4 @@
-"""tools/mutants: which mutants it makes, and that it tells those that a test notices from those that none does."""
+"""tools/mutants: which mutants it makes, and which of them it reports as noticed by no test."""
 
 import subprocess
 import types

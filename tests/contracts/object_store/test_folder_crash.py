@@ -1,4 +1,5 @@
-"""A process that writes into a folder is killed; what it was told is written stands, and nothing stands in part."""
+"""A process that writes into a folder is killed; every write that it was told has succeeded is there, and no object is
+there in part."""
 
 import subprocess
 import sys

@@ -42,7 +42,7 @@ GROUP = "g"
 
 
 class Before(msgspec.Struct):
-    """What was told before the kill."""
+    """The answers that clients got before the kill."""
 
     broker: BrokerProcess
     topic: RawTopic

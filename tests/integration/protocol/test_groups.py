@@ -1,6 +1,6 @@
 """Items 38 to 47 of docs/scenarios.md, one way through each family of requests, and time that really passes.
 
-What they mean in every case is told in tests/unit/broker/groups; item 48 is in ``test_after_a_crash``.
+Every case of them is in tests/unit/broker/groups; item 48 is in ``test_after_a_crash``.
 """
 
 import time

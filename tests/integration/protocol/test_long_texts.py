@@ -1,4 +1,4 @@
-"""What clients may write is never too long to be told again, in whatever version they ask."""
+"""A text that a client may write is never too long to be read back, in any version of the request."""
 
 import pytest
 

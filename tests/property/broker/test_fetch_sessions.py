@@ -1,5 +1,5 @@
-"""A consumer with a fetch session knows at any time what one without would be told (item 34): rows that are left
-out are those that say nothing new."""
+"""A consumer with a fetch session knows at any time what a consumer without one would be answered (item 34): only rows
+that have not changed are left out."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ steps = st.lists(
 
 
 class Known(msgspec.Struct):
-    """What a consumer was told of a partition last."""
+    """The last answer to a consumer about a partition."""
 
     error_code: int
     high_watermark: int
@@ -37,7 +37,7 @@ class Known(msgspec.Struct):
 
 
 class Consumer:
-    """As Java's: sends what has changed since the last fetch, and remembers what is not told again."""
+    """As in Java: sends what has changed since the last fetch, and remembers the rows that the broker leaves out."""
 
     def __init__(self, world: BrokerWorld, topic: Any) -> None:
         self._client = world.client()

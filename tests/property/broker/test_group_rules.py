@@ -229,8 +229,8 @@ def test_whatever_is_asked(seed: int) -> None:
     )
 )
 def test_well_behaved_members_end_up_with_one_assignment_each(happenings: list[tuple[str, int]]) -> None:
-    """Clients come, go, and are silent for a while. Left alone, those who stay are stable, each with what its
-    leader gave it in the newest generation."""
+    """Clients join, leave, and are silent for a while. When nothing more happens, the group of the remaining members is
+    stable, and each member has what its leader assigned to it in the newest generation."""
     world = Checked()
     clients: list[Client] = []
     for what, number in happenings:

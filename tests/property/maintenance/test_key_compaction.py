@@ -54,7 +54,7 @@ steps = st.one_of(
 
 
 class History:
-    """One stream in three forms: as it lies in objects, as the model has it, and all that was ever written."""
+    """One stream in three forms: its objects, its records in the model, and all records that were ever written."""
 
     def __init__(self) -> None:
         self.stream = CompactedStream(block_bytes=300)

@@ -381,7 +381,7 @@ class Walk:
         assert dict(image.leader_counts) == counted
 
     def check_partition(self, partition: PartitionMetadata) -> None:
-        """One leader, who is known; and whoever has a stream of it open is that leader."""
+        """A partition has one known leader, and only that leader has a stream of it open."""
         image = self.world.image
         assert partition.leader in image.nodes
         streams = [image.streams[each] for each in (partition.data_stream_id, partition.meta_stream_id)]

@@ -226,7 +226,7 @@ class Walk:
     # -- topics ------------------------------------------------------------------------------------------
 
     def topic_id(self) -> str:
-        """One that stands, or one of a few that do so too, are gone, or never were."""
+        """A pin that exists, or one of a few that exist, have ended, or never existed."""
         standing = sorted(self.topics) if self.rng.random() < 0.7 else []
         return self.rng.choice(standing or ["0" * 32, "1" * 32, "2" * 32])
 

@@ -43,7 +43,7 @@ class Log(msgspec.Struct, frozen=True):
 
 
 class Actor:
-    """One client in a thread of its own, which runs until it is told to finish."""
+    """One client in a thread of its own, which runs until ``finish`` is called."""
 
     def __init__(self, history: History, act: Callable[["Actor"], None]) -> None:
         self.history = history
@@ -129,7 +129,7 @@ def told(history: History) -> Callable[[KafkaError | None, Message], None]:
 
 
 def consuming(bootstrap: str, topic: str, group: str = GROUP) -> Callable[[Actor], None]:
-    """Makes a member of the group, which commits what it has seen, until it is told to finish."""
+    """Makes a member of the group, which commits what it has consumed, until ``finish`` is called."""
 
     def act(actor: Actor) -> None:
         consumer = Consumer({

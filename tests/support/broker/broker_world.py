@@ -147,7 +147,7 @@ class BrokerWorld:
         return Client(self, self._connections)
 
     async def pass_ms(self, duration_ms: float) -> None:
-        """Wakes whoever is due; everything that follows has happened when this returns."""
+        """Runs the timers that are due; everything that follows from them has happened when this returns."""
         self.clock.advance_ms(duration_ms)
         await settled()
 

@@ -1,5 +1,5 @@
-"""Defines the cells of the kill matrix, which are who is hurt, how, and during what, and how a cluster lives through
-one."""
+"""Defines the cells of the kill matrix, each of which says which process is disturbed, how, and during which work, and
+runs a cell on a cluster."""
 
 import itertools
 import json

@@ -1,4 +1,5 @@
-"""What clients of a cluster were told, and the anomalies in it: pure, so that each anomaly can be planted and be seen.
+"""The answers that clients of a cluster got, and the anomalies in them: pure, so that a test can plant each anomaly and
+see it found.
 
 Values are ``writer:number``; each writer writes its numbers in order, each to the end before the next. ``Read`` is what
 one client reads from the beginning in the end, when all nodes live: offset → value and leader epoch. Times are those of
@@ -29,7 +30,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 class Polled(msgspec.Struct, frozen=True):
-    """One answer to a consumer that goes through one partition from its position: offsets and values."""
+    """One answer to a consumer that reads one partition from its position on: offsets and values."""
 
     consumer: str
     partition: int

@@ -1,4 +1,4 @@
-"""Clients of a simulated cluster. Each continues until ``finish``, and writes down in the history what it was told.
+"""Clients of a simulated cluster. Each continues until ``finish``, and notes its answers in the history.
 
 A request that gets no answer in REQUEST_MS_MAX may have been carried out; a client then tries again, as Kafka's do.
 """
@@ -110,7 +110,7 @@ class Network:
 
 
 class SimulatedClient:
-    """What all of them do: find leaders, wait, be told to finish."""
+    """The base of all clients: finding leaders, waiting, and finishing."""
 
     def __init__(
         self, name: str, network: Network, topic: Topic, history: ClusterHistory, rng: Random

@@ -98,7 +98,7 @@ class SimulatedMember(SimulatedClient):
             self.times_joined += 1  # also in one generation, after an answer that was lost
 
     def _shares(self, member_ids: list[str]) -> dict[str, list[int]]:
-        """Nothing for a member that does not lead the group: it is told of no members."""
+        """Nothing for a member that does not lead the group, since its answer names no members."""
         partitions = range(len(self.topic.metadata.partitions))
         return {
             member_id: list(partitions[number :: len(member_ids)])

@@ -1,4 +1,5 @@
-"""Committed objects to read: stores that count and can be made to fail, and the image that names what lies in them."""
+"""Committed objects to read: stores that count requests and can be made to fail, and the image that names their
+objects."""
 
 import asyncio
 from collections import deque

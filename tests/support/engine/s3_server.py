@@ -65,7 +65,8 @@ class S3Server:
         return f"s3://{name}/{prefix}?endpoint_url={quote(self.endpoint_url, safe='')}&region=us-east-1"
 
     def is_writable(self) -> bool:
-        """The port opens before the server has anywhere to write to, so only a put that succeeds tells."""
+        """The port opens before the server has anywhere to write to, so only a put that succeeds shows that it is
+        ready."""
         try:
             with suppress(ClientError):  # made by the try before
                 self._client.create_bucket(Bucket=BUCKET)

@@ -1,4 +1,4 @@
-"""A write-ahead log with somebody who listens, for tests."""
+"""A write-ahead log and a listener of its events, for tests."""
 
 import asyncio
 from pathlib import Path

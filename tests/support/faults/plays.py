@@ -169,7 +169,7 @@ def assert_refused(outcome: Outcome, wanted: Wanted) -> None:
 
 
 def damaged_object(scene: Scene, row: Row) -> None:
-    """One object cannot be read. Consumers get what lies before it, and then an error; the broker and the check name
+    """One object cannot be read. Consumers get the records before it, and then an error; the broker and the check name
     the object. When the object is back everything is read."""
     scene.begin()
     scene.wait_for_objects(5, "at the beginning")
@@ -195,8 +195,7 @@ def damaged_object(scene: Scene, row: Row) -> None:
 
 
 def read_until_error(scene: Scene, partition: int) -> tuple[set[int], list[str]]:
-    """The offsets that an ordinary consumer gets from the beginning, and the errors that it is told, until the first
-    of these, or for 8 s."""
+    """The offsets that a consumer gets from the beginning, until its first error or for 8 s, and that error."""
     consumer = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": "looks", "log_level": 0})
     offsets: set[int] = set()
     errors: list[str] = []

@@ -241,8 +241,8 @@ class Scene:
             raise Unwanted(f"the broker does not start: {refused}") from None
 
     def restart_with_usual_limits(self) -> None:
-        """Starts a broker with the usual limits: one that was told to end under a fault, with ``ENDS_SOON``, may
-        take its time when it ends again."""
+        """Starts a broker with the usual limits: a broker that was stopped under a fault, with ``ENDS_SOON``, may take
+        its time when it is stopped again."""
         port = self.broker.address[1]
         self.broker = self.broker_at(port, **USUAL_LIMITS)
         self.start()
@@ -395,7 +395,7 @@ class Scene:
             raise Unwanted(f"siltstone check: {checked.text}")
 
     def stop(self) -> None:
-        """The broker, told once to end, does so in the time it promises."""
+        """The broker ends in the promised time after one signal."""
         status = self.broker.stop(ENDS_SECONDS_MAX)
         if status != 0:
             raise Unwanted(

@@ -84,7 +84,7 @@ class SeveralBuckets(Scene):
 
     @contextmanager
     def urls_in_order(self, order: Sequence[int]) -> Iterator[None]:
-        """The next start has the URLs in this order, as an operator who mistakes their numbers writes them down."""
+        """The next start has the URLs in this order, as if an operator had mixed up their numbers."""
         urls, self.urls = self.urls, [self.urls[number] for number in order]
         try:
             yield

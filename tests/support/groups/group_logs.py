@@ -10,7 +10,7 @@ from siltstone.model.errors import Unavailable
 
 
 class MemoryGroupLog:
-    """``held``: appends wait for ``release`` or ``fail``. What stands in ``records`` is durable."""
+    """``held``: appends wait for ``release`` or ``fail``. The records in ``records`` are durable."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, EncodedRecord]] = []
@@ -128,8 +128,8 @@ class LogsOfOneLife:
 
 
 class MemoryGroupLogs:
-    """What is durable, whoever lives. ``fails_to_open`` is raised, one each time. ``counting`` lets the topic be
-    created, ``counted`` times."""
+    """The durable records, which outlive every coordinator. ``fails_to_open`` is raised, one each time. ``counting``
+    lets the topic be created, ``counted`` times."""
 
     def __init__(self, partition_count: int = 1) -> None:
         self.logs = [MemoryGroupLog() for _ in range(partition_count)]

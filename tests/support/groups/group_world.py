@@ -1,4 +1,4 @@
-"""One group, its timers and whoever asks it, without a coordinator: decisions are performed on plain dicts."""
+"""One group, its timers and its clients, without a coordinator: decisions are performed on plain dicts."""
 
 from siltstone.broker.groups.rules.deciding import decide
 from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, Decision, SetTimer

@@ -1,4 +1,5 @@
-"""A member of a classic consumer group over a connection of its own: it sends what it is told to, in any version."""
+"""A member of a classic consumer group over a connection of its own: it sends the requests that the test asks for, in
+any version."""
 
 import time
 from typing import Any
@@ -98,7 +99,7 @@ class RawMember:
     # -- syncing -----------------------------------------------------------------------------------------
 
     def begin_sync(self, assignments: dict[str, bytes] | None = None) -> None:
-        """A leader gives every member its own id as its assignment, unless it is told otherwise."""
+        """A leader gives every member its own id as its assignment, unless the test gives another one."""
         if assignments is None and self.is_leader:
             assignments = {member.member_id: member.member_id.encode() for member in self.joined.members}
         request = SyncGroupRequest(

@@ -1,4 +1,4 @@
-"""A client's view of a cluster whose brokers answer without sockets, as they are told."""
+"""A client's view of a cluster whose brokers answer without sockets, with what the test has set."""
 
 from collections.abc import Callable, Mapping, Sequence
 

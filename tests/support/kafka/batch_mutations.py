@@ -1,4 +1,4 @@
-"""Record batches as they should not be, with CRCs that hold: nothing but the records tells what is wrong with them."""
+"""Malformed record batches whose CRCs are right: only the records show what is wrong with them."""
 
 from collections.abc import Callable
 from random import Random

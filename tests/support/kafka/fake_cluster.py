@@ -1,4 +1,5 @@
-"""A cluster of one broker without sockets: it keeps what it is sent as a Kafka broker does, and fails as it is told.
+"""A cluster of one broker without sockets: it keeps what it is sent as a Kafka broker does, and fails as the test
+wants.
 
 ``faults`` are taken one a produce request: LOST_BEFORE and LOST_AFTER end the connection before or after the records
 are kept, a code refuses the request's first partition, None is none.

@@ -1,4 +1,4 @@
-"""Connections without sockets: a transport that a test feeds and looks at, and a handler that does as it is told."""
+"""Connections without sockets: a transport that a test fills and reads, and a handler whose answers the test sets."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Something that listens on a port of this machine and answers as it is told, one connection after another."""
+"""A server on a port of this machine that gives the answers of a script, one connection after another."""
 
 import socket
 import struct

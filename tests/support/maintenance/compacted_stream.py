@@ -1,6 +1,6 @@
 """One stream of Kafka batches, compacted by the task itself: histories in, batches and records out.
 
-A stream lies in a memory store as stream objects. ``compact`` runs one pass over all of them and puts its outputs in
+A stream is in a memory store, as stream objects. ``compact`` runs one pass over all of them and puts its outputs in
 their place, as the commit does.
 """
 

@@ -68,7 +68,7 @@ def sources_of(specs: Iterable[Spec]) -> list[Source]:
 def streams_of(
     sources: Iterable[Source], starts: Mapping[int, int] | None = None, deleted: Iterable[int] = ()
 ) -> dict[int, StreamMetadata]:
-    """An opened stream for each that the sources hold; start offset 0 unless told."""
+    """An opened stream for each that the sources hold; with start offset 0 unless another is given."""
     stream_ids = {held.stream_id for one in sources for held in one.metadata.ranges}
     return {
         stream_id: _stream(stream_id, (starts or {}).get(stream_id, 0), deleted) for stream_id in stream_ids

@@ -114,8 +114,8 @@ class CompactionWorld:
         self.metadata.execute(DeleteTopic(0, 1, topic_id))
 
     def records(self, object_ids: Container[int] | None = None) -> Records:
-        """Every live record as a reader sees it: by the image's ranges, from the bytes in the bucket. Of some objects
-        alone, if told."""
+        """Every live record as a reader sees it: by the image's ranges, from the bytes in the bucket. If objects are
+        given, from those alone."""
         image = self.metadata.refresh()
         found: Records = {}
         for stream in image.streams.values():

@@ -26,7 +26,7 @@ def appending(
     instead: Callable[[Append, Any, Any, Any], None],
     nth: int = 1,
 ) -> Iterator[None]:
-    """The n-th commit to a table goes through ``instead``, which is given the real one."""
+    """The n-th commit to a table calls ``instead``, with the real commit as its argument."""
     with world.tables() as tables:
         kind = type(tables).__name__.replace("Format", "Table")
         of = getattr(__import__(type(tables).__module__, fromlist=[kind]), kind)

@@ -1,9 +1,11 @@
-"""Ports for servers that are told where to listen, of their own accord or because a test starts them again there.
+"""Ports for servers that listen on a given port: those that cannot choose one, and those that a test starts again on
+the same one.
 
 They lie below those that the system gives to outgoing connections: one of these could be taken in the moment between
 the choice and the server's start, and is, once in many runs. Each worker of pytest-xdist draws from a range of its own.
 In one range for all, a worker was given the port of a server that a test of another worker had stopped to start again,
-or a port at which that test needs no server."""
+or a port at which that test needs no server.
+"""
 
 import os
 import random

@@ -76,7 +76,7 @@ class Gate:
 
 
 class HoldingRunner:
-    """A runner all of whose tasks are held: for whoever takes a Runner and not a task."""
+    """A runner all of whose tasks are held, for code that takes a Runner and not a task."""
 
     def __init__(self, runner: Runner, folder: Path, held: type[Held] | type[HeldInWrite] = Held) -> None:
         self._runner = runner

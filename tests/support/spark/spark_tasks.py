@@ -55,7 +55,7 @@ def die_always(folder: bytes) -> bytes:
 
 
 def wait_for_gate(folder: bytes) -> bytes:
-    """Says who runs it (``running-PID``), then waits until the test opens the gate; gives up after a minute."""
+    """Notes its process (``running-PID``), then waits until the test opens the gate; gives up after a minute."""
     where = Path(os.fsdecode(folder))
     (where / f"running-{os.getpid()}").touch()
     for _ in range(6000):

@@ -1,4 +1,4 @@
-"""What clients are told of the brokers and of the leaders."""
+"""The brokers and leaders that answers to clients name."""
 
 import pytest
 

@@ -39,8 +39,8 @@ def test_a_broker_without_any_writes_none():
 
 
 def test_n07_offsets_of_a_new_topic_are_kept_by_a_node_whose_clock_is_behind():
-    """A topic's creation is told by the log's clock. An offset that was committed before is one of an older topic of
-    that name, and is forgotten when groups are loaded."""
+    """The creation time of a topic is one of the log's clock. An offset that was committed before is one of an older
+    topic of that name, and is forgotten when groups are loaded."""
 
     async def scenario(world):
         log = FaultyLog(world.world.log)

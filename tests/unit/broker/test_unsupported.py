@@ -1,4 +1,4 @@
-"""What is not supported: the connection is closed, and the operator is told, not five times a second."""
+"""An unsupported request closes its connection and is logged, but not five times a second."""
 
 import logging
 

@@ -178,7 +178,7 @@ def test_somebody_who_sends_a_byte_now_and_then(monkeypatch: pytest.MonkeyPatch)
 
 
 class NotedSocket:
-    """Answers with ``chunks``, each after a time; notes what it was told, in order."""
+    """Answers with ``chunks``, each after a time; notes what it received, in order."""
 
     def __init__(self, clock: ManualClock, chunks: Iterable[tuple[int, bytes]] = ()) -> None:
         self.clock = clock

@@ -1,4 +1,4 @@
-"""The commit by itself: what it refuses, and who finds it."""
+"""The commit by itself: what it refuses, and how a repeated attempt finds it."""
 
 from itertools import pairwise
 from typing import Any

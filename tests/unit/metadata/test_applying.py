@@ -58,7 +58,7 @@ def test_the_version_counts_entries_not_records() -> None:
 
 
 def test_offsets_never_move_back(world) -> None:
-    """Whatever stands in the log (AutoMQ #2040)."""
+    """With any records in the log (AutoMQ #2040)."""
     back = next_image(world.image, [StreamTrimmed(0, 10), StreamsAdvanced(((0, 45),))])
     stream = back.streams[0]
     assert (stream.start_offset, stream.end_offset) == (20, 50)

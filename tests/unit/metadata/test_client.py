@@ -169,7 +169,7 @@ def test_rule_5_an_uncertain_append_happens_exactly_once(log, faults) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.DONE])
 def test_rule_5_uncertain_while_somebody_else_appends(log, memory, fault) -> None:
-    """After the lost answer another process gets in: its entry, or ours, stands at the next version."""
+    """After the lost answer another process appends: its entry, or ours, has the next version."""
     client, other = client_of(log), client_of(memory, 2)
     client.execute(RegisterNode(0, "a", ""))
     log.faults.append(fault)

@@ -187,7 +187,7 @@ def test_whole_records_are_given_before_the_damage_is_raised():
 
 
 def test_stale_records_of_a_file_used_again_are_ignored():
-    """The new log overwrites the first bytes; behind it lies what the file held before, at older positions."""
+    """The new log overwrites the first bytes; after it comes what the file held before, at older positions."""
     for kept in range(0, len(LOG), 7):
         stale = groups_bytes([[batch(9, offset, 1, 13)] for offset in range(8)], first_position=1000)
         new = LOG[:kept]
@@ -203,7 +203,7 @@ def test_a_stale_record_right_behind_the_last_live_one_is_ignored():
 
 @pytest.mark.parametrize("claimed", [0, FIRST, 2**63])
 def test_log_bytes_inside_a_torn_payload_confirm_nothing(claimed):
-    """Somebody may well keep write-ahead logs in a stream. What counts stands at its own log position."""
+    """A record may itself contain a write-ahead log. Only an entry at its own log position counts."""
     inner = record_bytes(batch(9), claimed, 2**64 - 1)
     carrier = msgspec.structs.replace(batch(1, 0), payload=inner + b"end")
     torn = groups_bytes([[carrier]], FIRST)[:-1]

@@ -86,7 +86,7 @@ def test_t33_find(stream_id, start, end, blocks):
 
 
 def test_t33_one_entry_over_two_blocks_yields_three_batches():
-    """Joined blocks are one block: nothing stands between their frames."""
+    """Joined blocks are one block: there is nothing between their frames."""
     batches = [batch(1, 10), batch(1, 11, 2), batch(1, 13)]
     joined = frames(batches[:2]) + frames(batches[2:])
     assert list(decode_frames(joined)) == batches

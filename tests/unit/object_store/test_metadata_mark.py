@@ -1,4 +1,4 @@
-"""The marks by which a bucket tells an older copy of the metadata (rule 11)."""
+"""The marks in a bucket by which an older copy of the metadata is recognised (rule 11)."""
 
 from typing import NamedTuple
 

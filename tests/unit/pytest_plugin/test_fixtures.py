@@ -76,7 +76,7 @@ def test_the_fixtures_are_listed_with_what_they_are(pytester: pytest.Pytester) -
 
 
 def test_who_does_not_use_it_does_not_pay_for_a_server() -> None:
-    """Every pytest run of everybody who has siltstone installed imports the plugin."""
+    """Where siltstone is installed, every run of pytest imports the plugin."""
     program = (
         "import sys, pytest; before = set(sys.modules); import siltstone.pytest_plugin.fixtures; "
         "print(sorted({name for name in set(sys.modules) - before if not name.startswith(('siltstone.pytest_plugin', "

@@ -1,4 +1,4 @@
-"""One life of a broker in a thread: whoever waits for it hears how it ends."""
+"""One run of a broker in a thread: every waiter learns how it ends."""
 
 import asyncio
 import threading

@@ -252,7 +252,7 @@ def test_what_other_programs_keep_in_the_bucket_does_not_matter(tmp_path: Path) 
 
 
 def test_two_stores_that_begin_in_one_empty_bucket_at_once(tmp_path: Path) -> None:
-    """Neither has an object yet: only the marker tells them apart."""
+    """Neither has an object yet: only the marker distinguishes them."""
     bucket = {"buckets.0": (tmp_path / "bucket").as_uri()}
     first, second = (load_settings(tmp_path / name, environment={}, flags=bucket) for name in "ab")
 

@@ -102,7 +102,7 @@ def test_two_at_once_do_not_know_each_other() -> None:
 
 
 def nothing_is_left(broker: Broker, others: int = 0) -> bool:
-    """Of one that was refused, in the thread of whoever started it."""
+    """The error of a refused start is raised in the thread that started the broker."""
     running = new_threads("siltstone-broker")
     return repr(broker) == "<siltstone.Broker not running>" and len(running) == others
 

@@ -106,7 +106,7 @@ def test_a_shim_that_cannot_be_run_is_mended(tmp_path: Path) -> None:
 def test_without_a_cache_the_folder_is_one_of_this_user_s_in_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If that is another user's, who might exchange the program in it, a folder that has no name yet is made."""
+    """If that folder belongs to another user, who might exchange the program in it, a new folder is made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = shim_folder({})
     assert folder == tmp_path / f"siltstone-{os.getuid()}"

@@ -1,4 +1,4 @@
-"""What a Spark that we start is told."""
+"""The settings of a Spark session that we start."""
 
 import os
 import subprocess

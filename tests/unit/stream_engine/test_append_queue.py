@@ -78,7 +78,7 @@ def test_waiters_that_give_up_leave_nothing_behind(tmp_path):
 
 
 def test_while_an_upload_is_under_way_appends_that_wait_ask_for_no_other(tmp_path):
-    """The upload makes room when it is committed. Another one would put what little stands in the active block into an
+    """The upload makes room when it is committed. Another upload would put the few records of the active block into an
     object of its own."""
 
     async def scenario(world, node):

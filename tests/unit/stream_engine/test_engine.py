@@ -181,7 +181,7 @@ def test_a_caller_that_stops_waiting_changes_nothing(tmp_path):
 
 
 def test_close_commits_an_append_whose_caller_stopped_waiting(tmp_path):
-    """The log is slow: close must wait for what stands in it, not for an answer that nobody wants."""
+    """The log is slow: close must wait until the log has synced them, not for an answer that no caller awaits."""
 
     async def scenario(world, node):
         stream = await node.new_stream()
@@ -304,7 +304,8 @@ def test_what_no_object_holds_is_an_error_and_not_an_empty_answer(tmp_path):
 
 
 def test_offsets_that_compaction_removed_lead_to_the_tail(tmp_path):
-    """What lies between is gone from the objects, and the batches after it are still cached, or already."""
+    """The records between are gone from the objects, and the batches after them are still in the cache, or already
+    there."""
 
     async def scenario(world, node):
         stream = await node.new_stream()

@@ -1,4 +1,5 @@
-"""Opening a node whose log and metadata do not belong together: what would be dropped is kept, and a person is told."""
+"""Opening a node whose log and metadata do not belong together: the records that would be dropped are kept, and a
+warning is logged."""
 
 import asyncio
 import os
@@ -34,7 +35,7 @@ def segments(world: World) -> list[Path]:
 
 
 async def refused_twice(world: World, reason: str, kind: type[Exception] = DamagedWal) -> None:
-    """And nothing of the log is gone after it: who starts a node again and again does no harm."""
+    """The log is complete after it: repeated starts of the node do no harm."""
     before = {path: path.read_bytes() for path in segments(world)}
     assert len(before) > 2
     for _ in range(2):
@@ -83,7 +84,7 @@ def test_rule_1_a_log_is_not_dropped_because_the_metadata_was_lost(tmp_path, has
 
 @pytest.mark.parametrize("cut", ["half", "a byte", "all but the header"])
 def test_rule_1_a_log_file_that_is_shorter_than_it_was_made_is_not_taken_for_a_torn_log(tmp_path, cut):
-    """The newest records have no later one that confirms them: only the size of their file tells that they are gone."""
+    """The newest records have no later one that confirms them: only the size of their file shows the loss."""
 
     async def main() -> None:
         world = World(tmp_path)

@@ -1,4 +1,4 @@
-"""The name of a schema in a header goes before the value of its record, and no other value is touched."""
+"""The schema id of a header is put before the value of its record, and no other value is changed."""
 
 from typing import Any
 

@@ -308,7 +308,7 @@ def test_the_topic_of_group_offsets_is_internal():
 
 
 def test_item_3_the_all_topics_request_of_librdkafka_with_three_bytes_too_many():
-    """Its array of topics in version 13 is four zero bytes where one says null; the rest is read as it stands."""
+    """Its array of topics in version 13 is four zero bytes where one says null; the rest is read as usual."""
     from siltstone.kafka_protocol.codec import decode
 
     async def scenario(world):

@@ -1,5 +1,5 @@
-"""A coordinator through slow, failing and damaged logs: nobody is told what is not durable, and it recovers by
-reading again."""
+"""A coordinator through slow, failing and damaged logs: no answer is sent before its records are durable, and the
+coordinator recovers by reading again."""
 
 import asyncio
 import logging

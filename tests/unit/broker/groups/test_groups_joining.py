@@ -1,4 +1,4 @@
-"""Items 38 to 40 of docs/scenarios.md: ids of members, how long a rebalance takes, and who learns what of it."""
+"""Items 38 to 40 of docs/scenarios.md: ids of members, how long a rebalance takes, and what members learn of it."""
 
 from typing import Any
 

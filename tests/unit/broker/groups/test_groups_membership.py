@@ -1,4 +1,4 @@
-"""Items 41 to 43 of docs/scenarios.md: assignments, heartbeats, joining again, and who may ask."""
+"""Items 41 to 43 of docs/scenarios.md: assignments, heartbeats, joining again, and which requests are refused."""
 
 import logging
 from typing import Any

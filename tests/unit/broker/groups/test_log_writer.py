@@ -187,7 +187,7 @@ def test_after_a_failure_nobody_waits_for_records_that_are_never_appended() -> N
 
 
 def test_a_backlog_ends_when_its_records_are_durable() -> None:
-    """Each record is counted with what it takes besides its bytes, and given back as it was counted."""
+    """Each record is counted with its overhead, and the same count is returned afterwards."""
     size_bytes = 1_000
     most = GROUP_RECORDS_WAITING_BYTES_MAX // (size_bytes + RECORD_OVERHEAD_BYTES)
 

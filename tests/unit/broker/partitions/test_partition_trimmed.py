@@ -86,7 +86,7 @@ def test_offsets_by_time(timestamp, found):
 @pytest.mark.parametrize(("offset", "start"), [(2, 4), (4, 4), (7, 7), (-1, 10)])
 @pytest.mark.parametrize("is_heard_of", [False, True])
 def test_delete_records_beside_it(offset, start, is_heard_of):
-    """The start never goes back, be the other trim heard of or not."""
+    """The start offset never decreases, whether the partition has heard of the other trim or not."""
 
     async def scenario(world):
         topic = await trimmed(world, 4, is_heard_of=is_heard_of)

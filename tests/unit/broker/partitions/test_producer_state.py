@@ -20,7 +20,7 @@ def header(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 9) 
 
 
 class StepProgress:
-    """A state that is told of each batch at the next offset, as a partition does."""
+    """A state that gets each batch at the next offset, as from a partition."""
 
     def __init__(self, producers_max: int = 100) -> None:
         self.state = ProducerState(producers_max)

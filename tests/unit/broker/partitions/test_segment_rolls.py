@@ -292,7 +292,7 @@ async def trimmed_by_maintenance(
 
 
 def test_a_trim_by_maintenance_is_heard_of_at_once_and_producers_stay_known_after_a_crash():
-    """It goes past every snapshot: the segment is one that this broker did not close."""
+    """It is beyond every snapshot: another broker closed the segment."""
 
     async def scenario(world):
         topic = await world.topic()

@@ -1,4 +1,4 @@
-"""``siltstone balance`` on a store whose brokers have told of their load, and do not run."""
+"""``siltstone balance`` on a store whose brokers have reported their load, and do not run."""
 
 import shutil
 from collections.abc import Callable

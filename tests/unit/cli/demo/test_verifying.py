@@ -1,4 +1,4 @@
-"""The demo's own check must not be fooled: each way a record can be wrong is told."""
+"""The demo's own check must not be fooled: it reports every way in which a record can be wrong."""
 
 import msgspec
 import pytest

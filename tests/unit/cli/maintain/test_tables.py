@@ -146,7 +146,7 @@ def test_why_there_is_nothing_to_compact(
 
 
 def test_what_is_left_out_has_a_row_of_its_own_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies in it is not known, so nothing is said of what all objects hold."""
+    """Its contents are not known, so the table says nothing about the contents of all objects."""
     rows = explained(image_of(SET, SET), monkeypatch, LeftOut(0, "damaged"))
     assert rows == [
         ("object 0", "stays", "damaged"),

@@ -32,7 +32,7 @@ class TypedInput(io.BytesIO):
 
 
 def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """It stands in the place of stderr."""
+    """Replaces stderr."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(sys, "stderr", Terminal())

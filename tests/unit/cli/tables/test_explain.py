@@ -1,4 +1,4 @@
-"""What is told of a topic's table and its next export, from configurations and plans as values."""
+"""What ``tables explain`` says of a topic's table and its next export, from configurations and plans as values."""
 
 from types import SimpleNamespace
 from typing import Any

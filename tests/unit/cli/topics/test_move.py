@@ -69,7 +69,7 @@ def test_the_broker_is_asked_and_its_refusal_told(broker: InProcessBroker) -> No
 
 
 class Looks:
-    """A cluster whose clock stands still, but for the waiting."""
+    """A cluster whose clock advances only when code waits on it."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""What a node tells of its load: means of the last minute, of what was counted since a partition was opened."""
+"""The load that a node reports: means over the last minute of what was counted since a partition was opened."""
 
 from siltstone.cluster.balancing import measuring
 from siltstone.cluster.balancing.measuring import LoadMeter

@@ -52,7 +52,7 @@ def test_log_append_time_stays():
 
 
 def test_no_record_is_read():
-    """What is malformed stays so, and is found by whoever reads it."""
+    """A malformed batch stays malformed, and its readers find it."""
     batch = with_body(build_batch(RECORDS), b"no records")
     assert recompress(recompress(batch, Codec.ZSTD), Codec.NONE) == batch
 

@@ -108,7 +108,7 @@ def test_with_a_delete_horizon_deltas_are_added_to_it():
 
 @pytest.mark.parametrize("base", [-(2**63), 2**63 - 1])
 def test_timestamps_wrap_as_in_java(base):
-    """Two timestamps can lie further apart than a delta of 64 bits tells."""
+    """Two timestamps can be further apart than a delta of 64 bits can say."""
     ends = [Record(offset=0, timestamp_ms=base), Record(offset=1, timestamp_ms=-base - 1)]
     assert records_of(build_batch(ends)) == ends
 

@@ -46,7 +46,7 @@ def small_world(bucket_ids: tuple[int, ...] = (0,)) -> MaintainedStore:
 
 
 class Fixed:
-    """Metadata that says what it is told to."""
+    """Metadata whose image the test sets."""
 
     def __init__(self, *images: MetadataImage) -> None:
         self._images = list(images)

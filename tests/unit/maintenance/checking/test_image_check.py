@@ -179,7 +179,7 @@ def test_a_range_of_a_stream_that_nobody_knows() -> None:
 
 
 def test_objects_of_many_streams_and_streams_of_many_objects() -> None:
-    """Each range is found on the other side, wherever it stands."""
+    """Each range is found on the other side, at any place in the list."""
     streams = [
         stream([(n, 10 * n, 10 * n + 10) for n in range(20)], 0, 200, stream_id) for stream_id in range(20)
     ]

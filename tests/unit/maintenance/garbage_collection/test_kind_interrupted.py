@@ -146,7 +146,7 @@ def change_policy(world: CompactionWorld, rng: Random) -> None:
 
 
 def second_driver(world: CompactionWorld, rng: Random) -> None:
-    """One that waits for its turn, or takes over a driver that seems to be gone."""
+    """A driver that waits for its turn, or takes over from one that seems to have died."""
     if rng.random() < 0.5:
         world.clock.advance_ms(JOB_LEASE_MS + 1)
     with suppress(JobRunning):

@@ -1,4 +1,4 @@
-"""What goes wrong with one stream, and what that costs the others."""
+"""Failures of one stream, and what they mean for the others."""
 
 from collections.abc import Callable
 

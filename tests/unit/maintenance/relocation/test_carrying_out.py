@@ -1,4 +1,4 @@
-"""Copies into another bucket: every byte, then the commit, and whatever goes wrong leaves the object where it was."""
+"""Copies into another bucket: every byte, then the commit; after any failure the object is still where it was."""
 
 import pytest
 

@@ -168,7 +168,7 @@ def test_a_unit_that_is_refused_costs_the_others_nothing(store, monkeypatch):
 
 
 def test_r16_a_crash_after_the_trim_leaves_nothing_behind(store):
-    """The driver dies; the object, now dead, goes when somebody collects it, and no earlier than its grace period."""
+    """The driver dies; the object, now dead, is deleted by a collection after its grace period, and not before."""
     topic = store.topic("t", retention_ms="1000")
     store.fill(topic, [5_000, 0])
     made = plan(store)

@@ -1,4 +1,4 @@
-"""Decoded values in a scan: the subject that is asked for, and what is told of values that cannot be decoded."""
+"""Decoded values in a scan: the subject that is asked for, and the report of values that cannot be decoded."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kinds that take turns: what is due, what goes wrong, what waits. The clock is the test's; nothing waits for real."""
+"""Kinds that take turns: which are due, which fail, which wait. The clock is the test's, so no test waits for real."""
 
 import logging
 

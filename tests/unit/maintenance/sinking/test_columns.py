@@ -1,4 +1,4 @@
-"""Rows as columns: which partition each goes to, and which rows have to go one by one."""
+"""Rows as columns: the partition of each row, and the rows that have to be sent one by one."""
 
 from typing import Any
 

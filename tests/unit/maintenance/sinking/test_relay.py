@@ -1,4 +1,4 @@
-"""The relay of a batch, with brokers that say what the test tells them: each record once, and with its own sequence."""
+"""The relay of a batch, with brokers whose answers the test sets: each record once, and with its own sequence."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,5 +1,5 @@
-"""Waves: what others do meanwhile, what goes wrong, buckets, and a driver that dies at every step of a run. The old
-objects stay served, another driver ends the work, and nothing is left over."""
+"""Waves: concurrent work of others, failures, buckets, and a driver that dies at every step of a run. The old objects
+are still served, another driver completes the work, and nothing is left over."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -392,7 +392,7 @@ def test_t08_lost_commit_is_asked_again(
 def test_t08_outcome_that_stays_unknown_deletes_nothing(
     world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It happened, though nobody was told: deleting the outputs would lose data."""
+    """The commit took effect, though its answer was lost: deleting the outputs would lose data."""
     world.upload(*scaled(F1, 4))
     before = world.records()
     losing_answers(world, monkeypatch, 1000, done=True)

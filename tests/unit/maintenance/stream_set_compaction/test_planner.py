@@ -244,7 +244,7 @@ def test_carried_piece_counts_towards_the_memory_of_its_iteration() -> None:
 
 
 def test_iteration_of_nothing_but_a_carried_piece_is_no_iteration() -> None:
-    """S0 (10 bytes, too small for a part) stands alone before a block that fills the memory."""
+    """S0 (10 bytes, too small for a part) is alone before a block that fills the memory."""
     specs: list[Spec] = [{0: [(0, 5, 5)], 1: [(0, 1, 95)], 2: [(0, 1, 5)]}, {0: [(5, 6, 5)], 2: [(1, 2, 5)]}]
     plan = plan_of(specs, settings(split_size_bytes=50, memory_bytes=100, part_bytes_min=15))
     assert iterations(plan) == [([(1, 0, 1)], []), ([], [(0, 0, 6), (2, 0, 2)])]

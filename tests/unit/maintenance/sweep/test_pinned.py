@@ -1,4 +1,4 @@
-"""What each pin holds, against a count by hand, and how it is told."""
+"""What each pin keeps, against a count by hand, and the words for it."""
 
 from siltstone.maintenance.sweep.pinned import PINS_SHOWN_MAX, Held, explained, held_by_pin, pinned_objects
 from siltstone.metadata.commands import SHARED_PIN, CloseStream, DeleteStream, PinScan, UnpinScan

@@ -1,4 +1,5 @@
-"""The sweep and scan pins: what a standing pin's image names stays, whatever the clocks say, and goes when it ends."""
+"""The sweep and scan pins: objects in the image of a live pin are kept, whatever the clocks say, and are deleted when
+the pin ends."""
 
 from collections.abc import Callable
 
@@ -108,7 +109,8 @@ def test_sr27_versions_decide_and_no_clock(ahead_ms: int) -> None:
 
 
 def test_sr27_a_pin_that_was_ended_early_by_a_clock_was_ended_by_a_record() -> None:
-    """A scan far behind loses its pin to the sweep; nothing goes before the record that says so, and it is told."""
+    """A scan that is far behind loses its pin to the sweep. The sweep deletes nothing before it has recorded that, and
+    the scan gets an error."""
     world = MaintainedStore()
     stream_id = world.new_stream()
     world.append(stream_id)

@@ -1,4 +1,4 @@
-"""The copy of the ledger in the metadata, and who waits for it."""
+"""The copy of the ledger in the metadata, and the kinds of maintenance that wait for it."""
 
 import pytest
 

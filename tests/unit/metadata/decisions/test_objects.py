@@ -143,7 +143,7 @@ def test_of_several_pins_the_oldest_decides(world) -> None:
 
 
 def test_what_was_selected_before_a_pin_was_put_is_forgotten_after_it(world) -> None:
-    """Else a sweep would have deleted the bytes, and the metadata would name them for as long as the pin stands."""
+    """Else a sweep would have deleted the bytes, and the metadata would name them for as long as the pin exists."""
     destroyed_at(world)
     world.do(PinScan("q", HOUR_MS))
     assert world.outcome(ForgetObjects((0,), GRACE_MS)) == ("OK", 1)

@@ -1,4 +1,4 @@
-"""Scan pins by themselves: who may pin, for how long, and how a pin ends."""
+"""Scan pins by themselves: which commands may make one, for how long, and how a pin ends."""
 
 import pytest
 from msgspec.structs import replace

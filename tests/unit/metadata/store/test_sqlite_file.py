@@ -1,4 +1,4 @@
-"""The file itself: who may read it, what is durable when it has been created, and why it cannot be opened."""
+"""The file itself: its permissions, what is durable when it has been created, and why it cannot be opened."""
 
 import os
 import sqlite3

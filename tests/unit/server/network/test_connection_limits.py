@@ -298,7 +298,7 @@ def test_when_all_leave_much_unread_who_receives_much_waits_and_others_go_on() -
 
 
 def test_what_slow_readers_have_taken_is_seen_within_a_second() -> None:
-    """Before they have taken nearly all, nobody tells."""
+    """Before they have taken nearly all, nothing is logged."""
 
     async def run() -> None:
         world = NetworkWorld(Handler(lambda *_: [bytes(600 * KIB)]), answer_bytes_max=MIB)

@@ -196,6 +196,6 @@ def test_memory_counts_the_answer_and_the_blocks_cut_from_it():
 
 @pytest.mark.parametrize(("bytes_wanted", "count"), [(50, 1), (51, 2), (150, 2), (151, 3)])
 def test_of_a_range_that_is_begun_in_its_middle_a_share_counts(bytes_wanted: int, count: int) -> None:
-    """In proportion to the offsets of the range, wherever in the stream it lies."""
+    """In proportion to the offsets of the range, at any place in the stream."""
     ranges = [held(1_000, 1_100), held(1_100, 1_200), held(1_200, 1_300)]
     assert ranges_wanted(ranges, 1_050, bytes_wanted) == ranges[:count]

@@ -1,4 +1,4 @@
-"""Questions to a group: who fits, which protocol is elected, what is subscribed to."""
+"""Questions to a group: which members fit, which protocol is elected, which topics it subscribes to."""
 
 import msgspec
 import pytest

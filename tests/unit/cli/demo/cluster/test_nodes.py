@@ -1,4 +1,4 @@
-"""The processes of the brokers: one that cannot start is told, with the file that says why."""
+"""The processes of the brokers: one that cannot start is reported, with the file that says why."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the producer notes of answers and pauses, with a client that answers when it is told to."""
+"""What the producer notes of answers and pauses, with a client that answers when the test wants."""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ from support.maintenance.compacted_stream import CompactedStream, in_batches
 
 
 def compacted(**changes: int) -> CompactedStream:
-    """Every second batch goes."""
+    """Every second batch is removed."""
     stream = CompactedStream(block_bytes=300)
     for number in range(60):
         stream.add((f"k{number}", "v" * 40), at_ms=number)

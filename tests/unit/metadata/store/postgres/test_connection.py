@@ -1,4 +1,4 @@
-"""What a failure of PostgreSQL means for a call, on a connection that answers as it is told."""
+"""What a failure of PostgreSQL means for a call, on a connection whose answers the test sets."""
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
