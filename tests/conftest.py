@@ -5,7 +5,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,8 +46,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         grouped = vars(item).pop("_nodeid", None)
         if grouped is not None and hasattr(item, "_id"):
             item._id = type(item._id).parse(grouped)
+    items[:] = simulations_spread(items)
 
 
+def simulations_spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Returns the tests in their order, with the simulations of the night spread evenly among the others: they only
+    compute, while most of the others wait for processes, so side by side both take less time."""
+    simulations = [item for item in items if SIMULATIONS in item.path.parents and is_nightly(item)]
+    spread = set(simulations)
+    others = [item for item in items if item not in spread]
+    places = [(number / max(len(others), 1), item) for number, item in enumerate(others)]
+    places += [((number + 0.5) / len(simulations), item) for number, item in enumerate(simulations)]
+    return [item for _, item in sorted(places, key=lambda place: place[0])]
+
+
+def is_nightly(item: pytest.Item) -> bool:
+    return item.get_closest_marker("nightly") is not None
+
+
+SIMULATIONS = Path(__file__).parent / "simulation"
 FROZEN_EVERY = 250
 """Tests. What they import and report stays, as what was collected does."""
 
