@@ -32,6 +32,11 @@ __all__ = ["Broker", "BucketFaults", "KeyedView", "__version__", "maintenance", 
 __version__ = VERSION
 
 
+def __dir__() -> list[str]:
+    """Lists the public names, also those that nobody has used yet: notebooks complete them."""
+    return sorted([*__all__, "__doc__", "__file__", "__name__", "__path__"])
+
+
 def __getattr__(name: str) -> object:
     if name == "Broker":
         from siltstone.server.embedded import Broker  # noqa: PLC0415

@@ -1,6 +1,7 @@
 """``siltstone demo --cluster``, with shorter waits between its steps: three real processes, one of which is killed."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,11 @@ def test_a_broker_is_killed_and_nothing_is_lost_or_doubled(
         "What clients felt: the longest pause of each partition",
         "Try next",
     ]
+    commands = [line.split("$ siltstone ")[1] for line in outcome.out.splitlines() if "$ siltstone " in line]
+    assert any(command.startswith("topics move") for command in commands)
+    for command in commands:
+        refused = run(*shlex.split(command), "--help")
+        assert refused.status == 0, f"{command}: {refused.err}"
     rows = [line for line in outcome.out.splitlines() if re.match(r" +\d [█▏▎▍▌▋▊▉ ]", line)]
     assert [int(line.split()[0]) for line in rows] == [*range(playing.PARTITIONS)]
     assert sum(line.rstrip().endswith("its broker was killed") for line in rows) == 2

@@ -37,7 +37,7 @@ def test_a_service_works_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
     said, complaint = process.communicate(timeout=60)
     assert process.returncode == 0, complaint
     assert "stopping: uncommitted work is discarded" in complaint and "Traceback" not in complaint
-    assert ": 1 run, 1 unit done" in said and "sweep: 0 runs" in said
+    assert ": 1 run, 1 unit done" in said and "sweep: nothing to do, last looked " in said
     assert run("check", "--store", settings.folder).status == 0
     with open_store(settings) as store:
         assert all(job.state is not JobState.RUNNING for job in store.metadata.image.jobs.values())

@@ -1,7 +1,9 @@
 """``siltstone sql`` on a real store: fresh each time, typed, and shut off from files."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from siltstone.cli.main import cli
+from siltstone.maintenance.scanning.failures import TailNotReadable
 from siltstone.server.querying import QueryChoice, QueryRefused, run_query, topics_named
 
 pytestmark = pytest.mark.xdist_group("sql")  # the tests share a broker and its topics
@@ -102,6 +105,24 @@ def test_an_unknown_topic_in_a_store_of_many_topics_names_five_of_them(broker: s
         made.result(60)
     with pytest.raises(QueryRefused, match=r"the topics are a0, a1, a2, a3, a4 and \d+ more$"):
         rows(broker, "select * from nothing")
+
+
+def test_the_tail_is_left_out_also_while_the_kind_of_the_values_is_guessed(tmp_path: Path) -> None:
+    """As of a broker that was killed: its streams stay open, and it cannot be asked."""
+    with siltstone.Broker(tmp_path / "store") as broker:
+        create(broker, "t")
+        produce(broker, "t", [b"1"])
+        broker.flush()
+        produce(broker, "t", [b"2"])
+        shutil.copytree(tmp_path / "store", tmp_path / "copy", ignore=shutil.ignore_patterns("*-leases*"))
+    with siltstone.open_store(tmp_path / "copy") as store:
+        with run_query(store, "select value from t", QueryChoice(tail="committed")) as found:
+            assert list(found.rows) == [("1",)]
+        with (
+            pytest.raises(TailNotReadable, match="--tail committed"),
+            run_query(store, "select value from t"),
+        ):
+            pass
 
 
 @pytest.mark.parametrize("text", ["", " ;; ", "-- nothing"])

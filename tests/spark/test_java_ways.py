@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+import siltstone
 from siltstone.spark.java import JavaNotFound, find_java
 from support.processes.tried import RecordTried
 from support.spark import spark_tasks
@@ -42,6 +44,35 @@ def run_a_job(environment: dict[str, str]) -> tuple[str, str]:
     assert done.returncode == 0
     results, home = done.stdout.splitlines()
     return results, home
+
+
+CONSOLE = """
+import sys
+import siltstone
+spark = siltstone.spark.session("local[1]")
+rows = spark.readStream.format("siltstone").option("store", sys.argv[1]).option("subscribe", "t")
+rows = rows.option("startingOffsets", "earliest").load().selectExpr("cast(value as string)")
+rows.writeStream.format("console").trigger(availableNow=True).start().awaitTermination()
+spark.stop()
+"""
+
+
+def test_rows_of_the_console_sink_are_shown(tmp_path: Path, record_tried: RecordTried) -> None:
+    record_tried("streams to the console", 1)
+    with siltstone.Broker(tmp_path / "store") as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        producer.produce("t", b"a row to see")
+        assert producer.flush(60) == 0
+        del producer
+        done = subprocess.run(
+            [sys.executable, "-c", CONSOLE, str(tmp_path / "store")],
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "Batch: 0" in done.stdout and "|a row to see|" in done.stdout
 
 
 def without_java(folder: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from siltstone.cluster.membership import TURN_MS
 from siltstone.cluster.suspicion import NodeLife, turn_of
+from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.commands import MovePartitions, PlacePartitions
 from siltstone.metadata.decisions.placement import Placement
 from siltstone.metadata.entities import NO_NODE, PartitionMetadata, StreamState
@@ -146,7 +147,9 @@ class Placing:
             await self._metadata.execute(
                 PlacePartitions(self._life.node_id, self._life.node_epoch, tuple(placeable))
             )
-            log.warning("%d partitions of nodes that are gone were given to live nodes", len(placeable))
+            log.warning(
+                "%s of nodes that are gone were given to live nodes", counted(len(placeable), "partition")
+            )
         targets = drain_targets(image, self._life.node_id)
         if targets:
             await self._metadata.execute(MovePartitions(targets))

@@ -332,7 +332,8 @@ def _connected(address: Address) -> socket.socket:
     except OSError as failure:
         reason = (failure.strerror or str(failure)).lower()
         raise BrokerNotThere(
-            f"no broker at {address} ({reason}): start one with siltstone serve, or give another bootstrap address"
+            f"no broker at {address} ({reason}): start one with siltstone serve, or give another bootstrap address "
+            "(--bootstrap)"
         ) from failure
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected

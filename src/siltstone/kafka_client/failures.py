@@ -116,7 +116,8 @@ def words_of(code: ErrorCode, message: str | None = None) -> str:
 def refusal(code_number: int, subject: str, message: str | None = None) -> KafkaRefusal | KafkaNotReady:
     """Returns the exception for an error code; ``subject`` is what the request was about, such as ``topic flights``."""
     code = ErrorCode(code_number) if code_number in _KNOWN else ErrorCode.UNKNOWN_SERVER_ERROR
-    text = f"{subject}: {words_of(code, message)}"
+    is_named = message is not None and f"'{subject.rpartition(' ')[2]}'" in message
+    text = words_of(code, message) if is_named else f"{subject}: {words_of(code, message)}"
     return KafkaNotReady(code, text) if code in NOT_READY else KafkaRefusal(code, text)
 
 

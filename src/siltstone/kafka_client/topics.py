@@ -76,7 +76,8 @@ def partitions_of(topic: MetadataResponseTopic, numbers: Iterable[int] = ()) -> 
     for number in wanted:
         if number not in known:
             raise PartitionUnknown(
-                f"topic {name} has no partition {number}: it has partitions 0 to {known[-1]}"
+                f"topic {name} has no partition {number}: it has "
+                + (f"partitions 0 to {known[-1]}" if len(known) > 1 else "partition 0 alone")
             )
     return [TopicPartition(name, number) for number in wanted]
 

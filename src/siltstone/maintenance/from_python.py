@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Collection
+from os import PathLike
 from typing import Any, Protocol
 
 import msgspec
@@ -17,8 +18,13 @@ from siltstone.maintenance.pipeline.kind import Budget, Scope, topics_named
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.settings import KindSettings
 from siltstone.maintenance.tasks.runner import LateRunner, Runner
+from siltstone.model.errors import InvalidRequest
 
 REPORT_HEADER = ("kind", "unit", "outcome", "what")
+
+
+class StoreNotOpened(InvalidRequest):
+    """A folder was given where an opened store is needed."""
 
 
 class MaintainedStore(Protocol):
@@ -39,13 +45,17 @@ def plan(
     """Plans what maintenance would do now, and why. Writes nothing and starts no Spark.
 
     ``kinds`` and ``topics`` limit the plan to these; ``force`` also plans what would otherwise wait for an interval
-    or a threshold. Raises InvalidRequest for an unknown kind or topic.
+    or a threshold. Raises InvalidRequest for an unknown kind or topic, and for a store that is not opened.
 
     >>> with siltstone.open_store("./siltstone-data") as store:
     ...     plan = siltstone.maintenance.plan(store)
     ...     print(plan)
     ...     plan.run("local[*]")
     """
+    if isinstance(store, str | PathLike):
+        raise StoreNotOpened(
+            f"maintenance is planned on an opened store: with siltstone.open_store({str(store)!r}) as store: ..."
+        )
     chosen = chosen_kinds(store.kind_settings, [kinds] if isinstance(kinds, str) else kinds)
     named = None if topics is None else topics_named(store.context.metadata.refresh(), topics)
     scope = Scope(topics=named, is_forced=force)

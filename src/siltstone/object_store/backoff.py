@@ -2,6 +2,7 @@
 
 import msgspec
 
+from siltstone.foundation.quantity_words import seconds_words
 from siltstone.model.limits import (
     STORE_ATTEMPTS_MAX,
     STORE_BACKOFF_MS_MAX,
@@ -56,8 +57,10 @@ class Attempts:
         pause_ms = self._settings.backoff_ms(self._failures, self._rng)
         spent_ms = self._clock.monotonic_ms() - self._began_ms
         if self._failures >= self._settings.attempts_max or spent_ms + pause_ms > self._settings.deadline_ms:
+            last = str(failure).removeprefix(f"{self._action}: ")
             raise StoreTransient(
-                f"{self._action} failed {self._failures} times in {spent_ms:.0f} ms; the last failure: {failure}",
+                f"{self._action} failed {self._failures} times in {seconds_words(spent_ms / 1000)}; the last failure: "
+                f"{last}",
                 uncertain=self.uncertain,
             ) from failure
         self._clock.block_ms(pause_ms)

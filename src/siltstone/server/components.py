@@ -6,8 +6,8 @@ Read next: ``kafka_node``, which adds the broker.
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from socket import gethostname
@@ -27,7 +27,7 @@ from siltstone.metadata.opening import open_board
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.opening import open_log, shown_url
 from siltstone.metadata.store.port import LogNotFound, MetadataLog
-from siltstone.metadata.store_id import put_store_id, store_id_of
+from siltstone.metadata.store_id import claimed_url, put_store_id, store_id_of
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_store.bandwidth.limiter import Limiter, limiter_of_process
 from siltstone.object_store.bucket_identity import is_marked
@@ -155,7 +155,13 @@ def open_store(
         opened.callback(metadata.close)
         listed = bucket_list_of(metadata.image)
         left_out = listed.removed if lost is None else listed.removed | {lost}
-        buckets = open_buckets(settings, create=create, removed=left_out, listed=listed.urls)
+        buckets = open_buckets(
+            settings,
+            create=create,
+            removed=left_out,
+            listed=listed.urls,
+            claimed=lambda bucket_id: claimed_url(metadata.image, bucket_id),
+        )
         buckets.follow(lambda: bucket_list_of(metadata.image))
         opened.pop_all()
     context = MaintenanceContext(
@@ -186,7 +192,7 @@ def open_metadata_log(settings: StoreSettings, clock: Clock, *, create: bool) ->
     except LogNotFound as missing:
         raise StoreNotFound(
             f"there is no store at {settings.folder}: {shown_url(settings.metadata)} is missing; "
-            "name another folder with --store FOLDER, or create a store with siltstone serve or siltstone demo"
+            "name another folder (--store FOLDER), or create a store with siltstone serve or siltstone demo"
         ) from missing
 
 
@@ -197,13 +203,15 @@ def open_buckets(
     faults: BucketFaults | None = None,
     removed: Collection[int] = (),
     listed: Mapping[int, str] | None = None,
+    claimed: Callable[[int], str | None] = lambda _: None,
     limiter: Limiter | None = None,
 ) -> Buckets:
     """Opens the buckets of the settings except those that were ``removed`` from the store; if there is none, the
     buckets that the metadata has ``listed``. Their requests pass the ``limiter``, by default that of the process.
     Creates a missing bucket folder only if ``create``. Otherwise, if the metadata has listed the bucket and others
     whose folders are there, the bucket is opened by its first request, so that the store can be used without it; in
-    other cases the settings are probably wrong and StoreNotFound is raised."""
+    other cases the settings are probably wrong and StoreNotFound is raised, with the URL at which the store has
+    ``claimed`` the bucket."""
     urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
     urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
     if not urls:  # the operator says that the only bucket is lost
@@ -215,12 +223,22 @@ def open_buckets(
     has_others = any(missing_folder(url) is None for url in others.values())
     for bucket_id, folder in missing.items():
         if not (has_others and bucket_id in (listed or {})):
+            used = claimed(bucket_id)
             raise StoreNotFound(
-                f"bucket {bucket_id} of the store is missing: there is no folder {folder}; correct "
-                f"buckets.{bucket_id}, or restore the folder"
+                f"bucket {bucket_id} of the store is missing: there is no folder {folder}; "
+                + (
+                    f"correct buckets.{bucket_id}, or restore the folder"
+                    if used in (None, urls[bucket_id])
+                    else f"the store used {used} last: name it with --bucket, or as buckets.{bucket_id}"
+                )
             )
     limiter = limiter or limiter_of_process(settings.bandwidth)
     return Buckets.open(urls, settings.retry, faults, limiter, create=create, opened_later=missing)
+
+
+def _missing_folders(settings: StoreSettings) -> list[Path]:
+    """Returns the folders of buckets that opening will make."""
+    return [folder for url in settings.buckets.values() if (folder := missing_folder(url)) is not None]
 
 
 def missing_folder(url: str) -> Path | None:
@@ -270,7 +288,7 @@ async def open_node(
         read_calls = _pool(opened, "read", READ_THREADS)
         failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
         await _refuse_lost_locks(settings, clock, wal_calls)
-        places = ", ".join(settings.buckets.values())
+        places, made = ", ".join(settings.buckets.values()), _missing_folders(settings)
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
             limiter = Limiter(settings.bandwidth, clock)
             buckets = await upload_calls.run(
@@ -287,7 +305,7 @@ async def open_node(
         ):
             client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
         buckets.follow(lambda: bucket_list_of(client.image))
-        guards = await _claim(buckets, client, rng, clock, places, upload_calls, metadata_calls)
+        guards = await _claim(buckets, client, rng, clock, places, made, upload_calls, metadata_calls)
         metadata = MetadataService(client, metadata_calls, clock)
         opened.push_async_callback(metadata.close)
         await metadata.start()
@@ -360,10 +378,12 @@ async def _claim(
     rng: Random,
     clock: Clock,
     places: str,
+    made: Sequence[Path],
     calls: ThreadedCalls,
     metadata_calls: ThreadedCalls,
 ) -> dict[int, BucketGuard]:
-    """Returns the guards of the buckets. Closes the client when the buckets are refused."""
+    """Returns the guards of the buckets. When the buckets are refused, closes the client, and removes the folders that
+    this start has ``made``, if they are empty."""
 
     def claim() -> dict[int, BucketGuard]:
         client.execute(put_store_id(rng))
@@ -375,6 +395,9 @@ async def _claim(
         ):
             return await calls.run(claim)
     except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
         await metadata_calls.run(client.close)
         raise
 

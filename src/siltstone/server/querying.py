@@ -132,7 +132,7 @@ def _load(connection: Any, store: Store, topic: str, words: QueryChoice) -> list
     """Loads a topic into a table of its name; returns notes."""
     wish: dict[str, Any] = {"value": words.value, "registry": words.registry}
     if words.value == "auto":
-        wish = {"value": _kind_of(store, topic)}
+        wish = {"value": _kind_of(store, topic, words.tail)}
     elif words.value == "raw":
         wish = {}
     request = scan_request(topic, columns=_COLUMNS, tail=words.tail, bad_values="null", **wish)
@@ -149,9 +149,9 @@ def _load(connection: Any, store: Store, topic: str, words: QueryChoice) -> list
     return [f"{topic}: {scan.bad_values}"] if scan.bad_values.count else []
 
 
-def _kind_of(store: Store, topic: str) -> str | None:
+def _kind_of(store: Store, topic: str, tail: str) -> str | None:
     """``json`` if the first values are JSON objects, ``string`` if they are text, else None."""
-    request = scan_request(topic, columns=VALUE, lease="0")
+    request = scan_request(topic, columns=VALUE, tail=tail, lease="0")
     left = SAMPLE_VALUES
     kinds: set[str | None] = set()
     for batch in Scan(plan_scan(store.context, request)).batches():

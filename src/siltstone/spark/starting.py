@@ -65,15 +65,20 @@ class SparkMissing(InvalidRequest):
 def start_session(
     master: str = "local[*]", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """Returns a session on a context from ``start_context``."""
-    context = start_context(master, app_name, settings)
+    """Returns a session on a context from ``start_context``. What its JVM prints goes to stdout, such as the rows of a
+    streaming query with Spark's console sink."""
+    context = start_context(master, app_name, settings, shows_stdout=True)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     return SparkSession(context)
 
 
 def start_context(
-    master: str = "local[*]", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
+    master: str = "local[*]",
+    app_name: str = APP_NAME,
+    settings: Mapping[str, str] | None = None,
+    *,
+    shows_stdout: bool = False,
 ) -> "SparkContext":
     """Returns a new context; ``settings`` are Spark's and override ours. Raises SparkMissing, JavaNotFound,
     MasterMalformed, SparkNotStarted and SparkAlreadyRunning."""
@@ -83,7 +88,7 @@ def start_context(
         raise SparkAlreadyRunning("this process runs a Spark already: use its context, or stop it first")
     refuse_silent_master(master)
     with _environment(_variables(master)):
-        return _start(settings_for(master, app_name, settings or {}))
+        return _start(settings_for(master, app_name, settings or {}), shows_stdout=shows_stdout)
 
 
 def active_context() -> "SparkContext | None":
@@ -106,7 +111,7 @@ def jvm_has_died() -> bool:
     return process is not None and process.poll() is not None
 
 
-def _start(settings: Mapping[str, str]) -> "SparkContext":
+def _start(settings: Mapping[str, str], *, shows_stdout: bool) -> "SparkContext":
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     if jvm_has_died():
@@ -116,7 +121,7 @@ def _start(settings: Mapping[str, str]) -> "SparkContext":
         conf.set(name, value)
     log = _jvm_log()
     try:
-        gateway = SparkContext._gateway or _launch_jvm(conf, log)
+        gateway = SparkContext._gateway or _launch_jvm(conf, log, shows_stdout=shows_stdout)
         return SparkContext(gateway=gateway, conf=conf)
     except Exception as failure:
         cause = cause_in_one_line(failure)
@@ -125,13 +130,14 @@ def _start(settings: Mapping[str, str]) -> "SparkContext":
         ) from failure
 
 
-def _launch_jvm(conf: "SparkConf", log: Path) -> Any:
-    """Starts the JVM. What it and its Python workers print is written to ``log``: the terminal is for our own output.
-    Ctrl-C is deferred for the seconds that this takes, because a JVM whose launcher is gone never ends."""
+def _launch_jvm(conf: "SparkConf", log: Path, *, shows_stdout: bool) -> Any:
+    """Starts the JVM. What it and its Python workers print is written to ``log``, since the terminal is for our own
+    output; but if ``shows_stdout``, only what they print to stderr. Ctrl-C is deferred for the seconds that this takes,
+    because a JVM whose launcher is gone never ends."""
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     with log.open("ab") as file, interruption_deferred():
-        return launch_gateway(conf, {"stdout": file, "stderr": file})
+        return launch_gateway(conf, {"stdout": None if shows_stdout else file, "stderr": file})
 
 
 def _jvm_log() -> Path:

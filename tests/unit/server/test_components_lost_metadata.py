@@ -29,7 +29,7 @@ from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.object_store.port import ObjectStore, ObjectSummary, StoreTransient
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.components import open_store, running_node
+from siltstone.server.components import StoreNotFound, open_store, running_node
 from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.stream_engine.wal.ownership import MetadataBehindLog
 from support.processes.cli import assert_one_line
@@ -216,6 +216,12 @@ def test_a_store_does_not_go_on_in_an_empty_bucket(tmp_path: Path) -> None:
             BucketMissing, match=r"is in file:///.*/elsewhere, .* Name that bucket with --bucket"
         ):
             asyncio.run(append_one(forgotten))
+        assert not (tmp_path / "store" / "bucket").exists(), "the folder that the refused start made is gone"
+    with pytest.raises(
+        StoreNotFound, match=r"the store used file:///.*/elsewhere last: name it with --bucket"
+    ):
+        open_store(forgotten)
+    (tmp_path / "store" / "bucket").mkdir()
     with open_store(forgotten) as store:
         with pytest.raises(BucketMissing):
             sweep(store.context)

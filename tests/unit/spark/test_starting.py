@@ -65,7 +65,7 @@ def test_a_master_that_nobody_answers_for_is_refused_before_spark_is_started(
 ) -> None:
     """Spark itself would try for a minute."""
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
-    monkeypatch.setattr(starting, "_start", lambda _: pytest.fail("Spark was started"))
+    monkeypatch.setattr(starting, "_start", lambda _, **__: pytest.fail("Spark was started"))
     monkeypatch.setattr(starting, "find_java", lambda: SimpleNamespace(home=""))
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -105,7 +105,7 @@ def test_the_environment_is_set_for_the_start_alone(
 ) -> None:
     seen: dict[str, str] = {}
 
-    def started(settings: dict[str, str]) -> Any:
+    def started(settings: dict[str, str], *, shows_stdout: bool) -> Any:
         seen.update(os.environ, master=settings["spark.master"])
         return "a context"
 
@@ -174,14 +174,15 @@ def test_a_context_has_the_settings_and_the_jvm_that_runs_or_a_new_one(
         def __init__(self, gateway: Any, conf: Any) -> None:
             self.gateway, self.settings = gateway, conf.settings
 
-    def launch(*_: object) -> str:
+    def launch(*_: object, shows_stdout: bool) -> str:
+        assert shows_stdout
         launched.append((FakeContext._gateway, FakeContext._jvm))
         return "a new gateway"
 
     monkeypatch.setattr("pyspark.SparkConf", FakeConf)
     monkeypatch.setattr("pyspark.SparkContext", FakeContext)
     monkeypatch.setattr(starting, "_launch_jvm", launch)
-    context: Any = starting._start({"spark.master": "local[1]", "spark.mine": "1"})
+    context: Any = starting._start({"spark.master": "local[1]", "spark.mine": "1"}, shows_stdout=True)
     assert context.settings == {"spark.master": "local[1]", "spark.mine": "1"}
     assert context.gateway == (old if jvm_runs else "a new gateway")
     assert launched == ([] if jvm_runs else [(None, None)])

@@ -6,7 +6,6 @@ from itertools import groupby
 
 from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.kafka_client import FlightProducer
-from siltstone.model.limits import HOUR_MS
 from siltstone.runtime.clock import Clock
 
 PAUSE_SECONDS = 0.4
@@ -28,7 +27,7 @@ class Trickle:
 
     def run(self) -> None:
         try:
-            for _, day in groupby(self._flights, key=lambda flight: flight.departure_ms // (24 * HOUR_MS)):
+            for _, day in groupby(self._flights, key=lambda flight: flight.day):
                 self._produce(list(day))
                 self.days_done += 1
                 self._hurry.wait(PAUSE_SECONDS)

@@ -24,11 +24,18 @@ from siltstone.maintenance.key_compaction.kind import KEY_COMPACTION
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import unusable_words
 from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget
+from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.maintenance.scanning.failures import TailNotReadable
+from siltstone.maintenance.scanning.flushing import flush_tails
+from siltstone.maintenance.scanning.planning import ScanPartition
 from siltstone.maintenance.tasks.runner import LateRunner, Runner
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.server.components import Store
+
+
+class FlushFailed(Unavailable):
+    """A node could not be asked to upload the newest records, or has not done it in time."""
 
 
 class UpToOffsetUnclear(InvalidRequest):
@@ -44,6 +51,11 @@ class UpToOffsetUnclear(InvalidRequest):
     "--max-seconds", metavar="SECONDS", help="Start no further unit after this time, e.g. 600 or 10min."
 )
 @force_option
+@click.option(
+    "--flush",
+    is_flag=True,
+    help="First have the brokers upload their newest records, which are in no object yet.",
+)
 @click.option(
     "--up-to",
     type=click.IntRange(min=0),
@@ -61,6 +73,7 @@ def run(
     max_bytes: str | None,
     max_seconds: str | None,
     force: bool,
+    flush: bool,
     up_to: int | None,
     runner: RunnerChoice,
     as_json: bool,
@@ -80,7 +93,9 @@ def run(
     budget = Budget(
         bytes_max=size_of("--max-bytes", max_bytes), seconds_max=seconds_of("--max-seconds", max_seconds)
     )
-    carry_out(choice, kinds, topics, runner, budget=budget, force=force, up_to=up_to, as_json=as_json)
+    carry_out(
+        choice, kinds, topics, runner, budget=budget, force=force, flush=flush, up_to=up_to, as_json=as_json
+    )
 
 
 def carry_out(
@@ -92,12 +107,17 @@ def carry_out(
     budget: Budget,
     as_json: bool,
     force: bool = False,
+    flush: bool = False,
     up_to: int | None = None,
 ) -> None:
-    """Runs the kinds and prints a report of each. Raises Failure if a unit failed or the run was interrupted."""
+    """Runs the kinds and prints a report of each. Raises FlushFailed, and Failure if a unit failed or the run was
+    interrupted."""
     runner.check()
     with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
+        if flush:
+            shown.say("the brokers upload their newest records …")
+            _flush(store, scope)
 
         def open_runner() -> Runner:
             if runner.is_spark:
@@ -120,6 +140,24 @@ def carry_out(
         raise Failure(INTERRUPTED)
     if not all(report.is_well for report in reports):
         raise Failure
+
+
+def _flush(store: Store, scope: Scope) -> None:
+    """Waits until every acknowledged record of the topics in the scope is in an object. Raises FlushFailed."""
+    image = store.metadata.image
+    partitions = [
+        ScanPartition(topic, number, image.streams[partition.data_stream_id])
+        for topic in image.topics.values()
+        if scope.includes(topic.name)
+        for number, partition in enumerate(topic.partitions)
+    ]
+    try:
+        flush_tails(store.context, partitions)
+    except TailNotReadable as trouble:
+        raise FlushFailed(
+            f"the newest records of node {trouble.node_id} are not in objects: {trouble.reason}; start the node again if "
+            "it has died, or leave --flush out"
+        ) from trouble
 
 
 def _check_up_to(up_to: int | None, kinds: tuple[str, ...], topics: tuple[str, ...]) -> None:

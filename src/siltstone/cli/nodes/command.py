@@ -9,11 +9,18 @@ import click
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.in_order import InOrder
 from siltstone.cli.nodes.giving_up import ends_table, give_up_log, given_up_ends
-from siltstone.cli.nodes.listing import node_rows, nodes_table, waiting_words
+from siltstone.cli.nodes.listing import (
+    ENDED_TOGETHER,
+    SILENT,
+    NodeRow,
+    node_rows,
+    nodes_table,
+    waiting_words,
+)
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted
-from siltstone.metadata.commands import DrainNode, UnregisterNode
+from siltstone.metadata.commands import DrainNode, FenceNode, UnregisterNode
 from siltstone.metadata.entities import NodeMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import Beat, BoardUnavailable
@@ -29,7 +36,7 @@ class NodeUnknown(InvalidRequest):
 
 
 class NodeStillLive(InvalidRequest):
-    """The log of a node that is live cannot be given up."""
+    """The log of a node that is live cannot be given up, nor can the node be forgotten, as far as the metadata know."""
 
 
 node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(min=0))
@@ -129,6 +136,8 @@ def unregister(choice: StoreChoice, node_id: int, as_json: bool) -> None:
     """
     with choice.open() as store:
         _known(store, node_id)
+        for row in _rows(store, node_id):
+            _fence_if_ended(store, row)
         store.metadata.execute(UnregisterNode(node_id))
     if as_json:
         print_json({"unregistered": node_id})
@@ -183,6 +192,24 @@ def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool)
         )
 
 
+def _fence_if_ended(store: Store, row: NodeRow) -> None:
+    """Fences a node that ended together with all others and leads nothing, as another node would do. Raises
+    NodeStillLive."""
+    if row.state == SILENT:
+        raise NodeStillLive(
+            f"node {row.node_id} is silent, and no node runs that would take its place: start it again, or another "
+            "one, which fences it after some seconds"
+        )
+    if row.state != ENDED_TOGETHER:
+        return
+    if row.leads:
+        raise NodeStillLive(
+            f"node {row.node_id} has ended, and leads {counted(row.leads, 'partition')} again after its next start: "
+            "start it and another node, then siltstone nodes drain, which moves them"
+        )
+    store.metadata.execute(FenceNode(row.node_id, row.epoch))
+
+
 def _tell_nothing_waits(node_id: int, as_json: bool) -> None:
     if as_json:
         print_json({"given_up": None, "ends": []})
@@ -216,13 +243,14 @@ def _is_leaving(image: MetadataImage, node_id: int) -> bool:
     return image.leader_counts.get(node_id, 0) > 0
 
 
+def _rows(store: Store, node_id: int) -> list[NodeRow]:
+    """Returns the row of the node; none if it was unregistered meanwhile."""
+    rows = node_rows(store.metadata.refresh(), _beats(store), store.metadata.now_ms())
+    return [row for row in rows if row.node_id == node_id]
+
+
 def _tell(store: Store, node_id: int, as_json: bool) -> None:
-    beats = _beats(store) if as_json else ()
-    rows = [
-        row
-        for row in node_rows(store.metadata.refresh(), beats, store.metadata.now_ms())
-        if row.node_id == node_id
-    ]
+    rows = _rows(store, node_id)
     if as_json:
         print_json({"nodes": rows})
         return

@@ -12,6 +12,9 @@ from siltstone.metadata.entities import NO_NODE, NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import ENDED, Beat, time_of
 
+ENDED_TOGETHER, SILENT = "ended", "silent"
+"""States of a node that no other node has fenced, since none runs."""
+
 NARROW_COLUMNS = 110
 """A narrower terminal shows no write-ahead log and no rack, so that a row stays on one line."""
 
@@ -75,8 +78,8 @@ def _silent_words(node: NodeMetadata, beat: Beat | None, now_ms: int) -> str:
     if not node.is_live or beat is None or last_beat_ms is None:
         return ""
     if (beat.node_epoch, beat.incarnation) == (node.node_epoch, ENDED):
-        return "ended"
-    return "silent" if now_ms - last_beat_ms > SESSION_MS else ""
+        return ENDED_TOGETHER
+    return SILENT if now_ms - last_beat_ms > SESSION_MS else ""
 
 
 def state_words(node: NodeMetadata) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_topics
 from siltstone.cli.output import facts, print_json, results, table
-from siltstone.cli.topics.listing import led_partitions
+from siltstone.cli.topics.listing import CLEANUP_POLICY, led_partitions, records_words
 from siltstone.cli.words import cell, count_words, time_words, written_topic_id
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.configs import ConfigSource, TopicConfig, topic_configs
@@ -91,7 +91,9 @@ def _print(
 ) -> None:
     out.print(facts(topic=cell(topic.name or ""), id=written_topic_id(topic.topic_id),
                     internal="yes" if topic.is_internal else None))  # fmt: skip
-    out.print("", _partitions_table(rows), "", sep="\n")
+    policy = configs.get(CLEANUP_POLICY)
+    has_gaps = policy is not None and "compact" in (policy.value or "")
+    out.print("", _partitions_table(rows, has_gaps=has_gaps), "", sep="\n")
     out.print(
         _configs_table(configs)
         if configs
@@ -99,7 +101,8 @@ def _print(
     )
 
 
-def _partitions_table(rows: Sequence[PartitionRow]) -> RenderableType:
+def _partitions_table(rows: Sequence[PartitionRow], *, has_gaps: bool) -> RenderableType:
+    """``has_gaps``: the topic is compacted, so the number of its offsets is only the most records that it can have."""
     shown = table(">partition", ">leader", ">epoch", ">start", ">end", ">records", "newest")
     for row in rows:
         if row.start_offset is None or row.end_offset is None:
@@ -113,7 +116,7 @@ def _partitions_table(rows: Sequence[PartitionRow]) -> RenderableType:
             str(row.leader_epoch),
             count_words(row.start_offset),
             count_words(row.end_offset),
-            count_words(row.end_offset - row.start_offset),
+            records_words(row.end_offset - row.start_offset, has_gaps=has_gaps),
             "-" if row.newest_timestamp_ms is None else time_words(row.newest_timestamp_ms),
         )
     return shown

@@ -30,9 +30,12 @@ class TopicRow(msgspec.Struct, frozen=True):
 
     @property
     def records_words(self) -> str:
-        return ("≤ " if self.records_max and "compact" in self.cleanup_policy else "") + count_words(
-            self.records_max
-        )
+        return records_words(self.records_max, has_gaps="compact" in self.cleanup_policy)
+
+
+def records_words(count: int, *, has_gaps: bool) -> str:
+    """``has_gaps``: it is a number of offsets, of which compaction may have removed some."""
+    return ("≤ " if count and has_gaps else "") + count_words(count)
 
 
 def topic_rows(cluster: Cluster, *, internal: bool) -> list[TopicRow]:

@@ -177,7 +177,7 @@ def _why_not(loads: Mapping[int, Load]) -> str:
                 f"{amount_words(goal, mean)}, and there is no partition whose move would bring the brokers closer and "
                 "put nothing else out of balance"
             )
-    return "every broker is within a fifth of the mean"
+    return "every broker is within a fifth, or one partition, of the mean"
 
 
 def amount_words(goal: Goal, value: float) -> str:

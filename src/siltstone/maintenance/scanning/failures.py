@@ -55,10 +55,10 @@ class TailNotReadable(Unavailable):
         named = ", ".join(partitions[:3]) + (" …" if len(partitions) > 3 else "")
         super().__init__(
             f"node {node_id} has {counted(len(partitions), 'partition')} open ({named}), may hold acknowledged records"
-            f" that are in no object yet, and {reason}. Start the node again, which uploads them; or stop it with"
-            " SIGTERM, which uploads them too; or read only what is in objects with tail=committed"
+            f" that are in no object yet, and {reason}. If the node has died, start it again, which uploads them;"
+            " or read only what is in objects: tail=committed, at the command line --tail committed"
         )
-        self.partitions, self.node_id = partitions, node_id
+        self.partitions, self.node_id, self.reason = partitions, node_id, reason
 
 
 class ScanOutdated(Stale):

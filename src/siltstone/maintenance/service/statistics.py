@@ -38,6 +38,9 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_one_line(self, now_ms: int) -> str:
         age = "never" if not self.last_success_ms else f"{_age(now_ms, self.last_success_ms)} ago"
+        if not (self.runs or self.troubles or self.unusable or self.running_since_ms):
+            looked = f"nothing to do, last looked {age}" if self.last_success_ms else "not looked at yet"
+            return f"{self.kind}: {looked}"
         facts = (
             f"{self.kind}: {counted(self.runs, 'run')}, {counted(self.units_done, 'unit')} done",
             f"{self.units_failed} failed" if self.units_failed else "",

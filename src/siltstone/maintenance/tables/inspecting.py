@@ -84,7 +84,9 @@ def opened_table(
         table = tables.load(name) if dead_letters else opened_in(tables, image, export)
         if table is None:
             why = (
-                "no record was bad" if dead_letters else "siltstone maintain run --kind table-export makes it"
+                "no record was bad"
+                if dead_letters
+                else "siltstone maintain run --kind table-export --flush makes it"
             )
             raise TableNotThere(f"there is no table {name} yet: {why}")
         yield table

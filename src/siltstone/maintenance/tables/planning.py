@@ -143,7 +143,7 @@ def _planned(
     progress = progress_in(image, export)
     lag = lag_of(image, export.topic, progress)
     if not lag.offsets:
-        return Unplanned(name, f"all that is in objects is in table {export.table}")
+        return Unplanned(name, _why_none(export, progress))
     reason, is_due = _why(export.config, lag, progress, now_ms)
     if not (is_due or scope.is_forced):
         return Unplanned(name, reason)
@@ -156,6 +156,15 @@ def _planned(
         detail={"table": export.table, "format": export.config.table_format},
         set_aside_ms_max=EXPORT_SET_ASIDE_MS_MAX,
     )
+
+
+def _why_none(export: TopicExport, progress: TableProgress | None) -> str:
+    if progress is None:
+        return (
+            f"none of its records are in objects yet, so there is no table {export.table}; brokers upload within a "
+            "minute, or at once with siltstone maintain run --flush"
+        )
+    return f"all that is in objects is in table {export.table}"
 
 
 def _why(

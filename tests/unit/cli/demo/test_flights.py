@@ -31,6 +31,14 @@ def test_december_is_known(month: int, day: int, expected: bool) -> None:
     assert flight.is_of_december is expected
 
 
+def test_december_and_its_days_begin_at_midnight_in_new_york() -> None:
+    before, first, last = flights(
+        flight_line(1, 4, 59, month=12), flight_line(1, 5, 0, month=12), flight_line(2, 4, 59, month=12)
+    )
+    assert (before.is_of_december, first.is_of_december) == (False, True)
+    assert first.day == last.day == before.day + 1
+
+
 def test_flights_are_read_in_order_of_departure(tmp_path: Path) -> None:
     lines = [flight_line(3, 5, 0), flight_line(1, 9, 30), flight_line(1, 9, 15)]
     with zipfile.ZipFile(tmp_path / "f.zip", "w") as archive:

@@ -13,7 +13,7 @@ from siltstone.cli.demo.trickle import Trickle
 from siltstone.runtime.clock import ManualClock
 from support.kafka.flights import flight_line, flights
 
-DECEMBER = flights(*(flight_line(day, hour, 0, month=12) for day in (1, 2, 3) for hour in (0, 23)))
+DECEMBER = flights(*(flight_line(day, hour, 0, month=12) for day in (1, 2, 3) for hour in (5, 23)))
 
 
 class RecordingProducer:

@@ -20,7 +20,7 @@ from siltstone.metadata.commands import (
 )
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.leases.board import Beat
+from siltstone.metadata.leases.board import ENDED, Beat
 from siltstone.metadata.leases.sqlite_board import SqliteBoard
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
@@ -124,6 +124,27 @@ def test_a_node_is_forgotten_once_it_has_ended(nodes, tmp_path: Path) -> None:
     did(tmp_path, FenceNode(0, 1))
     assert nodes("unregister", 0).out == "Node 0 is forgotten.\n"
     assert [row["node_id"] for row in nodes("--json").json["nodes"]] == [1]
+
+
+def beat(folder: Path, node_id: int, incarnation: str, sent_ms: int) -> None:
+    with closing(SqliteBoard(folder / "metadata.sqlite-leases")) as board:
+        board.beat(Beat(node_id, 1, sent_ms, incarnation))
+
+
+def test_a_node_that_ended_with_all_others_is_forgotten_if_it_leads_nothing(nodes, tmp_path: Path) -> None:
+    for node_id in (0, 1):
+        beat(tmp_path, node_id, ENDED, 1_700_000_000_000)
+    assert nodes("resume", 0).out == "Node 0 is ended and leads 0 partitions.\n"
+    assert_one_line(
+        nodes("unregister", 1), 2, "node 1 has ended, and leads 2 partitions again after its next"
+    )
+    assert nodes("unregister", 0).out == "Node 0 is forgotten.\n"
+
+
+def test_a_silent_node_that_no_node_has_fenced_is_not_called_live(nodes, tmp_path: Path) -> None:
+    beat(tmp_path, 0, "life", 1_700_000_000_000)
+    assert_one_line(nodes("unregister", 0), 2, "node 0 is silent, and no node runs that would take its place")
+    assert nodes("drain", 0).out == "Node 0 is silent and leads 0 partitions.\n"
 
 
 def test_the_forgotten_node_is_named_in_json(nodes, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_is_not_there(tables) -> None:
         said = tables(*words)
         assert said.status == 2 and "is not kept as a table: set siltstone.table.format" in said.err, said
     said = tables("show", "fresh")
-    assert said.status == 2 and "siltstone maintain run --kind table-export makes it" in said.err
+    assert said.status == 2 and "siltstone maintain run --kind table-export --flush makes it" in said.err
 
 
 def test_a_table_that_is_there_is_not_forgotten_and_one_that_is_gone_is(

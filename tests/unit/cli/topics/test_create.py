@@ -25,7 +25,11 @@ def test_json_tells_the_id_of_the_topic(broker: InProcessBroker) -> None:
 
 def test_a_topic_that_exists_is_refused_unless_it_may_exist(broker: InProcessBroker) -> None:
     broker.siltstone("topics", "create", "t")
-    assert_one_line(broker.siltstone("topics", "create", "t"), 2, "topic t: ", "TOPIC_ALREADY_EXISTS")
+    assert_one_line(
+        broker.siltstone("topics", "create", "t"),
+        2,
+        "siltstone: Topic 't' already exists (TOPIC_ALREADY_EXISTS)",
+    )
     again = broker.siltstone("topics", "create", "t", "--if-missing")
     assert (again.status, again.out) == (0, "t already exists.\n")
     assert broker.siltstone("topics", "create", "t", "--if-missing", "--json").json == {

@@ -43,7 +43,7 @@ def test_runs_add_up() -> None:
     clock.advance_ms(90_000)
     assert counters.statistics().lines == [
         "tidy: 2 runs, 2 units done, 1 failed, 40 B read, 20 B written, 12 B freed, last success 90.0 s ago",
-        "mend: 0 runs, 0 units done, last success never",
+        "mend: not looked at yet",
     ]
 
 

@@ -183,7 +183,9 @@ def _move(stage: ClusterStage) -> None:
     moved, leader = next((at, leader) for at, leader in enumerate(stage.leaders) if leader != KILLED)
     target = next(node_id for node_id in range(NODES) if node_id not in (KILLED, leader))
     story.step(f"Move partition {moved} to broker {target}, while records flow")
-    story.command(f"siltstone topics move {FLIGHTS_TOPIC}:{moved} --to {target} --store {stage.folder}")
+    story.command(
+        f"siltstone topics move {FLIGHTS_TOPIC}:{moved} --to {target} --bootstrap {stage.nodes[target].address}"
+    )
     seconds = _moved(stage, {moved: target})
     pause_ms = stage.note_pauses({moved: "moved"})[moved]
     story.done(f"broker {target} leads it after {seconds_words(seconds)}; not a byte was copied")
