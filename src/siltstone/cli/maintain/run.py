@@ -155,8 +155,8 @@ def _flush(store: Store, scope: Scope) -> None:
         flush_tails(store.context, partitions)
     except TailNotReadable as trouble:
         raise FlushFailed(
-            f"the newest records of node {trouble.node_id} are not in objects: {trouble.reason}; start the node again if "
-            "it has died, or leave --flush out"
+            f"the newest records of node {trouble.node_id} are not in objects: {trouble.reason}; start the node again "
+            "if it has died, or leave --flush out"
         ) from trouble
 
 

@@ -97,14 +97,14 @@ def test_disks_are_measured_every_ten_seconds():
 
 
 def test_a_disk_that_hangs_delays_no_scrape_and_has_no_series(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store_source, "DISK_SECONDS_MAX", 0.01)
-
     async def main() -> None:
+        monkeypatch.setattr(store_source, "DISK_SECONDS_MAX", 60)
         disks, clock, calls = FakeDisks(), ManualClock(), ThreadedCalls("disks", 1)
         source = DiskSource({"log": Path("/log")}, disks, calls, clock)
         assert rows_of(await collected_on_loop(source), "disk_free_bytes") == {("log",): 90}
         disks.gate.clear()
         clock.advance_ms(10_000)
+        monkeypatch.setattr(store_source, "DISK_SECONDS_MAX", 0.01)
         for _ in range(3):
             assert rows_of(await collected_on_loop(source), "disk_free_bytes") == {}
         assert disks.asked == 2
