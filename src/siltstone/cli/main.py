@@ -117,8 +117,8 @@ def cli(context: click.Context) -> None:
     Take a tour:       siltstone demo --store ./siltstone-data
     Run a broker:      siltstone serve
     Use the broker:    siltstone topics, produce, tail, consume, table, groups
-    Look at a store:   siltstone sql, nodes, buckets, streams, inspect, tables, check
-    Even out brokers:  siltstone balance, topics move
+    Look at a store:   siltstone sql, streams, inspect, check, tables, sinks
+    Nodes and buckets: siltstone nodes, balance, buckets
     Maintain a store:  siltstone maintain plan, then siltstone maintain run
     Move its metadata: siltstone metadata copy
 

@@ -139,9 +139,11 @@ CATCH_UP_BYTES_PER_SECOND_MIN = 16 * MIB
 """The lowest rate of all reads that catch up together, while they give way to appends: most topics grow more slowly."""
 
 BANDWIDTH_IN_BYTES_PER_SECOND = 0
+"""The most bytes that one process reads from its buckets in a second. 0: no limit, because the bandwidth of the network
+or the disk is not known."""
+
 BANDWIDTH_OUT_BYTES_PER_SECOND = 0
-"""The most bytes that one process reads from its buckets, and writes to them, in a second. 0: no limit, because the
-bandwidth of the network or the disk is not known."""
+"""The most bytes that one process writes to its buckets in a second. 0: no limit."""
 
 READ_AHEAD_PAUSE_MS = 1 * MINUTE_MS
 """Read-ahead for a reader pauses for this long after blocks that it fetched were evicted unread [AutoMQ]."""

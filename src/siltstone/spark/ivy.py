@@ -75,7 +75,7 @@ def retrieve(wanted: str, into: Path, *, cache: Path, java: Path) -> None:
     except subprocess.TimeoutExpired as timeout:
         raise JarsUnavailable(f"Maven Central did not answer in {FETCH_SECONDS_MAX} s") from timeout
     if done.returncode != 0 or "UNRESOLVED DEPENDENCIES" in done.stdout:
-        raise JarsUnavailable(f"Maven Central did not serve them: {_reason(done.stdout + done.stderr)}")
+        raise JarsUnavailable(f"Maven Central did not serve the jars: {_reason(done.stdout + done.stderr)}")
 
 
 def _reason(said: str) -> str:

@@ -238,9 +238,17 @@ def _command_section(path: str, command: click.Command) -> str:
         shared = {option.name for option in _options_of(decorator)}
         if shared <= {option.name for option in options}:
             options = [option for option in options if option.name not in shared]
-    text = "\n\n".join(" ".join(part.split()) for part in (first, *rest))
+    text = "\n\n".join(_paragraph(part) for part in (first, *rest))
     table = f"\n\n{_options_table(options)}" if options else ""
     return f"### `{f'{path} {arguments}'.strip()}`\n\n{text}{table}"
+
+
+def _paragraph(part: str) -> str:
+    """Returns a paragraph of a help text on one line; one that Click must not wrap (``\\b``) as a list."""
+    if not part.lstrip(" ").startswith("\b"):
+        return " ".join(part.split())
+    lines = [re.split(r":? {2,}", line.strip(), maxsplit=1) for line in part.splitlines()[1:]]
+    return "\n".join(f"- {': '.join(line)}" for line in lines)
 
 
 def _options_table(options: Iterable[click.Option]) -> str:

@@ -75,8 +75,8 @@ def test_other_jars_than_those_that_were_tried_are_refused_and_not_kept(machine:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        (UNRESOLVED, "did not serve them: a#b;1: not found"),
-        ("echo 'a#b;1: not found'; echo 'Server access error' >&2; exit 1", "them: Server access error"),
+        (UNRESOLVED, "did not serve the jars: a#b;1: not found"),
+        ("echo 'a#b;1: not found'; echo 'Server access error' >&2; exit 1", "jars: Server access error"),
         (
             "echo 'Server access error (PKIX path building failed)'; exit 1",
             "SILTSTONE_JAVA to the home of a Java",

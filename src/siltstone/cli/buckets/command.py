@@ -83,6 +83,7 @@ def list_buckets(choice: StoreChoice, as_json: bool) -> None:
 @click.option(
     "--weight",
     type=click.IntRange(1, WEIGHT_MAX),
+    metavar="N",
     default=1,
     help="Share of this bucket under dynamic-sharding, beside the weights of the others [1].",
 )
@@ -219,11 +220,15 @@ def _show_lost(bucket_id: int, found: GivenUp, as_json: bool) -> None:
     "--order", metavar="ID,ID,…", help="failover, replication: these buckets first, in this order [by id]."
 )
 @click.option(
-    "--copies", type=click.IntRange(2), help="replication: put each object into this many buckets [2]."
+    "--copies",
+    type=click.IntRange(2),
+    metavar="N",
+    help="replication: put each object into this many buckets [2].",
 )
 @click.option(
     "--copies-min",
     type=click.IntRange(1),
+    metavar="N",
     help="replication: while fewer buckets take writes, this many copies are enough [as --copies].",
 )
 @json_option

@@ -54,8 +54,8 @@ def consume(
     """Show records of a topic as a member of a consumer group, and commit what was shown.
 
     The group continues where it has committed. Offsets are committed every second and at the end: after Ctrl-C, or
-    after -n records, exactly what was printed is committed. What a pipe did not take, because its reader had enough, is
-    not. siltstone tail shows records without a group.
+    after -n records, exactly what was printed is committed. What a pipe has taken counts as printed, also if its reader
+    shows less of it: use -n N, not head. siltstone tail shows records without a group.
     """
     signals = HeldSignals()
     settings = ConsumeSettings(

@@ -59,6 +59,7 @@ class BrokerCommand(click.Command):
 @click.option(
     "--node-id",
     type=click.IntRange(0, 2**31 - 1),
+    metavar="N",
     help="Number of this node; several nodes with different numbers on one store are a cluster [engine.node_id].",
 )
 @click.option(

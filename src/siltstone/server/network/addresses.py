@@ -138,8 +138,9 @@ def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None
     advertised_host, advertised_port = advertised or (host, port)
     if _is_everywhere(advertised_host):
         raise InvalidListener(
-            f"advertised_listeners: give the host under which clients reach {name}, as {name}://HOST:{port}; it "
-            f"listens on {host or 'all addresses'}, and clients cannot connect to {advertised_host or 'that'}"
+            f"advertised_listeners (--advertised-listener): give the host under which clients reach {name}, as "
+            f"{name}://HOST:{port}; it listens on {host or 'all addresses'}, and clients cannot connect to "
+            f"{advertised_host or 'that'}"
         )
     return ListenerAddress(name, host, port, advertised_host, advertised_port)
 
