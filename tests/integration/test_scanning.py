@@ -247,6 +247,16 @@ def test_ranges_by_partition_and_columns_in_their_order(broker: siltstone.Broker
         siltstone.scan(topic, store=broker.folder, end={0: 2, 1: 2, 2: 2, 7: 1})
 
 
+def test_a_name_that_is_mistyped_leaves_no_pin(tmp_path: Path) -> None:
+    with siltstone.Broker(tmp_path / "store") as running:
+        create(running.bootstrap_servers, "numbers")
+    with siltstone.open_store(tmp_path / "store") as store:
+        with pytest.raises(TopicNotThere, match="no topic 'nubmers'"):
+            siltstone.scan("nubmers", store=tmp_path / "store")
+        store.metadata.refresh()
+        assert not store.metadata.image.pins
+
+
 def test_sr26_what_is_not_there_is_refused_in_one_line(broker: siltstone.Broker) -> None:
     folder = broker.folder
     create(broker.bootstrap_servers, "there")

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, GreaterThan
 import siltstone
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from pyspark_siltstone import DefaultSource
+from siltstone.maintenance.scanning.failures import TopicNotThere
 from siltstone.model.objects import object_key
 from siltstone.spark.source.data_source import TopicReader
 from siltstone.spark.starting import SparkAlreadyRunning
@@ -305,6 +306,10 @@ def test_read_takes_the_words_of_scan_and_renews_its_pin(spark: Any, broker: sil
             assert time.monotonic() < deadline, "the pin is not renewed"
             time.sleep(0.1)
     assert sorted(row.offset for row in frame.collect()) == [*range(5, 15)]
+    with pytest.raises(TopicNotThere, match="no topic 'wrods'"):
+        siltstone.spark.read("wrods", store=broker.folder, spark=spark)
+    with siltstone.open_store(broker.folder) as store:
+        assert [pin for pin in store.metadata.refresh().pins.values() if "wrods" in pin.holder] == []
     assert siltstone.spark.session() is spark, "the session that runs is taken"
     with pytest.raises(SparkAlreadyRunning):
         siltstone.spark.session("local[1]")

@@ -14,6 +14,7 @@ import msgspec
 
 from siltstone.maintenance.context import check_metadata_is_newest
 from siltstone.maintenance.scanning.naming import scan_name
+from siltstone.maintenance.scanning.planning import wanted_partitions
 from siltstone.maintenance.scanning.renewal import PinRenewal
 from siltstone.maintenance.scanning.request import ScanRequest
 from siltstone.maintenance.scanning.words import scan_request
@@ -104,6 +105,7 @@ def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenew
     from pyspark_siltstone import open_place  # noqa: PLC0415  finding a store is the server's
 
     with open_place(store) as source:
+        wanted_partitions(source.metadata.refresh(), request)  # a name that is mistyped costs no pin
         if request.lease_ms:
             check_metadata_is_newest(source)
             holder = f"siltstone.spark.read: {', '.join(request.topics)}"
