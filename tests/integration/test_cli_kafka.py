@@ -76,7 +76,9 @@ def test_a_topic_from_making_to_deleting(siltstone, siltstone_topic: str) -> Non
     name = siltstone_topic
     made = siltstone("topics", "create", name, "--partitions", 2, "--config", "retention.ms=86400000")
     assert made.out == f"Created {name}, 2 partitions.\n"
-    assert_one_line(siltstone("topics", "create", name), 2, f"topic {name}: ", "TOPIC_ALREADY_EXISTS")
+    assert_one_line(
+        siltstone("topics", "create", name), 2, f"Topic '{name}' already exists (TOPIC_ALREADY_EXISTS)"
+    )
     assert siltstone("topics", "create", name, "--if-missing").out == f"{name} already exists.\n"
     siltstone("produce", name, "--partition", 1, stdin=b"a\nb\n")
 

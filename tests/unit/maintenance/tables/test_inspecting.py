@@ -44,7 +44,7 @@ def test_why_the_last_export_failed_is_told_and_first_why_there_can_be_none(plai
 def test_a_table_is_opened_with_the_urls_of_its_files(plain: TableWorld) -> None:
     (stream,) = plain.kept(value="json")
     for dead_letters in (False, True):
-        why = "no record was bad" if dead_letters else "maintain run --kind table-export makes it"
+        why = "no record was bad" if dead_letters else "maintain run --kind table-export --flush makes it"
         with (
             pytest.raises(TableNotThere, match=f"there is no table kafka.*{why}"),
             opened_table(plain.context, plain.settings, "t", dead_letters=dead_letters),
