@@ -1,7 +1,5 @@
-"""The client matrix: what ordinary Kafka clients do with a broker, from what really happened.
-
-``features`` says what is tried, ``clients`` who tries it, ``drivers`` how each client does it, in a process of its
-own; ``driving`` speaks with those processes, ``stage`` does for them what a client cannot (restart the broker, look at
-stored bytes), ``report`` writes ``docs/conformance.md``. Run by ``make conformance``; a short form by ``make test``
-(``tests/integration/test_clients.py``).
-"""
+"""The client matrix: what ordinary Kafka clients can do with a broker, found by trying it. ``features`` lists what
+is tried, ``clients`` lists the clients, and ``drivers`` has the scenarios of each client, which run in a process of
+their own. ``driving`` exchanges lines with these processes, ``stage`` does for them what a client cannot do (restart
+the broker, look at stored bytes), and ``report`` writes ``docs/conformance.md``. ``make conformance`` runs all of
+it, and ``make test`` a short form (``tests/integration/test_clients.py``)."""

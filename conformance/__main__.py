@@ -40,7 +40,7 @@ def main(
     at_once: int,
     page: Path | None,
 ) -> None:
-    """What ordinary Kafka clients do with a broker. Ends with 1 if anything is otherwise than expected."""
+    """Tries what ordinary Kafka clients do with a broker. The exit status is 1 if a result is not the expected one."""
     console = Console()
     open_broker = given_broker(bootstrap) if bootstrap else BROKERS[broker]
     chosen = [client for client in CLIENTS if not clients or client.id in clients]

@@ -1,4 +1,4 @@
-"""Who is tried: the columns of the matrix, each with the command of its driver."""
+"""The clients, which are the columns of the matrix, each with the command of its driver."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -17,7 +17,8 @@ def _nothing_missing() -> str:
 
 
 class Client(msgspec.Struct, frozen=True):
-    """``missing``: why it cannot run on this machine, or nothing; it installs what it can."""
+    """Returns why the client cannot run on this machine; empty if it can. Installs what an ordinary package manager
+    has."""
 
     id: str
     title: str

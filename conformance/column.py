@@ -1,4 +1,4 @@
-"""One client's column: its features one after the other, on brokers that nobody else uses meanwhile."""
+"""Tries the features of one client, one after the other, on brokers that no other client uses meanwhile."""
 
 import tempfile
 import time
@@ -20,11 +20,11 @@ from conformance.trying import Trial
 SETTINGS = BrokerSettings()
 IDLE_LIMITED = msgspec.structs.replace(SETTINGS, connections_max_idle_ms=IDLE_LIMIT_MS)
 RUN = f"{int(time.time()):x}"
-"""A broker that is given has seen other runs."""
+"""A broker that was started by others may hold topics and groups of earlier runs."""
 
 
 class Column:
-    """``try_feature`` starts what it needs at first use; all ends with the block that ``open_column`` is."""
+    """``try_feature`` starts the brokers and the driver at first use; leaving ``open_column`` ends all of them."""
 
     def __init__(self, client: Client, trials: Callable[[bool], Trial], folder: Path, is_given: bool) -> None:
         self._client = client
@@ -43,7 +43,7 @@ class Column:
 
 
 class Trials:
-    """Two brokers at most, each begun when it is first asked for."""
+    """At most two brokers, each of which is started at its first use."""
 
     def __init__(self, open_broker: OpenBroker, folder: Path, running: ExitStack) -> None:
         self._open_broker = open_broker
@@ -89,7 +89,8 @@ def try_client(
     is_given: bool,
     told: Callable[[Result], None],
 ) -> tuple[str, list[Result]]:
-    """Its version and what came of each feature, also told as it comes."""
+    """Returns the version of the client and the result of each feature, and reports each result as soon as it is
+    known."""
     missing = client.missing()
     if missing:
         return "", [Result(client.id, feature.id, Outcome.NOT_RUN, missing) for feature in features]

@@ -1,10 +1,10 @@
-"""A client in a process of its own, that is told a feature at a time and says what came of it, one JSON line each.
+"""The driver of a client: a process that reads the features one by one and writes their results, one JSON line each.
 
     to the driver      {"feature": ID, "bootstrap": HOST:PORT, "name": NAME}      {"answer": ...} or {"error": TEXT}
     from the driver    {"ask": NAME, ...}      {"outcome": works|refused|lacks|failed, "detail": TEXT}
 
-The process is kept from one feature to the next. One that says nothing in time, or goes, has no time to be asked why:
-it is killed with its children, and the next feature has a new one.
+The process is kept from one feature to the next. If it does not answer in time, or ends, it is killed with its
+children, and the next feature gets a new one.
 """
 
 import json
@@ -27,15 +27,15 @@ _STDERR_CHARACTERS = 300
 
 
 class DriverHangs(Exception):
-    """It did not answer in time, and was killed."""
+    """The driver did not answer in time, and was killed."""
 
 
 class DriverCrashed(Exception):
-    """It ended without an answer."""
+    """The driver ended without an answer."""
 
 
 class Driver:
-    """``environment`` is added to ours; what it says on stderr goes to ``log_path``."""
+    """``environment`` is added to ours; its stderr is written to ``log_path``."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str], log_path: Path) -> None:
         self._command = command
@@ -46,7 +46,7 @@ class Driver:
         self._reading: threading.Thread | None = None
 
     def tell(self, request: Mapping[str, object], stage: Stage, seconds_max: float) -> dict[str, Any]:
-        """What it said in the end. Raises DriverHangs, DriverCrashed."""
+        """Returns the result of the feature. Raises DriverHangs, DriverCrashed."""
         deadline = time.monotonic() + seconds_max
         self._send(request)
         while True:
@@ -114,7 +114,7 @@ class Driver:
         return process.returncode if status is None else status
 
     def _end(self, process: subprocess.Popen[str]) -> None:
-        """It and its children, which are a process group; then whoever reads its lines comes to their end."""
+        """Kills the driver and its children, which are a process group. Then its output ends."""
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,4 +1,4 @@
-"""Who can read what whom wrote, with every codec, on one broker."""
+"""The table of writers and readers, with every codec, on one broker."""
 
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def exchange(clients: Sequence[Client], open_broker: OpenBroker) -> list[Result]:
-    """Results of a reader carry the writer's id as their feature."""
+    """The results of a reader; their feature is the id of the writer."""
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="siltstone-exchange-")))
         (folder / "broker").mkdir()

@@ -1,6 +1,6 @@
-"""What is tried. A driver has one scenario per feature, which asserts what came back; rows of the matrix are in this
-order. ``needs`` are the Kafka APIs without which nobody can do it: a refusal is then "not announced".
-"""
+"""The features that are tried, in the order of the rows of the matrix. A driver has one scenario for each feature,
+which asserts its results. ``needs`` names the Kafka APIs without which no client can have the feature: a refusal is
+then "not announced"."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ ADD_PARTITIONS_TO_TXN, CONSUMER_GROUP_HEARTBEAT, INCREMENTAL_ALTER_CONFIGS, OFFS
 
 
 class Feature(msgspec.Struct, frozen=True):
-    """``idle_limited``: on a broker that closes connections after IDLE_LIMIT_MS."""
+    """``idle_limited``: the feature is tried on a broker that closes connections after IDLE_LIMIT_MS."""
 
     id: str
     title: str

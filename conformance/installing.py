@@ -1,4 +1,4 @@
-"""What clients need beside Python: said when it is missing, fetched where an ordinary package manager can."""
+"""Installs what clients need besides Python, where an ordinary package manager has it, and says what is missing."""
 
 import fcntl
 import shutil
@@ -27,7 +27,7 @@ def missing_java() -> str:
 
 
 def missing_node() -> str:
-    """kafkajs is installed into .build/ on the way."""
+    """Returns the folder of kafkajs, which is installed into .build/ if it is missing."""
     if not (shutil.which("node") and shutil.which("npm")):
         return "node and npm are not installed"
     KAFKAJS.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def _is_installed() -> bool:
 
 
 def _install() -> str:
-    """In a folder of another name until it is complete."""
+    """Installs into a folder with another name, until it is complete."""
     filling = KAFKAJS / "filling"
     shutil.rmtree(filling, ignore_errors=True)
     filling.mkdir()

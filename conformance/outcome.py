@@ -1,4 +1,4 @@
-"""What came of one client's try at one feature: a frozen value, and what had to be expected."""
+"""The result of one client's try of one feature, as a frozen value, and the expected result."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,7 +8,7 @@ import msgspec
 from conformance.features import Feature
 
 REFUSAL_SECONDS_MAX = 10.0
-"""A refusal that takes longer is a hang to whoever waits for it. librdkafka asks some seconds before it gives up."""
+"""A refusal that takes longer is a hang. librdkafka asks for some seconds before it gives up."""
 
 
 class Outcome(StrEnum):
@@ -41,7 +41,7 @@ _NOT_THERE_YET = _FINE - {Outcome.WORKS} | {Outcome.REFUSED, Outcome.NOT_ANNOUNC
 EXPECTED: Mapping[str, Mapping[str, frozenset[Outcome]]] = {
     "siltstone": {"transactions": _NOT_THERE_YET, "kip848": _NOT_THERE_YET},
 }
-"""By broker, then feature. What is not named here has to work."""
+"""The expected results by broker, then by feature. A feature that is not named here has to work."""
 
 
 def is_expected(result: Result, broker: str) -> bool:
@@ -49,7 +49,7 @@ def is_expected(result: Result, broker: str) -> bool:
 
 
 def refusal(feature: Feature, announced: frozenset[int], seconds: float) -> Outcome:
-    """Which kind of no it was."""
+    """Returns the kind of the refusal."""
     if seconds > REFUSAL_SECONDS_MAX:
         return Outcome.HANGS
     return Outcome.REFUSED if feature.needs <= announced else Outcome.NOT_ANNOUNCED

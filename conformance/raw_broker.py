@@ -1,4 +1,4 @@
-"""Two requests by hand, so that no client's view comes between: which APIs are announced, how batches are stored."""
+"""Two requests that no client makes: which APIs the broker announces, and how it stores batches."""
 
 import socket
 import struct
@@ -14,7 +14,7 @@ _BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class StoredBatch(msgspec.Struct, frozen=True):
-    """What the header of a record batch says."""
+    """The fields of the header of a record batch."""
 
     base_offset: int
     records: int
@@ -30,7 +30,7 @@ def announced_apis(bootstrap: str) -> frozenset[int]:
 
 
 def stored_batches(bootstrap: str, topic: str, partition: int, offset: int = 0) -> list[StoredBatch]:
-    """The batches that one fetch gives."""
+    """Returns the batches of one fetch."""
     name = topic.encode()
     body = struct.pack(">iiiibi", -1, 1_000, 1, 64 << 20, 0, 1)
     body += struct.pack(f">h{len(name)}siiqi", len(name), name, 1, partition, offset, 64 << 20)
@@ -57,7 +57,7 @@ def _batches(records: bytes) -> list[StoredBatch]:
 
 
 def _ask(bootstrap: str, api_key: int, version: int, body: bytes) -> bytes:
-    """The answer's body, after its correlation id."""
+    """Returns the body of the answer, after its correlation id."""
     host, _, port = bootstrap.rpartition(":")
     request = struct.pack(">hhih3s", api_key, version, 7, 3, b"raw") + body
     with closing(socket.create_connection((host, int(port)), _SECONDS_MAX)) as connection:

@@ -1,4 +1,5 @@
-"""The matrix as a table for the terminal and as the page ``docs/conformance.md``: what happened, and nothing else."""
+"""Shows the matrix as a table at the terminal and as the page ``docs/conformance.md``. It has results and nothing
+else."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -27,12 +28,13 @@ BEGIN, END = "<!-- begin: written by make conformance -->", "<!-- end -->"
 
 
 class Matrix(msgspec.Struct, frozen=True):
-    """``versions``: what each client says it is, by its id; empty for those that did not run."""
+    """``versions``: the version that each client reports, by the id of the client; empty for clients that did not
+    run."""
 
     versions: Mapping[str, str]
     results: tuple[Result, ...]
     exchanges: tuple[Result, ...] = ()
-    """Of each reader; the feature is the writer."""
+    """The results of each reader; the feature is the writer."""
 
     def of(self, client: str, feature: str) -> Result | None:
         return next((each for each in self.results if (each.client, each.feature) == (client, feature)), None)
@@ -62,7 +64,7 @@ def _show_exchange(matrix: Matrix, console: Console) -> None:
 
 
 def write(matrix: Matrix, page: Path) -> None:
-    """Into the page, between its marks."""
+    """Writes the matrix into the page, between its marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n\n{markdown(matrix)}\n{END}{after}")

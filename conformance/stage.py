@@ -1,8 +1,6 @@
-"""What a driver asks of the one who started it: topics made and filled by a client that is not under test, a look at
-the bytes stored, the broker killed and started.
-
-A driver writes ``{"ask": NAME, ...}`` and reads ``{"answer": ...}``; the names are those of the methods here.
-"""
+"""What a driver can ask of the process that started it: topics, made and filled by a client that is not tested; the
+stored bytes; killing and starting the broker. A driver writes ``{"ask": NAME, ...}`` and reads ``{"answer": ...}``;
+the names are those of the methods here."""
 
 import time
 from collections.abc import Mapping
@@ -21,7 +19,7 @@ _QUIET: dict[str, str | int] = {"log_level": 0}  # that a broker was killed is n
 
 
 class Stage:
-    """The hands of one run; ``broker`` is killed and started only for scenarios that restart it."""
+    """The stage of one run. Only scenarios that restart the broker kill and start ``broker``."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -44,8 +42,9 @@ class Stage:
             time.sleep(0.02)
 
     def _is_ready(self, topic: str, partitions: int) -> bool:
-        """What was created is not at once known to every part of a broker: Apache Kafka tells the leader of a partition
-        before it has it, takes a producer's second batch when it has refused the first, and refuses that ever after."""
+        """A new topic is not known to every part of a broker at once: Apache Kafka names the leader of a partition
+        before the leader has it, and if it refuses the first batch of a producer and takes the second one, it
+        refuses the first one from then on."""
         found = self._admin.list_topics(topic, _SECONDS_MAX).topics[topic].partitions
         if len(found) < partitions or any(each.leader < 0 for each in found.values()):
             return False
@@ -66,7 +65,7 @@ class Stage:
         step_ms: int = 1,
         first: int = 0,
     ) -> None:
-        """Values ``PARTITION-NUMBER``; timestamps only where a first one is given."""
+        """The values are ``PARTITION-NUMBER``; the records have timestamps only if a first one is given."""
         failed: list[str] = []
         producer = Producer({"bootstrap.servers": self._broker.bootstrap, "linger.ms": 20, **_QUIET})
         for number in range(first, first + count):

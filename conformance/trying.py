@@ -1,4 +1,4 @@
-"""One client's try at one feature: told, timed, judged."""
+"""Tries one feature with one client, measures the time, and judges the result."""
 
 import time
 
@@ -13,7 +13,7 @@ _JUDGED = {"works": Outcome.WORKS, "lacks": Outcome.CLIENT_LACKS_IT, "failed": O
 
 
 class Trial:
-    """A broker and what it announces."""
+    """A broker, and the APIs that it announces."""
 
     def __init__(self, bootstrap: str, stage: Stage, announced: frozenset[int]) -> None:
         self._bootstrap = bootstrap
@@ -21,7 +21,7 @@ class Trial:
         self._announced = announced
 
     def try_feature(self, client: str, driver: Driver, feature: Feature, name: str) -> Result:
-        """``name``: what topics and groups of this try are called, not used before."""
+        """``name``: the prefix of the topics and groups of this try, which was not used before."""
         request = {"feature": feature.id, "bootstrap": self._bootstrap, "name": name}
         begun = time.monotonic()
         try:

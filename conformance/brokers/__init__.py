@@ -1,1 +1,1 @@
-"""Where the broker under test comes from."""
+"""The brokers that can be tested."""

@@ -1,4 +1,4 @@
-"""Apache Kafka of one node: what a scenario has to pass first, so that its failure elsewhere means something."""
+"""Apache Kafka with one node. Every scenario has to pass there first, so that its failure elsewhere means something."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The broker under test, whichever it is."""
+"""The port of a broker under test."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,7 +11,7 @@ READY_SECONDS_MAX = 60
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """What scenarios need to be otherwise than by default, lest they wait for minutes."""
+    """Settings that differ from the defaults, so that scenarios need not wait for minutes."""
 
     group_initial_rebalance_delay_ms: int = 300
     group_min_session_timeout_ms: int = 1_000
@@ -23,17 +23,17 @@ class BrokerFailed(Exception):
 
 
 class Broker(Protocol):
-    """One that runs; its address stays the same when it is killed and started."""
+    """A running broker, whose address stays the same when it is killed and started."""
 
     @property
     def bootstrap(self) -> str: ...
 
     def kill(self) -> None:
-        """SIGKILL: nothing is closed, nothing said."""
+        """Kills the broker with SIGKILL: it closes nothing and answers nothing."""
 
     def start(self) -> None:
-        """Again, on the same data and address; returns when it is ready."""
+        """Starts the broker again on the same data and address; returns when it is ready."""
 
 
 OpenBroker = Callable[[BrokerSettings, Path], AbstractContextManager[Broker]]
-"""Starts one in an empty folder; ends it."""
+"""Starts a broker in an empty folder, and ends it."""

@@ -1,4 +1,4 @@
-"""A broker that is a process of ours: killed and started again under the same address."""
+"""A broker that is a process of ours, which is killed and started again under the same address."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ Start = Callable[[], AbstractContextManager[BrokerProcess]]
 
 
 class BrokerOfProcesses:
-    """One process after the other, each begun by ``start`` on the same port and data."""
+    """Runs one process after the other; ``start`` starts each on the same port and data."""
 
     def __init__(self, start: Start) -> None:
         self._start = start

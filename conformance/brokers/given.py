@@ -1,4 +1,4 @@
-"""A broker that somebody else runs: ``--bootstrap``."""
+"""A broker that was started by others: ``--bootstrap``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from conformance.brokers.broker import Broker, BrokerFailed, BrokerSettings, Ope
 
 
 class GivenBroker:
-    """Only an address."""
+    """The address of the broker, which cannot be killed."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

@@ -12,7 +12,7 @@ from oracles.broker_process import HOST, free_ports, running_broker
 
 @contextmanager
 def open_siltstone(settings: BrokerSettings, folder: Path) -> Iterator[Broker]:
-    """Always on the same port, so that clients find it again."""
+    """The port is always the same, so that clients find the broker again."""
     (port,) = free_ports(1)
     command = [str(Path(sys.executable).with_name("siltstone")), "serve", "--store", str(folder / "store")]
     command += ["--listener", f"{HOST}:{port}", *_options(settings)]

@@ -1,1 +1,2 @@
-"""One driver per client. The Python ones share ``serving`` (the lines) and ``scenario`` (what a scenario is given)."""
+"""The drivers, one for each client. Those in Python share ``serving`` (the lines) and ``scenario`` (the arguments of
+a scenario)."""

@@ -1,5 +1,5 @@
-"""The exchange: each client writes the same records with every codec, a partition each, and reads what others wrote.
-The topic is there; it is called as the scenario is."""
+"""The exchange: each client writes the same records with every codec, one partition for each client, and reads what
+the others wrote. The topic exists and has the name of the scenario."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from conformance.drivers.payloads import codec_values
 from conformance.drivers.scenario import same
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By partition."""
+"""The values of each partition."""
 RECORDS = len(CODECS) * len(codec_values())
 
 
 def check_exchange(got: Iterable[tuple[int, bytes | None]]) -> None:
-    """``got``: partition and value, as read."""
+    """``got``: the partition and the value of each record that was read."""
     by_partition: dict[int, list[bytes | None]] = {partition: [] for partition in range(len(CODECS))}
     for partition, value in got:
         by_partition[partition].append(value)

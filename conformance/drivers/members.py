@@ -13,27 +13,27 @@ _JOIN_SECONDS_MAX = 20
 
 
 class Reader(Protocol):
-    """One member's consumer, used by one thread. It commits what it has read before partitions are taken from it, and
-    when it is closed."""
+    """The consumer of one member, used by one thread. It commits what it has read before its partitions are revoked,
+    and when it is closed."""
 
     rebalances: int
-    """How often it was given partitions."""
+    """Returns how often the member was assigned partitions."""
 
     def poll(self) -> Sequence[bytes | None]:
-        """The values of what has come within a moment."""
+        """Returns the values of the records that arrive within a moment."""
 
     def owned(self) -> Sequence[int]:
-        """The partitions it has."""
+        """Returns the partitions of the member."""
 
     def close(self) -> None: ...
 
 
 Join = Callable[[str], Reader]
-"""With a topic."""
+"""Returns the partitions, each with its topic."""
 
 
 class Member:
-    """A reader and the thread that polls it."""
+    """A reader, and the thread that polls it."""
 
     def __init__(self, reader: Reader) -> None:
         self.got: list[bytes | None] = []
@@ -79,7 +79,7 @@ def joined(*readers: Reader) -> Iterator[list[Member]]:
 
 
 def every_record_once(scenario: Scenario, join: Join) -> None:
-    """Two members, then a third while records are on their way, then the first goes."""
+    """Two members share the partitions, a third one joins while records are produced, and then the first one leaves."""
     topic = scenario.topic(PARTITIONS)
     with ExitStack() as leaving:
         members: list[Member] = []
@@ -105,7 +105,7 @@ def every_record_once(scenario: Scenario, join: Join) -> None:
 
 
 def static_member(scenario: Scenario, join: Callable[[str, str], Reader]) -> None:
-    """A member of a name comes back to what it had, and nobody else notices."""
+    """A static member returns to its partitions, without a rebalance of the others."""
     topic = scenario.topic(PARTITIONS)
     with joined(join(topic, "stays"), join(topic, "returns")) as (stays, returns):
         settle([stays, returns])
@@ -120,7 +120,7 @@ def static_member(scenario: Scenario, join: Callable[[str, str], Reader]) -> Non
 
 
 def settle(members: Sequence[Member]) -> None:
-    """Until each has its share."""
+    """Waits until each member has its share."""
     share = PARTITIONS // len(members)
     each_has_its_share = lambda: [len(member.owned) for member in members] == [share] * len(members)  # noqa: E731
     wait_for(members, f"{len(members)} members with {share} partitions each", each_has_its_share)

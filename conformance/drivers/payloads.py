@@ -1,10 +1,10 @@
-"""What scenarios send: the same bytes from every client."""
+"""The bytes that scenarios send, the same for every client."""
 
 import time
 
 MIB = 1 << 20
 START_MS = int(time.time() - 3_600) * 1_000
-"""Of records whose times are looked up: an hour ago, lest they be too old to be kept."""
+"""The timestamps of records that are looked up by time: an hour ago, so that retention keeps them."""
 FOREVER = {"retention.ms": "-1"}
 HEADERS: list[tuple[str, bytes | None]] = [
     ("a", b"1"),
@@ -19,12 +19,12 @@ PAIRS: list[tuple[bytes | None, bytes | None]] = [
 
 
 def plain_payloads(count: int = 100) -> list[bytes]:
-    """Every byte there is, and different lengths."""
+    """Values of different lengths that have every byte."""
     return [bytes([number]) * number + bytes(range(256)) for number in range(count)]
 
 
 def codec_values() -> list[bytes]:
-    """Worth compressing."""
+    """A value that compresses well."""
     return [b"%d " % number * 100 for number in range(200)]
 
 

@@ -1,4 +1,4 @@
-"""What a scenario of a Python driver is given, and how it says what is not as it should be."""
+"""The arguments of a scenario of a Python driver, and the exceptions by which it reports."""
 
 import time
 from collections.abc import Callable
@@ -8,28 +8,28 @@ import msgspec
 
 
 class Mismatch(Exception):
-    """What came back is not what it had to be."""
+    """A result is not the expected one."""
 
 
 class Refused(Exception):
-    """The broker's no, where the client raises nothing of its own."""
+    """The refusal of the broker, for clients that raise no exception for it."""
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """``ask``: what ``conformance.stage`` does for a driver."""
+    """``ask``: calls a method of ``conformance.stage``."""
 
     bootstrap: str
     name: str
     ask: Callable[..., Any]
 
     def topic(self, partitions: int = 1, *, suffix: str = "", configs: dict[str, str] | None = None) -> str:
-        """A new one."""
+        """Returns the name of a new topic."""
         topic = f"{self.name}{suffix}"
         self.ask("create_topic", topic=topic, partitions=partitions, configs=configs or {})
         return topic
 
     def filled(self, count: int, partitions: int = 1, **how: int) -> str:
-        """A new topic with ``count`` records in each partition: values ``PARTITION-NUMBER``."""
+        """Makes a topic with ``count`` records in each partition: their values are ``PARTITION-NUMBER``."""
         topic = self.topic(partitions)
         for partition in range(partitions):
             self.ask("fill", topic=topic, count=count, partition=partition, **how)
@@ -37,7 +37,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def values(partition: int, numbers: range) -> list[bytes]:
-    """What ``fill`` wrote."""
+    """Returns the values that ``fill`` wrote."""
     return [f"{partition}-{number}".encode() for number in numbers]
 
 
@@ -52,7 +52,7 @@ def holds(what: str, condition: object) -> None:
 
 
 def until(what: str, condition: Callable[[], object], seconds_max: float = 20) -> None:
-    """Polls until it holds. Raises Mismatch when it does not in time."""
+    """Polls until the condition holds. Raises Mismatch when it does not hold in time."""
     deadline = time.monotonic() + seconds_max
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The lines of a Python driver: a feature comes in, what came of it goes out. stdout is for these lines alone."""
+"""The lines of a Python driver: it reads a feature and writes the result. stdout is for these lines alone."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from conformance.drivers.scenario import Mismatch, Refused, Scenario
 
 
 class Repertoire(msgspec.Struct, frozen=True):
-    """What a client does. ``lacks``: why there is no scenario; ``partly``: what a scenario leaves out as the client
-    lacks it; ``refusal``: the broker's no in a client's exception."""
+    """The scenarios of a client. ``lacks``: why there is no scenario; ``partly``: what a scenario leaves out because
+    the client lacks it; ``refusal``: the refusal of the broker in an exception of the client."""
 
     version: str
     scenarios: Mapping[str, Callable[[Scenario], None]]
@@ -24,7 +24,7 @@ class Repertoire(msgspec.Struct, frozen=True):
 
 
 def serve(repertoire: Repertoire) -> None:
-    """Until stdin ends."""
+    """Serves until stdin ends."""
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a client prints is no line of ours
     for line in iter(sys.stdin.readline, ""):

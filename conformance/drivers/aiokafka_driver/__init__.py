@@ -1,1 +1,1 @@
-"""aiokafka: kafka-python's older codecs on asyncio."""
+"""aiokafka: an asyncio client with the codecs of an older kafka-python."""

@@ -1,4 +1,4 @@
-"""Administration, as far as aiokafka has it."""
+"""Scenarios of administration, as far as aiokafka has it."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
 
 
 def succeeded(response: Any) -> Any:
-    """aiokafka hands errors back unread: raises the first."""
+    """Raises the first error: aiokafka returns errors of the broker as numbers."""
     for field in ("topic_errors", "topic_error_codes"):
         for _, code, *_ in getattr(response, field, ()):
             if code:
@@ -91,7 +91,7 @@ async def partitions(scenario: Scenario) -> None:
 async def configs_of(
     admin: AIOKafkaAdminClient, kind: ConfigResourceType, name: str
 ) -> dict[str, tuple[str, int]]:
-    """Value and source of each."""
+    """Returns the value and the source of each configuration."""
     (response,) = await admin.describe_configs([ConfigResource(kind, name)])
     ((code, _, _, _, entries),) = response.resources
     if code:
@@ -114,7 +114,7 @@ async def describe_configs(scenario: Scenario) -> None:
 
 
 async def alter_configs(scenario: Scenario) -> None:
-    """What is not named again goes back to its default."""
+    """A configuration that is not named again gets its default value."""
     topic = scenario.topic()
     async with admin_client(scenario) as admin:
         for name, value in (("retention.ms", "1000"), ("max.message.bytes", "5000")):
@@ -135,7 +135,7 @@ async def cluster(scenario: Scenario) -> None:
 
 
 async def groups(scenario: Scenario) -> None:
-    """aiokafka lists and describes, and cannot delete."""
+    """aiokafka can list and describe groups, and cannot delete them."""
     group, topic = scenario.name, scenario.filled(3)
     async with admin_client(scenario) as admin:
 
@@ -157,7 +157,7 @@ async def groups(scenario: Scenario) -> None:
 
 
 async def group_offsets(scenario: Scenario) -> None:
-    """aiokafka lists them only."""
+    """aiokafka can only list the offsets of a group."""
     group, topic = scenario.name, scenario.filled(10)
     partition = TopicPartition(topic, 0)
     async with admin_client(scenario) as admin, consumer(scenario) as reader:
@@ -181,7 +181,7 @@ async def delete_records(scenario: Scenario) -> None:
 
 
 async def list_offsets(scenario: Scenario) -> None:
-    """By its consumer; it cannot ask for the largest timestamp."""
+    """Uses the consumer, which cannot ask for the largest timestamp."""
     topic = scenario.filled(100, first_timestamp_ms=START_MS, step_ms=10)
     partition = TopicPartition(topic, 0)
     async with consumer(scenario) as reader:

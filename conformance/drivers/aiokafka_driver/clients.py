@@ -1,5 +1,5 @@
-"""Producers, consumers and what is done with them in every scenario. A scenario is a coroutine; what it asks of the
-stage takes a moment, so it is asked by a thread (``asked``)."""
+"""The producers, the consumers and the steps that all scenarios use. A scenario is a coroutine; its questions to the
+stage block, so a thread asks them (``asked``)."""
 
 import asyncio
 import time
@@ -64,7 +64,7 @@ async def admin_client(scenario: Scenario) -> AsyncIterator[AIOKafkaAdminClient]
 
 
 async def send(sender: AIOKafkaProducer, topic: str, records: Iterable[dict[str, Any]]) -> list[Any]:
-    """What the broker said of each record. Raises the first refusal."""
+    """Returns the broker's answer for each record. Raises the first refusal."""
     futures = [await sender.send(topic, **record) for record in records]
     return await asyncio.wait_for(asyncio.gather(*futures), SECONDS_MAX)
 
@@ -75,7 +75,7 @@ async def send_values(scenario: Scenario, topic: str, values: Iterable[bytes], *
 
 
 async def read(reader: AIOKafkaConsumer, count: int, seconds_max: float = SECONDS_MAX) -> list[Any]:
-    """The next ``count`` records. Raises Mismatch when they do not come."""
+    """Reads the next ``count`` records. Raises Mismatch when they do not arrive."""
     got: list[Any] = []
     deadline = time.monotonic() + seconds_max
     while len(got) < count:
@@ -89,7 +89,7 @@ async def read(reader: AIOKafkaConsumer, count: int, seconds_max: float = SECOND
 async def read_from(
     scenario: Scenario, topic: str, count: int, partitions: int = 1, **configs: Any
 ) -> list[Any]:
-    """From the beginning, by assignment."""
+    """Reads from the beginning, by assignment."""
     async with consumer(scenario, **configs) as reader:
         assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
         reader.assign(assigned)

@@ -1,4 +1,5 @@
-"""Consumer groups: who has what, and every record once whoever comes and goes."""
+"""Scenarios of consumer groups: which member has which partitions, and that every record arrives once while members
+join and leave."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from conformance.drivers.scenario import Scenario, same, values
 
 
 class ReaderOfGroup(ConsumerRebalanceListener):
-    """On a loop of its own, that runs while it is polled. Commits what was read before its partitions are taken."""
+    """Runs on an event loop of its own, while it is polled. Commits what was read before its partitions are revoked."""
 
     def __init__(self, scenario: Scenario, topic: str, **configs: Any) -> None:
         self.rebalances = 0
@@ -110,7 +111,7 @@ async def group_restart(scenario: Scenario) -> None:
 
 
 async def _commits(reader: AIOKafkaConsumer) -> bool:
-    """The coordinator may just be coming back."""
+    """The coordinator may not be ready yet after its restart."""
     try:
         await reader.commit()
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Producing: bytes, keys, headers, codecs, timestamps, idempotence, sizes, transactions."""
+"""Scenarios of producing: bytes, keys, headers, codecs, timestamps, idempotence, sizes, transactions."""
 
 import asyncio
 import time
@@ -119,7 +119,7 @@ async def idempotence(scenario: Scenario) -> None:
 
 
 async def idempotence_restart(scenario: Scenario) -> None:
-    """The broker is killed while messages are under way."""
+    """The broker is killed while messages are in flight."""
     topic = scenario.topic()
     async with producer(scenario, enable_idempotence=True, linger_ms=1) as sender:
         await send(sender, topic, ({"value": value} for value in numbers(100)))

@@ -1,4 +1,4 @@
-"""Reading: where it begins, what it skips, how it waits."""
+"""Scenarios of reading: where a consumer begins, what it skips, how it waits."""
 
 import asyncio
 
@@ -129,7 +129,8 @@ async def read_committed(scenario: Scenario) -> None:
 
 
 async def long_idle(scenario: Scenario) -> None:
-    """The broker closes what says nothing: a paused consumer fetches nothing, a producer has nothing to say."""
+    """The broker closes idle connections: those of a paused consumer, which does not fetch, and of a producer
+    without records."""
     topic = scenario.topic()
     partition = TopicPartition(topic, 0)
     async with producer(scenario) as sender, consumer(scenario) as reader:

@@ -1,1 +1,1 @@
-"""confluent-kafka, that is librdkafka: its newest."""
+"""confluent-kafka, which uses the newest librdkafka."""

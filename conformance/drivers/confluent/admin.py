@@ -1,4 +1,4 @@
-"""Administration: what is made, told, changed and deleted, and the errors for what is not there."""
+"""Scenarios of administration: creating, describing, changing and deleting, and the errors for what does not exist."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -33,7 +33,7 @@ def admin_of(scenario: Scenario) -> AdminClient:
 
 
 def done(futures: dict[Any, Future[Any]]) -> Any:
-    """The only answer of many."""
+    """Returns the only result of a call for many."""
     (future,) = futures.values()
     return future.result(SECONDS_MAX)
 
@@ -100,7 +100,7 @@ def describe_configs(scenario: Scenario) -> None:
 
 
 def alter_configs(scenario: Scenario) -> None:
-    """What is not named again goes back to its default."""
+    """A configuration that is not named again gets its default value."""
     admin, topic = admin_of(scenario), scenario.topic()
     for name, value in (("retention.ms", "1000"), ("max.message.bytes", "5000")):
         done(admin.alter_configs([ConfigResource(ResourceType.TOPIC, topic, set_config={name: value})]))
@@ -161,7 +161,7 @@ def groups(scenario: Scenario) -> None:
 
 
 def group_offsets(scenario: Scenario) -> None:
-    """Without deleting single offsets, which librdkafka can and its Python side cannot."""
+    """Deletes no single offsets: librdkafka can do that, and its Python side cannot."""
     admin, group, topic = admin_of(scenario), scenario.name, scenario.filled(10)
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 7)])
     done(admin.alter_consumer_group_offsets([wanted]))

@@ -1,4 +1,4 @@
-"""Producers, consumers and what is done with them in every scenario."""
+"""The producers, the consumers and the steps that all scenarios use."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ Configs = dict[str, str | int | bool]
 
 
 def producer(scenario: Scenario, **configs: str | int | bool) -> Producer:
-    """Options with ``_`` for ``.``."""
+    """The options are written with ``_`` instead of ``.``."""
     return Producer({"bootstrap.servers": scenario.bootstrap, "linger.ms": 20, **dotted(configs)})
 
 
@@ -33,7 +33,7 @@ def dotted(configs: Configs) -> Configs:
 
 
 def send(sender: Producer, topic: str, records: Iterable[dict[str, object]]) -> list[Message]:
-    """All of them acknowledged, in the order of their acknowledgements. Raises the first refusal."""
+    """Returns all records in the order of their acknowledgements. Raises the first refusal."""
     delivered: list[Message] = []
     refused: list[KafkaError] = []
 
@@ -52,7 +52,7 @@ def send(sender: Producer, topic: str, records: Iterable[dict[str, object]]) -> 
 
 
 def read(reader: Consumer, count: int, *, seconds_max: float = SECONDS_MAX) -> list[Message]:
-    """The next ``count`` messages. Raises Mismatch when they do not come."""
+    """Reads the next ``count`` messages. Raises Mismatch when they do not arrive."""
     got: list[Message] = []
     deadline = time.monotonic() + seconds_max
     while len(got) < count:
@@ -74,7 +74,7 @@ def checked(message: Message) -> Message:
 def read_from(
     scenario: Scenario, topic: str, count: int, partitions: int = 1, **configs: str | int | bool
 ) -> list[Message]:
-    """From the beginning, by assignment."""
+    """Reads from the beginning, by assignment."""
     reader = consumer(scenario, **configs)
     reader.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     try:
@@ -84,7 +84,7 @@ def read_from(
 
 
 def nothing_comes(reader: Consumer, seconds: float = 0.7) -> None:
-    """Raises Mismatch when a message comes."""
+    """Raises Mismatch when a message arrives."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         message = reader.poll(0.1)
@@ -93,7 +93,7 @@ def nothing_comes(reader: Consumer, seconds: float = 0.7) -> None:
 
 
 def refusal(error: Exception) -> str | None:
-    """The broker's no, or librdkafka's own in the broker's name."""
+    """The refusal of the broker, or of librdkafka in the broker's name."""
     if not isinstance(error, KafkaException) or not isinstance(error.args[0], KafkaError):
         return None
     told: KafkaError = error.args[0]

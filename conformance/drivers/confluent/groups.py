@@ -1,4 +1,5 @@
-"""Consumer groups: who has what, and every record once whoever comes and goes."""
+"""Scenarios of consumer groups: which member has which partitions, and that every record arrives once while members
+join and leave."""
 
 import logging
 import re
@@ -14,7 +15,7 @@ COOPERATIVE = "cooperative-sticky"
 
 
 class ReaderOfGroup:
-    """Commits what was read before its partitions are taken from it."""
+    """Commits what was read before its partitions are revoked."""
 
     def __init__(self, scenario: Scenario, topic: str, strategy: str = "range", **configs: str) -> None:
         self.rebalances = 0
@@ -142,7 +143,7 @@ def group_restart(scenario: Scenario) -> None:
 
 
 def _committed(reader: Consumer, topic: str) -> int | None:
-    """None while the coordinator is not ready."""
+    """Returns None while the coordinator is not ready."""
     try:
         return reader.committed([TopicPartition(topic, 0)], 10)[0].offset
     except KafkaException as error:
@@ -178,7 +179,7 @@ def kip848(scenario: Scenario) -> None:
 
 
 class _Log(logging.Handler):
-    """librdkafka asks again and again when a broker lacks the protocol, and tells only its log."""
+    """librdkafka asks again and again when a broker lacks the protocol, and only its log says so."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Reading: where it begins, what it skips, how it waits."""
+"""Scenarios of reading: where a consumer begins, what it skips, how it waits."""
 
 import time
 
@@ -128,7 +128,7 @@ def read_committed(scenario: Scenario) -> None:
 
 
 def long_idle(scenario: Scenario) -> None:
-    """The broker closes what says nothing; a paused consumer and a producer say nothing."""
+    """The broker closes idle connections: those of a paused consumer and of a producer without records."""
     topic = scenario.topic()
     sender = producer(scenario)
     send(sender, topic, [{"value": b"before"}])

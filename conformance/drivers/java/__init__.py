@@ -1,1 +1,1 @@
-"""The Java client of Kafka 4: producer, consumer and Admin, through py4j on a Java machine of the driver's own."""
+"""The Java client of Kafka 4: producer, consumer and Admin, called through py4j in a JVM of the driver."""

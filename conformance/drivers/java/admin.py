@@ -1,4 +1,4 @@
-"""Administration: what is made, told, changed and deleted, and the errors for what is not there."""
+"""Scenarios of administration: creating, describing, changing and deleting, and the errors for what does not exist."""
 
 from conformance.drivers.java.clients import (
     JavaScenario,

@@ -1,4 +1,4 @@
-"""What is done in every scenario; the clients themselves are those of ``oracles.java_clients``."""
+"""The steps that all scenarios use; ``oracles.java_clients`` has the clients themselves."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ def records(values: Iterable[bytes | None], partition: int | None = None) -> lis
 
 @contextmanager
 def consumer(scenario: Scenario, clients: JavaClients, group: str = "", **configs: Any) -> Iterator[Any]:
-    """Options with ``_`` for ``.``. In the scenario's group, if it subscribes."""
+    """The options are written with ``_`` instead of ``.``. A consumer that subscribes is in the scenario's group."""
     settings = {"group_id": f"{scenario.name}{group}", "fetch_max_wait_ms": 100, **configs}
     with clients.consumer(dotted(settings)) as opened:
         yield opened
@@ -35,7 +35,7 @@ def dotted(configs: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(clients: JavaClients, reader: Any, count: int, seconds_max: float = SECONDS_MAX) -> list[Received]:
-    """The next records, ``count`` of them or some more. Raises Mismatch when they do not come."""
+    """Reads the next ``count`` records, or some more. Raises Mismatch when they do not arrive."""
     got: list[Received] = []
     deadline = time.monotonic() + seconds_max
     while len(got) < count:
@@ -46,7 +46,7 @@ def read(clients: JavaClients, reader: Any, count: int, seconds_max: float = SEC
 
 
 def poll(clients: JavaClients, reader: Any) -> list[Received]:
-    """What comes within a moment. Raises JavaClientFailed."""
+    """Returns the records that arrive within a moment. Raises JavaClientFailed."""
     with java_failures():
         return clients.poll(reader, 1, 0.2)
 

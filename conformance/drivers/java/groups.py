@@ -1,4 +1,5 @@
-"""Consumer groups: who has what, and every record once whoever comes and goes."""
+"""Scenarios of consumer groups: which member has which partitions, and that every record arrives once while members
+join and leave."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ ASSIGNORS = "org.apache.kafka.clients.consumer"
 
 
 class ReaderOfGroup:
-    """The Java client commits by itself what was read, before its partitions are taken from it and when it closes."""
+    """The Java client itself commits what was read, before its partitions are revoked and when it closes."""
 
     def __init__(
         self,

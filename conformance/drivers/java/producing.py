@@ -1,4 +1,4 @@
-"""Producing: bytes, keys, headers, codecs, timestamps, idempotence, sizes, transactions."""
+"""Scenarios of producing: bytes, keys, headers, codecs, timestamps, idempotence, sizes, transactions."""
 
 import threading
 import time
@@ -98,7 +98,7 @@ def acks(scenario: Scenario, clients: JavaClients) -> None:
 
 
 def idempotence(scenario: Scenario, clients: JavaClients) -> None:
-    """A Java producer is idempotent unless it is told otherwise."""
+    """A Java producer is idempotent by default."""
     topic = scenario.topic()
     clients.produce(topic, records(numbers(300)))
     same("values", values_of(read_from(scenario, clients, topic, 300)), numbers(300))
@@ -107,7 +107,7 @@ def idempotence(scenario: Scenario, clients: JavaClients) -> None:
 
 
 def idempotence_restart(scenario: Scenario, clients: JavaClients) -> None:
-    """The broker is killed while messages are under way."""
+    """The broker is killed while messages are in flight."""
     topic = scenario.topic()
     with clients.producer({"reconnect.backoff.max.ms": 500, "linger.ms": 0}) as sender:
         clients.send(sender, topic, records(numbers(100)))

@@ -1,4 +1,4 @@
-"""Reading: where it begins, what it skips, how it waits."""
+"""Scenarios of reading: where a consumer begins, what it skips, how it waits."""
 
 import time
 
@@ -120,7 +120,7 @@ def read_committed(scenario: Scenario, clients: JavaClients) -> None:
 
 
 def long_idle(scenario: Scenario, clients: JavaClients) -> None:
-    """The broker closes what says nothing: a consumer that is not polled, and a producer."""
+    """The broker closes idle connections: those of a consumer that is not polled, and of a producer."""
     topic = scenario.topic()
     with clients.producer() as sender, consumer(scenario, clients) as reader:
         clients.send(sender, topic, records([b"before"]))

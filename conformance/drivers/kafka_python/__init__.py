@@ -1,1 +1,1 @@
-"""kafka-python: pure Python, of version 3."""
+"""kafka-python, version 3: a client in pure Python."""

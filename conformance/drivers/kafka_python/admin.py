@@ -1,4 +1,4 @@
-"""Administration: what is made, told, changed and deleted, and the errors for what is not there."""
+"""Scenarios of administration: creating, describing, changing and deleting, and the errors for what does not exist."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def describe_configs(scenario: Scenario) -> None:
 
 
 def alter_configs(scenario: Scenario) -> None:
-    """kafka-python names again what was set, so that nothing goes back to its default."""
+    """kafka-python names again what was set before, so that no configuration gets its default value."""
     topic = scenario.topic()
     with admin_client(scenario) as admin:
         for name, value in (("retention.ms", "1000"), ("max.message.bytes", "5000")):

@@ -1,4 +1,5 @@
-"""Consumer groups: who has what, and every record once whoever comes and goes."""
+"""Scenarios of consumer groups: which member has which partitions, and that every record arrives once while members
+join and leave."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,8 +22,8 @@ from conformance.drivers.scenario import Scenario, same, until, values
 
 
 class ReaderOfGroup(ConsumerRebalanceListener):
-    """kafka-python commits by itself what was read, before its partitions are taken from it and when it is closed; a
-    listener of its own may not."""
+    """kafka-python itself commits what was read, before its partitions are revoked and when it is closed; a listener
+    may not commit."""
 
     def __init__(
         self, scenario: Scenario, topic: str, assignor: type = RangePartitionAssignor, **configs: Any

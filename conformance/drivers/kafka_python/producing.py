@@ -1,4 +1,4 @@
-"""Producing: bytes, keys, headers, codecs, timestamps, idempotence, sizes, transactions."""
+"""Scenarios of producing: bytes, keys, headers, codecs, timestamps, idempotence, sizes, transactions."""
 
 import threading
 import time
@@ -115,7 +115,7 @@ def idempotence(scenario: Scenario) -> None:
 
 
 def idempotence_restart(scenario: Scenario) -> None:
-    """The broker is killed while messages are under way."""
+    """The broker is killed while messages are in flight."""
     topic = scenario.topic()
     with producer(scenario, enable_idempotence=True, linger_ms=1, reconnect_backoff_max_ms=500) as sender:
         send(sender, topic, ({"value": value} for value in numbers(100)))

@@ -1,1 +1,1 @@
-"""Kafka's own command-line tools, each a Java process of its own; see ``oracles.java_tools``."""
+"""Kafka's own command-line tools, each in a JVM of its own; see ``oracles.java_tools``."""

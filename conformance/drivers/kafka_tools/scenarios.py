@@ -1,4 +1,4 @@
-"""What an operator does with each tool, and what it has to print."""
+"""Scenarios of an operator with each tool, and what the tool has to print."""
 
 import csv
 import json
@@ -15,11 +15,11 @@ TOOL_SECONDS_MAX = 40
 
 
 class ToolFailed(Exception):
-    """It ended with an error; the text is what it said."""
+    """The tool ended with an error; the text of the exception is its output."""
 
 
 def run(scenario: Scenario, tool: str, *options: str, text: str = "") -> str:
-    """What it printed. Raises ToolFailed."""
+    """Returns the output of the tool. Raises ToolFailed."""
     done = KafkaTools(scenario.bootstrap).run(tool, *options, text=text, timeout_seconds=TOOL_SECONDS_MAX)
     if done.status != 0:
         raise ToolFailed(f"{tool} ended with {done.status}: {done.output.strip()} {done.errors.strip()}")

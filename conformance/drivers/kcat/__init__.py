@@ -1,1 +1,1 @@
-"""kcat as Debian has it: librdkafka 2.0.2, an old one that is widely in use."""
+"""kcat of Debian, with librdkafka 2.0.2: an old version that is widely used."""

@@ -1,4 +1,4 @@
-"""Consumer groups, and what kcat tells of a cluster: the rest of administration it has not."""
+"""Scenarios of consumer groups and of kcat's list of a cluster. kcat has no other administration."""
 
 import json
 import re

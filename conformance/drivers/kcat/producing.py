@@ -1,4 +1,4 @@
-"""Producing: what kcat makes of lines and files."""
+"""Scenarios of producing: the records that kcat makes of lines and files."""
 
 import json
 import time
@@ -60,7 +60,7 @@ def codec(name: str) -> Callable[[Scenario], None]:
 
 
 def create_time(scenario: Scenario) -> None:
-    """kcat gives the time of sending; that others' are kept is seen by reading them."""
+    """kcat stamps records with the time of sending. Other timestamps are tried by reading them."""
     topic = scenario.filled(3, first_timestamp_ms=START_MS, step_ms=10)
     before = int(time.time() * 1000)
     send_lines(scenario, topic, [b"now"])
@@ -139,7 +139,7 @@ def auto_create(scenario: Scenario) -> None:
 
 
 def transactions(scenario: Scenario) -> None:
-    """One kcat is killed within its transaction: the next one of that name ends it."""
+    """A kcat is killed in its transaction, and the next one with the same transactional id ends it."""
     topic = scenario.topic()
     option = ("-X", f"transactional.id={scenario.name}")
     send_lines(scenario, topic, [b"committed"], *option)

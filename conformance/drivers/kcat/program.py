@@ -1,4 +1,4 @@
-"""kcat run to its end, or kept running; what it printed of each record, taken apart."""
+"""Runs kcat to its end or keeps it running, and parses what it printed of each record."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ _REBALANCE = re.compile(r"rebalanced.*?(assigned|revoked|assignment|revoke)(?: o
 
 
 class KcatFailed(Exception):
-    """It ended with an error; the text is what it said."""
+    """kcat ended with an error; the text of the exception is its output."""
 
 
 class Printed(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def command(scenario: Scenario, *options: str) -> list[str]:
 
 
 def run(scenario: Scenario, *options: str, text: bytes = b"") -> bytes:
-    """Its output. Raises KcatFailed."""
+    """Returns the output of kcat. Raises KcatFailed."""
     done = subprocess.run(
         command(scenario, *options), input=text, capture_output=True, timeout=SECONDS_MAX, check=False
     )
@@ -51,7 +51,7 @@ def run(scenario: Scenario, *options: str, text: bytes = b"") -> bytes:
 
 
 def send_files(scenario: Scenario, topic: str, payloads: list[bytes], *options: str) -> None:
-    """Each payload a message of its own, whatever its bytes: kcat takes a file as one message."""
+    """Sends each payload as a message, whatever its bytes are: kcat takes a file as one message."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{number:05}" for number in range(len(payloads))]
         for path, payload in zip(paths, payloads, strict=True):
@@ -64,7 +64,7 @@ def send_lines(scenario: Scenario, topic: str, lines: list[bytes], *options: str
 
 
 def read(scenario: Scenario, topic: str, count: int, *options: str) -> list[Printed]:
-    """From the beginning of all partitions, unless ``options`` say otherwise."""
+    """Reads from the beginning of all partitions, unless ``options`` say otherwise."""
     place = () if "-o" in options else ("-o", "beginning")
     return printed(run(scenario, "-C", "-q", "-t", topic, *place, "-c", str(count), "-f", _FORMAT, *options))
 
@@ -90,7 +90,7 @@ def _piece(output: bytes, size: int) -> tuple[bytes | None, bytes]:
 
 
 class Running:
-    """A kcat that runs until it is told to end: what it printed so far, and what it said."""
+    """A kcat that runs until ``end``, with its output so far."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -106,12 +106,12 @@ class Running:
 
     @property
     def rebalances(self) -> int:
-        """Of how many it was told."""
+        """The number of partitions in its assignment, as its output says."""
         return self._said.count(b"rebalanced")
 
     @property
     def partitions(self) -> int:
-        """How many it has."""
+        """The number of records that it has printed."""
         owned = 0
         for told, many, named in _REBALANCE.findall(self._said.decode(errors="replace")):
             if told == "assigned":
@@ -128,7 +128,7 @@ class Running:
         self.process.stdin.flush()
 
     def end(self) -> None:
-        """As by Ctrl-C: it commits and leaves its group."""
+        """Stops kcat as by Ctrl-C: it commits and leaves its group."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(SECONDS_MAX)
 
@@ -137,7 +137,7 @@ class Running:
         self.process.stdin.close()
 
     def finish(self) -> None:
-        """It has had all it is to send."""
+        """Closes the input of kcat."""
         self.close_input()
         if self.process.wait(SECONDS_MAX):
             raise KcatFailed(self._said.decode(errors="replace"))
@@ -157,7 +157,7 @@ def running(scenario: Scenario, *options: str) -> Iterator[Running]:
 
 @contextmanager
 def member(scenario: Scenario, topic: str, *options: str) -> Iterator[Running]:
-    """Of the scenario's group."""
+    """Starts a member of the scenario's group."""
     group = ("-G", scenario.name, "-u", "-X", "auto.offset.reset=earliest", "-X", "heartbeat.interval.ms=200")
     with running(scenario, *group, "-f", _FORMAT, *options, topic) as started:
         yield started
@@ -169,7 +169,7 @@ def _gather(stream: object, target: bytearray) -> None:
 
 
 def refusal(error: Exception) -> str | None:
-    """The first line of an error, without what librdkafka's log puts before it."""
+    """Returns the first line of an error, without the prefix of librdkafka's log."""
     if not isinstance(error, KcatFailed):
         return None
     lines = [_LOG_HEAD.sub("", line).strip() for line in str(error).splitlines()]

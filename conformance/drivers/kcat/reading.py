@@ -1,4 +1,4 @@
-"""Reading: where it begins, what it skips, how it waits."""
+"""Scenarios of reading: where a consumer begins, what it skips, how it waits."""
 
 import time
 
