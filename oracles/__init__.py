@@ -1,2 +1,3 @@
-"""What others made and we are held against: Apache Kafka's broker, clients, tools and message classes, and another
-broker, each driven from Python. For tests and benchmarks: siltstone never imports it. Begin with ``java_artifacts``."""
+"""Programs of others with which ours is compared: Apache Kafka's broker, clients, tools and message classes, another
+broker, and a catalog of Iceberg, each driven from Python. They are for tests and benchmarks: siltstone never imports
+them. Begin with ``java_artifacts``."""

@@ -1,7 +1,5 @@
-"""A real Apache Kafka of one node (KRaft: broker and controller in one process) on this machine.
-
-Its settings are Kafka's own but for what one node cannot have: three replicas of its internal topics.
-"""
+"""A real Apache Kafka with one node (KRaft: broker and controller in one process) on this machine. Its settings are
+Kafka's own, except for what one node cannot have: three replicas of its internal topics."""
 
 import subprocess
 import tempfile
@@ -17,7 +15,7 @@ from siltstone.model.limits import MIB
 
 CLUSTER_ID = "c2lsdHN0b25lLW9yYWNsZQ"
 LIGHT_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Starts in half the time; for tests. Benchmarks take KAFKA_JVM."""
+"""The JVM options for tests, with which Kafka starts in half the time. Benchmarks use KAFKA_JVM."""
 KAFKA_JVM = (
     "-server",
     "-XX:+UseG1GC",
@@ -25,11 +23,11 @@ KAFKA_JVM = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-"""What Kafka's own start script says."""
+"""The JVM options of Kafka's own start script."""
 
 
 class PreparedKafka(msgspec.Struct, frozen=True):
-    """A formatted storage folder and the command that serves it."""
+    """A formatted storage folder, and the command that serves it."""
 
     command: tuple[str, ...]
     port: int
@@ -42,8 +40,8 @@ def running_apache_kafka(
     heap_bytes: int = 512 * MIB,
     jvm_options: tuple[str, ...] = LIGHT_JVM,
 ) -> Iterator[BrokerProcess]:
-    """In a temporary folder, removed afterwards. ``settings`` win over ours. Raises JavaArtifactsUnavailable and
-    BrokerNotStarted."""
+    """Runs the broker in a temporary folder, which is removed afterwards. ``settings`` override ours. Raises
+    JavaArtifactsUnavailable and BrokerNotStarted."""
     with tempfile.TemporaryDirectory(prefix="siltstone-kafka-", ignore_cleanup_errors=True) as folder:
         prepared = prepare_apache_kafka(Path(folder), settings, heap_bytes, jvm_options)
         with started(prepared) as broker:
@@ -62,7 +60,7 @@ def prepare_apache_kafka(
     heap_bytes: int = 512 * MIB,
     jvm_options: tuple[str, ...] = LIGHT_JVM,
 ) -> PreparedKafka:
-    """Ports are chosen and the storage under ``folder`` is formatted, which is a JVM's start of its own."""
+    """Chooses ports and formats the storage under ``folder``, for which a JVM is started."""
     jars = fetch_jars(APACHE_KAFKA)
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"

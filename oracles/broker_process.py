@@ -1,7 +1,5 @@
-"""A broker as a process of its own: started, waited for until it answers, stopped by its pid.
-
-A port that is open says little: a broker is ready when it answers the first request every client sends, ApiVersions.
-"""
+"""A broker as a process of its own, which is started, awaited until it answers, and stopped by its pid. An open port
+does not mean much: a broker is ready when it answers ApiVersions, the first request of every client."""
 
 import os
 import socket
@@ -23,7 +21,7 @@ API_VERSIONS_REQUEST = struct.pack(
 
 
 class BrokerNotStarted(Exception):
-    """It ended, or does not answer; the text ends with what it logged."""
+    """The broker ended, or does not answer; the text ends with the end of its log."""
 
 
 class BrokerProcess(msgspec.Struct, frozen=True):
@@ -36,8 +34,8 @@ class BrokerProcess(msgspec.Struct, frozen=True):
 def running_broker(
     command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[BrokerProcess]:
-    """``port`` is the one of 127.0.0.1 that clients connect to. ``environment`` is added to ours.
-    Raises BrokerNotStarted."""
+    """``port`` is the port of 127.0.0.1 that clients connect to. ``environment`` is added to ours. Raises
+    BrokerNotStarted."""
     with log.open("wb") as file:
         process = subprocess.Popen(
             command,
@@ -55,7 +53,7 @@ def running_broker(
 
 
 def free_ports(count: int) -> list[int]:
-    """All different, as they are held together; the broker takes them over a moment later."""
+    """Returns ports that all differ, because they are bound at the same time. The broker binds them a moment later."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

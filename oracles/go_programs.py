@@ -14,15 +14,15 @@ ORACLES = Path(__file__).parent
 PROGRAMS = ORACLES.parent / ".build" / "go"
 BUILD_SECONDS_MAX = 1_800
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
-"""Its newest commit in the proxy; MinIO's releases have no version that Go could name."""
+"""The newest commit in the proxy: MinIO's releases have no version that Go could name."""
 
 
 class GoUnavailable(Exception):
-    """There is no Continue this machine, or a program cannot be built: the text says why."""
+    """There is no Go on this machine, or a program cannot be built: the text says why."""
 
 
 def franz_go_writer() -> Path:
-    """Returns the program; builds it when it is not there, or older than its source. Raises GoUnavailable."""
+    """Returns the program; builds it if it is missing or older than its source. Raises GoUnavailable."""
     source, program = ORACLES / "franz_go", PROGRAMS / "numbered_writer"
     newest = max(path.stat().st_mtime for path in source.iterdir())
     if not program.exists() or program.stat().st_mtime < newest:
@@ -31,7 +31,7 @@ def franz_go_writer() -> Path:
 
 
 def minio_program() -> Path:
-    """Returns the program; builds it when it is not there, which takes minutes. Raises GoUnavailable."""
+    """Returns the program; builds it if it is missing, which takes minutes. Raises GoUnavailable."""
     program = PROGRAMS / "minio"
     if not program.exists():
         _go(["install", MINIO], ORACLES, {"GOBIN": str(PROGRAMS)})

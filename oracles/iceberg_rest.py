@@ -10,8 +10,8 @@ from oracles.java_machine import running_java_machine
 
 @contextmanager
 def running_rest_catalog(folder: Path) -> Iterator[str]:
-    """Yields its URL. Its list of tables is a database in ``folder``, and its tables are files. Raises
-    JavaArtifactsUnavailable."""
+    """Yields the URL of the catalog. Its list of tables is a database in ``folder``, and its tables are files.
+    Raises JavaArtifactsUnavailable."""
     hadoop = tuple(PYSPARK_JARS.glob("hadoop-client-*.jar")) + tuple(
         PYSPARK_JARS.glob("commons-logging-*.jar")
     )

@@ -1,8 +1,6 @@
-"""Kafka's Java Admin with results as Python values: what an operator asks of a cluster, one method each.
-
-Every method raises ``JavaClientFailed``, named after the cause. Methods that ask for the state of groups need the
-clients of Kafka 4. What is not here is called on ``admin.java``.
-"""
+"""Kafka's Java Admin with results as Python values: one method for each question of an operator. Every method raises
+``JavaClientFailed``, named after the cause. Methods that ask for the state of groups need the clients of Kafka 4.
+Other methods are called on ``admin.java``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ import msgspec
 from oracles.java_clients import JavaClients, java_failures
 
 Partition = tuple[str, int]
-"""Topic and index."""
+"""The topic and the index of a partition."""
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
@@ -21,13 +19,13 @@ class TopicDescription(msgspec.Struct, frozen=True):
     topic_id: str
     is_internal: bool
     leaders: tuple[int, ...]
-    """The node that leads each partition."""
+    """Returns the leader of each partition."""
 
 
 class ConfigValue(msgspec.Struct, frozen=True):
     value: str | None
     source: str
-    """DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG, STATIC_BROKER_CONFIG …"""
+    """The source of a configuration: DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG, STATIC_BROKER_CONFIG …"""
     is_read_only: bool
 
 
@@ -42,7 +40,7 @@ class GroupDescription(msgspec.Struct, frozen=True):
     state: str
     assignor: str
     members: Mapping[str, tuple[Partition, ...]]
-    """What each member is assigned, by its id."""
+    """The partitions of each member, by its id."""
 
 
 class JavaAdmin:
@@ -80,7 +78,7 @@ class JavaAdmin:
         return TopicDescription(found.name(), found.topicId().toString(), found.isInternal(), leaders)
 
     def nodes(self) -> dict[int, str]:
-        """Address by node id."""
+        """Returns the address of each node."""
         with java_failures():
             return {
                 node.id(): f"{node.host()}:{node.port()}"
@@ -98,7 +96,7 @@ class JavaAdmin:
         return self._configs("BROKER", str(node_id))
 
     def set_topic_configs(self, topic: str, configs: Mapping[str, str | None]) -> None:
-        """None: back to the default."""
+        """Changes configurations; None sets the default value again."""
         kinds = self._admin.AlterConfigOp.OpType
         wanted = [
             self._admin.AlterConfigOp(
@@ -123,7 +121,7 @@ class JavaAdmin:
         return self._offset(partition, self._admin.OffsetSpec.forTimestamp(timestamp_ms))
 
     def delete_records(self, partition: Partition, before_offset: int) -> int:
-        """The new low watermark."""
+        """Deletes records, and returns the new low watermarks."""
         key = self._clients.topic_partition(*partition)
         wanted = {key: self._records_before(before_offset)}
         with java_failures():
@@ -131,7 +129,7 @@ class JavaAdmin:
             return int(done.lowWatermarks()[key].get().lowWatermark())
 
     def group_states(self) -> dict[str, str]:
-        """State by group id."""
+        """Returns the state of each group."""
         with java_failures():
             return {
                 each.groupId(): each.groupState().get().toString() if each.groupState().isPresent() else ""
@@ -168,7 +166,7 @@ class JavaAdmin:
             self.java.deleteConsumerGroups(list(group_ids)).all().get()
 
     def _records_before(self, offset: int) -> Any:
-        """RecordsToDelete.beforeOffset(offset), by reflection: py4j takes it for the getter of the same name."""
+        """Calls RecordsToDelete.beforeOffset(offset) by reflection: py4j would call the getter of the same name."""
         java = self._clients.machine.classes.java.lang
         records = java.Class.forName("org.apache.kafka.clients.admin.RecordsToDelete")
         made_by = self._clients.machine.array(java.Class, [java.Long.TYPE])
@@ -208,5 +206,5 @@ def _partitions(found: Any) -> tuple[Partition, ...]:
 
 
 def _each(collection: Any) -> list[Any]:
-    """py4j walks lists, sets and maps, and no other collection."""
+    """Makes a list: py4j iterates over lists, sets and maps, and over no other collection."""
     return list(collection.toArray())

@@ -29,15 +29,16 @@ KAFKA_VERSION = "4.3.1"
 
 
 class JavaArtifactsUnavailable(Exception):
-    """They cannot be had on this machine: no Java, or no network. Tests skip with its text."""
+    """The jars cannot be fetched on this machine: there is no Java, or no network. Tests skip with the text of this
+    exception."""
 
 
 class JavaArtifactsDiffer(Exception):
-    """What was fetched is not what ``checksums.txt`` notes."""
+    """The fetched jars are not those that ``checksums.txt`` notes."""
 
 
 class ArtifactSet(msgspec.Struct, frozen=True):
-    """``excluded`` are regular expressions of module names that nothing we start needs."""
+    """``excluded`` are regular expressions of the names of modules that nothing we start needs."""
 
     name: str
     version: str
@@ -60,14 +61,14 @@ APACHE_KAFKA = ArtifactSet(
     (_kafka("kafka_2.13"), _kafka("kafka-tools"), Jar("org.slf4j", "slf4j-simple", "1.7.36")),
     excluded=("connect-.*",),  # forty jars of web server, for one tool of Connect's
 )
-"""Broker, tools and clients."""
+"""The broker, the tools and the clients."""
 
 KAFKA_3_CLIENTS = ArtifactSet(
     "kafka-clients",
     "3.9.2",
     (_kafka("kafka-clients", "3.9.2"), Jar("org.slf4j", "slf4j-simple", "1.7.36")),
 )
-"""The last clients of Kafka 3: what most programs out there still use."""
+"""The last clients of Kafka 3, which most programs still use."""
 
 SPARK_KAFKA_CONNECTOR = ArtifactSet(
     "spark-kafka-connector",
@@ -75,7 +76,7 @@ SPARK_KAFKA_CONNECTOR = ArtifactSet(
     tuple(kafka_connector.JARS),
     with_dependencies=False,  # pyspark holds the rest
 )
-"""Those that ``siltstone.spark.session(kafka=True)`` fetches."""
+"""The jars that ``siltstone.spark.session(kafka=True)`` fetches."""
 
 _ICEBERG_VERSION = "1.10.1"
 ICEBERG_REST = ArtifactSet(
@@ -93,8 +94,8 @@ ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR, ICEBERG_REST)
 
 
 def fetch_jars(wanted: ArtifactSet) -> tuple[Path, ...]:
-    """The jars in the order of their names, fetched unless they are here. Raises JavaArtifactsUnavailable and
-    JavaArtifactsDiffer."""
+    """Returns the jars in the order of their names; fetches them if they are missing. Raises
+    JavaArtifactsUnavailable and JavaArtifactsDiffer."""
     with _one_at_a_time():
         if not _is_complete(wanted):
             _fetch(wanted)
@@ -102,7 +103,7 @@ def fetch_jars(wanted: ArtifactSet) -> tuple[Path, ...]:
 
 
 def java_program() -> Path:
-    """Raises JavaArtifactsUnavailable."""
+    """Returns the program. Raises JavaArtifactsUnavailable."""
     try:
         return find_java().home / "bin" / "java"
     except JavaNotFound as missing:
@@ -115,7 +116,7 @@ def class_path(jars: tuple[Path, ...]) -> str:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Across processes: test workers ask at the same moment."""
+    """Holds a lock across processes, because test workers fetch at the same moment."""
     JARS.mkdir(parents=True, exist_ok=True)
     with (JARS / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -123,7 +124,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _is_complete(wanted: ArtifactSet) -> bool:
-    """A folder fetched for another list of modules is fetched anew."""
+    """A folder that was fetched for another list of modules is fetched anew."""
     recipe = wanted.folder / "ivy.xml"
     return recipe.is_file() and recipe.read_text() == _recipe(wanted)
 
@@ -167,7 +168,7 @@ def _digest(jar: Path) -> str:
 
 
 def _note_all() -> None:
-    """Writes the checksums of what Maven Central serves now."""
+    """Writes the checksums of the jars that Maven Central serves now."""
     digests: dict[str, str] = {}
     for each in ALL:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,6 @@
-"""Kafka's Java clients driven from Python: producer and consumer with a few calls, ``java_admin`` for the rest.
-
-Whatever these do not cover is reached on the Java object itself: ``with clients.producer({...}) as producer:
-producer.initTransactions()``. A record costs about a millisecond to hand over: for volume take ``java_tools``.
-"""
+"""Kafka's Java clients driven from Python: producer and consumer with a few calls; ``java_admin`` has the rest.
+Everything else can be called on the Java object itself: ``with clients.producer({...}) as producer:
+producer.initTransactions()``. A record costs about a millisecond to hand over: for many records use ``java_tools``."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +19,8 @@ SERIALIZATION = "org.apache.kafka.common.serialization"
 
 
 class JavaClientFailed(Exception):
-    """A call into the clients raised. ``kind`` is the class of the cause: UnknownTopicOrPartitionException."""
+    """A call into the clients raised an exception. ``kind`` is the class of its cause:
+    UnknownTopicOrPartitionException."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
@@ -37,7 +36,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """What the producer was told of a record."""
+    """The metadata of a record that was acknowledged."""
 
     partition: int
     offset: int
@@ -56,7 +55,8 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class JavaClients:
-    """Clients of one broker. Configurations are Kafka's own; ``bootstrap.servers`` and the (de)serializers are set."""
+    """The clients of one broker. Configurations are Kafka's own; ``bootstrap.servers`` and the (de)serializers are
+    set."""
 
     def __init__(self, machine: JavaMachine, bootstrap_servers: str) -> None:
         self.machine = machine
@@ -66,12 +66,12 @@ class JavaClients:
     def produce(
         self, topic: str, records: Sequence[Record], config: Mapping[str, Any] | None = None
     ) -> list[Appended]:
-        """All handed over before the first is waited for. Raises JavaClientFailed for the first that failed."""
+        """Sends all records before it waits for the first one. Raises JavaClientFailed for the first that failed."""
         with self.producer(config) as producer:
             return self.send(producer, topic, records)
 
     def send(self, producer: Any, topic: str, records: Sequence[Record]) -> list[Appended]:
-        """The same on a producer that the caller keeps: for transactions."""
+        """Sends the records with a producer of the caller: for transactions."""
         with java_failures():
             futures = [producer.send(self._producer_record(topic, record)) for record in records]
             producer.flush()
@@ -84,8 +84,8 @@ class JavaClients:
         config: Mapping[str, Any] | None = None,
         timeout_seconds: float = CALL_TIMEOUT_MS / 1000,
     ) -> list[Received]:
-        """``count`` records, or those that came in time: of all partitions from their beginning, or as a member of the
-        group if ``config`` names one (the position is then committed)."""
+        """Returns ``count`` records, or those that arrived in time: of all partitions from their beginning, or as a
+        member of the group if ``config`` names one (the position is then committed)."""
         with self.consumer(config) as consumer:
             with java_failures():
                 if config and "group.id" in config:
@@ -106,7 +106,7 @@ class JavaClients:
 
     @contextmanager
     def producer(self, config: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """A KafkaProducer of bytes."""
+        """Makes a KafkaProducer of bytes."""
         form = f"{SERIALIZATION}.ByteArraySerializer"
         chosen = {"key.serializer": form, "value.serializer": form, "max.block.ms": CALL_TIMEOUT_MS}
         with self._client(self._kafka.clients.producer.KafkaProducer, {**chosen, **(config or {})}) as made:
@@ -114,7 +114,7 @@ class JavaClients:
 
     @contextmanager
     def consumer(self, config: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """A KafkaConsumer of bytes, from the earliest offset where nothing is committed."""
+        """Makes a KafkaConsumer of bytes, which begins at the earliest offset where none is committed."""
         form = f"{SERIALIZATION}.ByteArrayDeserializer"
         chosen = {"key.deserializer": form, "value.deserializer": form, "auto.offset.reset": "earliest"}
         chosen["enable.auto.commit"] = "false"
@@ -123,7 +123,7 @@ class JavaClients:
 
     @contextmanager
     def admin_client(self, config: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """Kafka's Admin itself; with results as Python values: ``java_admin.JavaAdmin``."""
+        """Makes Kafka's Admin itself; ``java_admin.JavaAdmin`` has results as Python values."""
         with self._client(self._kafka.clients.admin.Admin.create, config or {}) as made:
             yield made
 
@@ -155,14 +155,14 @@ class JavaClients:
 
 @contextmanager
 def running_java_clients(bootstrap_servers: str, jars: ArtifactSet = APACHE_KAFKA) -> Iterator[JavaClients]:
-    """On a Java machine of their own; KAFKA_3_CLIENTS are the older ones. Raises JavaArtifactsUnavailable."""
+    """Starts the clients in a JVM of their own; KAFKA_3_CLIENTS are the older ones. Raises JavaArtifactsUnavailable."""
     with running_java_machine(fetch_jars(jars)) as machine:
         yield JavaClients(machine, bootstrap_servers)
 
 
 @contextmanager
 def java_failures() -> Iterator[None]:
-    """What Java raises inside becomes JavaClientFailed, named after its cause."""
+    """Turns a Java exception inside the block into JavaClientFailed, named after its cause."""
     try:
         yield
     except Py4JJavaError as failure:

@@ -1,7 +1,5 @@
-"""A Java machine that this process speaks to through py4j: classes are called as they are, nothing is compiled.
-
-A call costs about 0.1 ms of loopback, so what is asked by the thousand is asked in few calls each.
-"""
+"""A JVM whose classes this process calls through py4j, without compiling anything. A call costs about 0.1 ms of
+loopback, so thousands of questions are asked in few calls each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ JVM_OPTIONS = (
 
 
 class JavaMachine:
-    """``classes`` leads to any class by its full name: ``machine.classes.java.util.HashMap()``."""
+    """``classes`` gives any class by its full name: ``machine.classes.java.util.HashMap()``."""
 
     def __init__(self, gateway: JavaGateway) -> None:
         self.gateway = gateway
@@ -36,7 +34,7 @@ class JavaMachine:
         return made
 
     def array(self, kind: Any, elements: Sequence[Any]) -> Any:
-        """Of objects of the class ``kind``."""
+        """Makes an array of objects of the class ``kind``."""
         made = self.gateway.new_array(kind, len(elements))
         for index, element in enumerate(elements):
             made[index] = element
@@ -48,7 +46,7 @@ class JavaMachine:
 
 @contextmanager
 def running_java_machine(jars: tuple[Path, ...]) -> Iterator[JavaMachine]:
-    """Ends with the block, or with this process. Raises JavaArtifactsUnavailable."""
+    """Runs a JVM, which ends with the block, or with this process. Raises JavaArtifactsUnavailable."""
     (py4j,) = PYSPARK_JARS.glob("py4j-*.jar")
     port, secret, process = launch_gateway(
         jarpath=str(py4j),

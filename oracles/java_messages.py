@@ -1,9 +1,7 @@
-"""Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and back.
-
-A message is named as Kafka names it: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``. In JSON,
-fields are in camelCase, bytes and records in base64, uuids in Kafka's own base64. The Java side writes ``records`` as
-empty text: whoever decodes compares them otherwise.
-"""
+"""Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and
+back. A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``. In JSON,
+fields are in camelCase, bytes and records in base64, uuids in Kafka's own base64. The Java side writes ``records``
+as empty text, so a decoder has to compare them in another way."""
 
 import json
 import re
@@ -25,14 +23,14 @@ class JavaRefuses(Exception):
 class ApiDescription(msgspec.Struct, frozen=True):
     api_key: int
     name: str
-    """In the form that begins the names of its classes: CreateTopics."""
+    """The name of an API as its classes begin: CreateTopics."""
     lowest_version: int
     highest_version: int
     highest_stable_version: int
 
 
 class JavaMessages:
-    """Each call costs the time of five or six calls into Java, about a millisecond."""
+    """A codec whose calls cost the time of five or six calls into Java each, about a millisecond."""
 
     def __init__(self, machine: JavaMachine) -> None:
         self._classes = machine.classes.org.apache.kafka.common
@@ -43,19 +41,19 @@ class JavaMessages:
         self._known: dict[str, tuple[Any, Any, Any]] = {}
 
     def apis(self) -> list[ApiDescription]:
-        """All that a broker serves to clients."""
+        """Returns all APIs that a broker serves to clients."""
         broker = self._classes.message.ApiMessageType.ListenerType.BROKER
         types = self._classes.message.ApiMessageType.values()
         return [_description(each) for each in types if each.listeners().contains(broker)]
 
     def header_versions(self, api_key: int, version: int) -> tuple[int, int]:
-        """Of the request's header and of the response's."""
+        """Returns the versions of the headers of a request and its response."""
         api = self._classes.message.ApiMessageType.fromApiKey(api_key)
         return api.requestHeaderVersion(version), api.responseHeaderVersion(version)
 
     def schemas(self, name: str) -> dict[int, str]:
-        """What each version has on the wire, in the words of Java's classes: field names in snake case with their
-        types in their order. Of tagged fields, the numbers only."""
+        """Returns the fields of each version on the wire, in the words of Java's classes: field names in snake case
+        with their types in their order. Of tagged fields it returns only the numbers."""
         found = getattr(self._classes.message, f"{name}Data").SCHEMAS
         texts = {
             version: str(schema.toString()) for version, schema in enumerate(found) if schema is not None
@@ -63,7 +61,7 @@ class JavaMessages:
         return {version: re.sub(r"(\d+) -> [\w.]+@[0-9a-f]+", r"\1", text) for version, text in texts.items()}
 
     def encode(self, name: str, version: int, fields: dict[str, Any]) -> bytes:
-        """Raises JavaRefuses."""
+        """Encodes a message. Raises JavaRefuses."""
         _, read, _ = self._class(name)
         try:
             message = read(self._read_tree(json.dumps(fields)), version)
@@ -72,7 +70,7 @@ class JavaMessages:
             raise JavaRefuses(f"{name} version {version}: {failure.java_exception.toString()}") from failure
 
     def decode(self, name: str, version: int, body: bytes) -> dict[str, Any]:
-        """Raises JavaRefuses, also for bytes that are left over."""
+        """Decodes a message. Raises JavaRefuses, also for bytes that are left over."""
         make, _, write = self._class(name)
         buffer = self._wrap(body)
         try:
@@ -104,6 +102,6 @@ def _description(api: Any) -> ApiDescription:
 
 @contextmanager
 def running_java_messages() -> Iterator[JavaMessages]:
-    """Raises JavaArtifactsUnavailable."""
+    """Starts the codec. Raises JavaArtifactsUnavailable."""
     with running_java_machine(fetch_jars(APACHE_KAFKA)) as machine:
         yield JavaMessages(machine)

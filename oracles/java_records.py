@@ -1,4 +1,4 @@
-"""Kafka's own classes for record batches: what its producer writes, what its consumer reads."""
+"""Kafka's own classes for record batches, as its producer writes and its consumer reads them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from oracles.java_artifacts import APACHE_KAFKA, fetch_jars
 from oracles.java_machine import JavaMachine, running_java_machine
 
 JavaRecord = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-"""Offset, timestamp in ms, key, value, headers."""
+"""The offset, the timestamp in ms, the key, the value and the headers of a record."""
 
 
 class JavaRecords:
-    """Each record costs a few milliseconds."""
+    """A codec of batches. Each record costs a few milliseconds."""
 
     def __init__(self, machine: JavaMachine) -> None:
         self._machine = machine
@@ -21,7 +21,8 @@ class JavaRecords:
         self._memory_records = self._common.record.internal.MemoryRecords
 
     def build(self, records: Sequence[JavaRecord], codec: str, producer: tuple[int, int, int]) -> bytes:
-        """One batch as the producer sends it: offsets from 0 on, a producer of id, epoch and base sequence."""
+        """Encodes a batch as the producer sends it: with offsets from 0 on, the id and the epoch of the producer,
+        and the base sequence."""
         kind = self._common.record.internal.SimpleRecord
         array = self._machine.array(kind, [self._simple(kind, record) for record in records])
         compression = self._common.compress.Compression.of(codec.lower()).build()
@@ -29,7 +30,7 @@ class JavaRecords:
         return self._bytes(built.buffer())
 
     def read(self, batches: bytes) -> list[JavaRecord]:
-        """All records of all batches, each of which has a CRC that holds."""
+        """Returns all records of all batches, after it has checked their CRCs."""
         read = self._memory_records.readableRecords(self._wrap(batches))
         found = []
         for batch in _each(read.batches()):
@@ -40,7 +41,7 @@ class JavaRecords:
     def control_batch(
         self, commits: bool, coordinator_epoch: int, producer: tuple[int, int], now_ms: int
     ) -> bytes:
-        """The end of a transaction as the partition's leader writes it."""
+        """Encodes the end of a transaction as the partition's leader writes it."""
         internal = self._common.record.internal
         outcome = internal.ControlRecordType.COMMIT if commits else internal.ControlRecordType.ABORT
         marker = internal.EndTransactionMarker(outcome, coordinator_epoch)
@@ -77,6 +78,6 @@ def _each(iterable: Any) -> Iterator[Any]:
 
 @contextmanager
 def running_java_records() -> Iterator[JavaRecords]:
-    """Raises JavaArtifactsUnavailable."""
+    """Starts the codec. Raises JavaArtifactsUnavailable."""
     with running_java_machine(fetch_jars(APACHE_KAFKA)) as machine:
         yield JavaRecords(machine)

@@ -1,8 +1,6 @@
-"""Kafka's own command-line tools, each a Java process of its own: what an operator or a load test runs.
-
-Options are the tools' own, without ``--bootstrap-server``, which is added: ``tools.run("kafka-topics", "--list")``.
-A tool takes about a second to start; one that reads until it is stopped is run with ``started``.
-"""
+"""Kafka's own command-line tools, each a JVM of its own, as an operator or a load test runs them. The options are
+those of the tools, without ``--bootstrap-server``, which is added: ``tools.run("kafka-topics", "--list")``. A tool
+takes about a second to start; ``started`` runs a tool that reads until it is stopped."""
 
 import subprocess
 from collections.abc import Iterator
@@ -39,7 +37,7 @@ CLASSES = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
-"""The main class behind each of Kafka's scripts."""
+"""The main class of each of Kafka's scripts."""
 
 
 class ToolRun(msgspec.Struct, frozen=True):
@@ -50,7 +48,7 @@ class ToolRun(msgspec.Struct, frozen=True):
 
 class KafkaTools:
     def __init__(self, bootstrap_servers: str) -> None:
-        """Raises JavaArtifactsUnavailable."""
+        """Fetches the tools. Raises JavaArtifactsUnavailable."""
         self.bootstrap_servers = bootstrap_servers
         self._java = [str(java_program()), *JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         self._java += ["-cp", class_path(fetch_jars(APACHE_KAFKA))]
@@ -58,7 +56,7 @@ class KafkaTools:
     def run(
         self, tool: str, *options: str, text: str = "", timeout_seconds: float = TOOL_TIMEOUT_SECONDS
     ) -> ToolRun:
-        """``text`` is what it reads from its standard input."""
+        """Runs a tool; ``text`` is its standard input."""
         done = subprocess.run(
             self._command(tool, options),
             input=text,
@@ -70,14 +68,14 @@ class KafkaTools:
         return ToolRun(done.returncode, done.stdout, done.stderr)
 
     def output(self, tool: str, *options: str, text: str = "") -> str:
-        """Of a run that has to succeed."""
+        """Runs a tool that has to succeed, and returns its output."""
         done = self.run(tool, *options, text=text)
         assert done.status == 0, f"{tool} ended with status {done.status}: {done.output}{done.errors}"
         return done.output
 
     @contextmanager
     def started(self, tool: str, *options: str) -> Iterator[subprocess.Popen[str]]:
-        """For tools that run until they are stopped; ended with the block."""
+        """Runs a tool that ends only when it is stopped, which the end of the block does."""
         process = subprocess.Popen(
             self._command(tool, options),
             stdin=subprocess.PIPE,
