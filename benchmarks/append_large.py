@@ -36,8 +36,8 @@ def _in_the_cache() -> list[Row]:
         )
 
         def ours() -> None:
-            """Removed at once, as the bare file is: on a virtual machine pages never touched before cost as much as
-            the write, and both shall begin with the pages the other has given back."""
+            """The store is removed at once, as the bare file is: on a virtual machine, pages that were never touched
+            cost as much as the write, and both shall begin with the pages that the other has freed."""
             store = place / "store"
             settings = store_settings(
                 store, engine__upload__cache_block_bytes_max="1GiB", engine__tail_cache_bytes_max="1GiB"
@@ -97,7 +97,7 @@ def _bare_loop(path: Path, batches: int, *, reserve: bool = False) -> None:
 
 
 async def _append(settings: StoreSettings, batches: int) -> Timing:
-    """The appends alone: opening and closing the node are not counted."""
+    """Measures the appends alone: opening and closing the node are not counted."""
     async with open_node(settings) as node:
         stream = await node.engine.open_stream(await node.engine.create_stream(), 0)
         batch = os.urandom(BATCH_BYTES)

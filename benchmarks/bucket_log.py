@@ -66,7 +66,7 @@ async def _measure(place: Path, url: str) -> list[Row]:
 
 
 async def _append(node: Node, stream: Stream) -> list[float]:
-    """The milliseconds that each append waited for its answer."""
+    """Returns the milliseconds that each append waited for its answer."""
     rng, payload, waited = random.Random(1), os.urandom(APPEND_BYTES), []
     answers: list[asyncio.Future[int]] = []
     begun = due = time.perf_counter()
@@ -82,7 +82,7 @@ async def _append(node: Node, stream: Stream) -> list[float]:
 
 
 def _puts(store: ObjectStore, sizes: list[int]) -> list[float]:
-    """The milliseconds of bare puts of so many bytes."""
+    """Returns the milliseconds of bare puts of so many bytes."""
     took = []
     for number, size_bytes in enumerate(sizes):
         content = os.urandom(size_bytes)

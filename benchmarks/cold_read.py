@@ -43,7 +43,7 @@ def run() -> list[Row]:
 
 
 def _measure(settings: StoreSettings, stream_id: int, plain: Path, *, cold: bool) -> Pair:
-    """In turn. Opening the node is not counted, nor is forgetting."""
+    """Measures both in turn. Opening the node and emptying the cache are not counted."""
     pair = Pair([], [])
     for number in range(6):
         our = asyncio.run(_read_stream(settings, stream_id, cold=cold))

@@ -41,7 +41,7 @@ def run() -> list[Row]:
 
 
 def _collected(live: int) -> Row:
-    """Forced: whatever holds a dead block, be it above both thresholds."""
+    """The run is forced: it collects every object with a dead block, also above both thresholds."""
     with folder() as place:
         settings = _with_live(place, live)
         report = _run(settings, _collection())
@@ -85,7 +85,7 @@ def _run(settings: StoreSettings, kind: Kind) -> RunReport:
 
 
 def _with_live(place: Path, live: int) -> StoreSettings:
-    """Blocks stay below the split size, so that everything lies in stream set objects."""
+    """Blocks are smaller than the split size, so all data is in stream set objects."""
     settings = store_settings(
         place / "store",
         engine__upload__cache_block_bytes_max="64MiB",

@@ -81,7 +81,7 @@ def _fixed_cost(runner: Runner, tasks: int) -> Row:
 
 
 def _compact_small(runner: Runner, tasks: int) -> float:
-    """Seconds of a compaction with next to no data: two objects of two streams, four blocks a task."""
+    """Returns the seconds of a compaction with next to no data: two objects of two streams, four blocks a task."""
     batch = BATCH_BYTES + FRAME_HEADER_BYTES
     with folder() as place:
         settings = store_settings(
@@ -98,7 +98,7 @@ def _compact_small(runner: Runner, tasks: int) -> float:
 
 
 def _memory() -> list[Row]:
-    """In a process of its own, so that its Spark has fresh workers: a process never gives its peak back."""
+    """Compacts in a process of its own, so that its Spark has fresh workers: the peak of a process never falls."""
     child = subprocess.run(
         [sys.executable, "-m", "benchmarks.compaction"], check=True, capture_output=True, text=True
     )

@@ -45,7 +45,7 @@ CLEANED = re.compile(r"cleaned log (\S+-\d+)")
 
 
 class Cleaned(msgspec.Struct, frozen=True):
-    """Bytes are those of the log files: what was removed has no offsets to be counted by."""
+    """The bytes are those of the log files: removed records have no offsets by which they could be counted."""
 
     records: int
     seconds: float
@@ -58,7 +58,7 @@ class Cleaned(msgspec.Struct, frozen=True):
 
 
 def clean(folder: Path, records: int, keys: int, codec: str) -> Cleaned:
-    """Raises JavaArtifactsUnavailable."""
+    """Starts the cleaner. Raises JavaArtifactsUnavailable."""
     prepared = prepare_apache_kafka(folder, SETTINGS, 2 * GIB, (*KAFKA_JVM, *TELLING))
     with started(prepared) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -73,7 +73,7 @@ def clean(folder: Path, records: int, keys: int, codec: str) -> Cleaned:
 
 
 def _produce(broker: BrokerProcess, records: int, keys: int, codec: str) -> None:
-    """A record is 100 bytes: a key of 12, a value of 80, and what a record of a batch has besides."""
+    """A record takes 100 bytes: a key of 12, a value of 80, and the other fields of a record in a batch."""
     producer = Producer({
         "bootstrap.servers": broker.bootstrap_servers, "compression.type": codec, "linger.ms": 50,
         "batch.size": 128 * 1024, "delivery.report.only.error": True, "queue.buffering.max.messages": 200_000,
@@ -92,12 +92,13 @@ def _produce(broker: BrokerProcess, records: int, keys: int, codec: str) -> None
 
 
 def key_of(number: int, keys: int) -> int:
-    """Evenly, in an order that is not that of the records; the same key always in one partition."""
+    """Returns the keys, evenly spread, in an order that is not that of the records; each key is always in one
+    partition."""
     return (number * 7_919) % keys // PARTITIONS * PARTITIONS + number % PARTITIONS
 
 
 def _roll(admin: AdminClient, broker: BrokerProcess) -> None:
-    """The active segment is not cleaned: one record more begins another."""
+    """The active segment is not cleaned, so one more record begins another segment."""
     _configure(admin, {"segment.ms": "100"})
     time.sleep(0.5)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

@@ -44,7 +44,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """``processor_seconds``: of the server."""
+    """``processor_seconds``: the CPU time of the server."""
 
     requests: int
     seconds: float
@@ -65,7 +65,7 @@ def run() -> list[Row]:
 
 
 def _rows(load: Load) -> list[Row]:
-    """The best of some rounds: whatever else the machine does only makes it slower."""
+    """Returns the best of some rounds: other work of the machine only makes a round slower."""
     pairs = [(_measure("ours", load), _measure("streams", load)) for _ in range(ROUNDS)]
     ours, plain = (
         min(results, key=lambda result: result.processor_seconds) for results in zip(*pairs, strict=True)
@@ -157,7 +157,7 @@ async def _streams() -> None:
 
 
 async def _serve(port: int) -> None:
-    """Tell the port; when told to stop, tell the CPU used since."""
+    """Prints the port; when its input ends, prints the CPU time since then."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     started = time.process_time()

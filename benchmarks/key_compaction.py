@@ -112,7 +112,7 @@ def _measured(
 
 
 def _against_cleaner(records: int, keys: int, codec: str, ours: float, cleaner: Cleaner | None) -> list[Row]:
-    """In millions of records a second; nothing where there is no Apache Kafka."""
+    """Returns millions of records a second; None where there is no Apache Kafka."""
     if cleaner is None:
         return []
     measure = f"against Apache Kafka's log cleaner, {codec}"
@@ -193,14 +193,14 @@ def _sources(store: ObjectStore, stream: int, records: int, keys: int, codec: Co
 
 
 def _keys_of(stream: int, first: int, count: int, keys: int) -> npt.NDArray[np.int64]:
-    """As ``kafka_cleaner.key_of``: of all records every tenth is of this stream."""
+    """Returns the key of a record as ``kafka_cleaner.key_of`` does: every tenth of all records is in this stream."""
     numbers = np.arange(first, first + count, dtype=np.int64) * PARTITIONS + stream
     spread: npt.NDArray[np.int64] = numbers * 7_919 % keys // PARTITIONS * PARTITIONS + stream
     return spread
 
 
 def _digits(numbers: npt.NDArray[np.int64], width: int) -> Digits:
-    """Each number in decimal, padded with zeros: a row of bytes."""
+    """Returns each number in decimal, padded with zeros, as a row of bytes."""
     digits = np.full((len(numbers), width), ord("0"), dtype=np.uint8)
     left = numbers.copy()
     for place in range(1, min(width, 19) + 1):
@@ -210,7 +210,7 @@ def _digits(numbers: npt.NDArray[np.int64], width: int) -> Digits:
 
 
 def _batch(base: int, count: int, keys: npt.NDArray[np.int64], codec: Codec) -> bytearray:
-    """All at once: the records whose offset delta takes one byte, then those where it takes two."""
+    """Builds all records at once: first those whose offset delta takes one byte, then those where it takes two."""
     key, value = _digits(keys, KEY_BYTES), _digits(np.arange(base, base + count), VALUE_BYTES)
     short = min(count, 64)
     body = _records(np.arange(short), key[:short], value[:short], 1)
@@ -240,5 +240,5 @@ def _records(deltas: npt.NDArray[np.int64], keys: Digits, values: Digits, delta_
 
 
 def _two_bytes(length: int) -> tuple[int, int]:
-    """A length of 64 to 8191, as a varint."""
+    """Returns a length of 64 to 8191, as a varint."""
     return 2 * length & 0x7F | 0x80, 2 * length >> 7

@@ -1,6 +1,5 @@
-"""(j) What a run of maintenance costs when there is nothing to do: all kinds, in a warm Spark, over a store of some
-hundred streams. One round is not counted: it does what there is.
-"""
+"""(j) Measures a run of maintenance with nothing to do: all kinds, in a warm Spark, over a store of some hundred
+streams. A first round, which does what there is, is not counted."""
 
 import statistics
 import time

@@ -28,8 +28,8 @@ TITLE = "(e) planning 15 TiB of stream set objects"
 
 
 def run() -> list[Row]:
-    """Once by default: one commit adds at most 10,000 stream objects, so the first of several rounds takes what
-    that allows. Once with 2 GiB an iteration, so that one round takes everything."""
+    """The limits of the two runs. With the defaults one commit adds at most 10,000 stream objects, so the first of
+    several rounds takes as many. With 2 GiB an iteration one round takes everything."""
     return [*_planned(500 * MIB), *_planned(2048 * MIB)]
 
 
@@ -72,7 +72,7 @@ def main(memory_bytes: int) -> None:
 
 
 def _peak_mib() -> float:
-    """Not ``ru_maxrss``: a child inherits that of the process it was forked from."""
+    """Does not use ``ru_maxrss``: a child inherits that of the process from which it was forked."""
     status = Path("/proc/self/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
@@ -100,7 +100,8 @@ def _stream(stream_id: int) -> StreamMetadata:
 
 
 def _index(number: int) -> BlockIndex:
-    """Every stream has 1,000 records in every object; the columns are those of ``block_index``."""
+    """Makes indexes in which every stream has 1,000 records in every object; the columns are those of
+    ``block_index``."""
     entries = np.zeros((STREAMS, 9), dtype="<i8")
     entries[:, 0] = np.arange(STREAMS)
     entries[:, 1] = number * 1000

@@ -29,13 +29,13 @@ BATCH_BYTES = (16 * KIB, 128 * KIB)
 SAMPLES_PER_SECOND = 250
 SECONDS = 8.0
 EDGE_SECONDS = 1.0
-"""The client connects before, and empties its queue after."""
+"""The client connects before the measurement, and empties its queue after it."""
 BYTES_MAX = 1 << 50
 FUNCTIONS_SHOWN_MAX = 12
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """``size_bytes`` moved while ``seconds`` went by: what the client says, for orientation."""
+    """``size_bytes`` were moved in ``seconds``, as the client reports, for orientation."""
 
     title: str
     samples: list[Sample]
@@ -77,7 +77,7 @@ def produced(pid: int, target: Target, batch_bytes: int, seconds: float) -> Prof
 
 
 def fetched(pid: int, target: Target, batch_bytes: int, records: int, seconds: float) -> Profile:
-    """The same records again and again, from the beginning, since one consumer has them soon."""
+    """Reads the same records again and again from the beginning, since one consumer has them soon."""
     answers: list[Throughput] = []
     task = Consume(records, seconds)
     text = recorded(pid, seconds, lambda: answers.append(answer_of(target, task, Throughput)))
@@ -90,7 +90,7 @@ def fetched(pid: int, target: Target, batch_bytes: int, records: int, seconds: f
 
 
 def recorded(pid: int, seconds: float, meanwhile: Callable[[], None]) -> str:
-    """Raises CalledProcessError, with py-spy's own words on stderr."""
+    """Runs py-spy. Raises CalledProcessError, with py-spy's own output on stderr."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "samples"
         command = [
@@ -127,7 +127,7 @@ def show(profile: Profile, console: Console) -> None:
 
 
 def place_rows(profile: Profile) -> list[tuple[str, float]]:
-    """The loop's packages by size, its waiting, then the threads beside it."""
+    """Returns the packages on the loop by size, the waiting of the loop, then the threads beside it."""
     on_loop: Counter[str] = places(each for each in profile.samples if each.is_of_the_loop)
     beside = places(each for each in profile.samples if not each.is_of_the_loop)
     waiting = ("event loop: waiting", max(0.0, 1 - profile.share(on_loop.total())))

@@ -25,10 +25,10 @@ SECONDS = 30
 RECORDS_PER_SECOND = 100
 WARM_BATCHES = 5
 ATTEMPTS = 3
-"""Spark gives the process of a Python source ten seconds to connect, which are not enough on a full machine."""
+"""Spark gives the process of a Python source ten seconds to connect, which are too few on a busy machine."""
 GIVE_UP_SECONDS = 120
-"""A query that has made no batch by then, or that has not caught up, is told as such: on a full machine Spark needs
-longer for a batch than its trigger says, and what waits only grows."""
+"""A query that has made no batch by then, or that has not caught up, is reported as such: on a busy machine a batch
+takes longer than the trigger, and the records that wait only increase."""
 TITLE = "(t) from acknowledged to visible in a micro-batch, trigger 1 s, beside Spark's connector for Kafka"
 
 
@@ -124,7 +124,7 @@ def _produce(address: str, topic: str, acknowledged: dict[int, float], is_over: 
 
 
 def _wait_until(is_so: Callable[[], bool], query: Any) -> None:
-    """Raises NotInTime."""
+    """Waits for batches. Raises NotInTime."""
     give_up = time.monotonic() + GIVE_UP_SECONDS
     while not is_so():
         if not query.isActive:

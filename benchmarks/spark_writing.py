@@ -101,7 +101,7 @@ def _rows(spark: Any, store: Path, served: Served, records: int) -> list[Row]:
 
 
 def _encoding(count: int = 200_000) -> Row:
-    """What a task does with its rows, once it is warm."""
+    """The work of a task with its rows, once it is warm."""
     numbers = range(10_000)
     rows = pa.record_batch(
         {

@@ -42,7 +42,7 @@ TITLE = "(g) stream object compaction, range copy inside the store"
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """``through_bytes``: all that the clients of the stores read and wrote."""
+    """``through_bytes``: all bytes that the clients of the stores read and wrote."""
 
     data_bytes: int
     objects: int
@@ -123,13 +123,13 @@ def _compacted(store: Store) -> RunReport:
 
 
 def _counted(store: Store) -> StoreStatistics:
-    """By the driver's client and by that of the tasks, which open the bucket by its URL."""
+    """Returns the bytes of the driver's client and of that of the tasks, which open the bucket by its URL."""
     tasks = [store_at(url).statistics() for url in store.buckets.urls.values()]
     return sum(tasks, store.buckets.statistics())
 
 
 def _stream_objects(store: Store) -> dict[int, int]:
-    """Data bytes by object id."""
+    """Returns the data bytes of each object by its id."""
     objects = store.metadata.refresh().objects.values()
     return {
         each.object_id: sum(held.size_bytes for held in each.ranges)
@@ -139,7 +139,7 @@ def _stream_objects(store: Store) -> dict[int, int]:
 
 
 def _copy_loop(place: Path, settings: StoreSettings) -> None:
-    """A file for each stream, of its objects one after another."""
+    """Makes a file for each stream, with its objects one after another."""
     with open_store(settings) as store:
         image = store.metadata.image
         streams = [[held.object_id for held in stream.ranges] for stream in image.streams.values()]
@@ -158,14 +158,15 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
 
 
 def _filled_with_large(place: Path, size_bytes: int, url: str = "") -> StoreSettings:
-    """Cache blocks of which each stream has 17 MiB: more than the split size, so each upload is of stream objects."""
+    """Uploads cache blocks in which each stream has 17 MiB: more than the split size, so each upload makes stream
+    objects."""
     settings = _settings(place, url, STREAMS * 17)
     fill(settings, STREAMS, size_bytes)
     return settings
 
 
 def _filled_with_small(place: Path, size_bytes: int, url: str = "") -> StoreSettings:
-    """Stream set objects of 2 MiB of each stream, split one after another."""
+    """Makes stream set objects with 2 MiB of each stream, and splits them one after another."""
     settings = _settings(place, url, SMALL_STREAMS * 2)
     fill(settings, SMALL_STREAMS, size_bytes)
     one_by_one = CompactionSettings(force_split_age_ms=0, sources_max=1)

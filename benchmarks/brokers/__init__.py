@@ -1,2 +1,2 @@
-"""Brokers side by side: ``contenders`` says which, ``client`` is what each is put to, ``measuring`` what is measured of
-one of them; ``benchmarks.kafka`` has them take turns."""
+"""Brokers side by side: ``contenders`` lists them, ``client`` has the loads, and ``measuring`` measures one broker;
+``benchmarks.kafka`` measures them in turn."""

@@ -1,4 +1,4 @@
-"""Runs the client program and returns what it answers."""
+"""Runs the client program and returns its answer."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ClientFailed(Exception):
-    """The client program failed; the text is what it said last."""
+    """The client program failed; the text is its last output."""
 
 
 class ClientRun:
@@ -22,7 +22,7 @@ class ClientRun:
         self._process = process
 
     def answer(self, kind: type[T]) -> T:
-        """Waits for it. Raises ClientFailed."""
+        """Waits for the answer. Raises ClientFailed."""
         out, err = self._process.communicate()
         if self._process.returncode != 0:
             raise ClientFailed(err.decode(errors="replace")[-1000:])
@@ -31,7 +31,7 @@ class ClientRun:
 
 @contextmanager
 def begun(target: Target, task: Task) -> Iterator[ClientRun]:
-    """Runs beside what the block does; ended with the block."""
+    """Runs the client program beside the block, and ends it with the block."""
     arguments = [msgspec.json.encode(each).decode() for each in (target, task)]
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.brokers.client", *arguments],

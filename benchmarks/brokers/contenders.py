@@ -1,8 +1,6 @@
-"""The brokers that are compared, and how each is started on a folder of its own.
-
-Apache Kafka comes twice: as it is by default, where an acknowledged record is in the operating system's memory and may
-be lost with the machine, and with an fsync before every acknowledgement, which is what ours does.
-"""
+"""The brokers that are compared, and how each is started in a folder of its own. Apache Kafka comes twice: with its
+defaults, where an acknowledged record is in the operating system's memory and may be lost with the machine, and with
+an fsync before every acknowledgement, as ours does."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ FLUSHED = {"log.flush.interval.messages": "1"}
 
 
 class Prepared(Protocol):
-    """A broker whose folder is made and that can be started, and started again."""
+    """A broker with its folder, which can be started, and started again."""
 
     def started(self) -> AbstractContextManager[BrokerProcess]: ...
 
@@ -27,10 +25,10 @@ class Prepared(Protocol):
 class Contender(Protocol):
     name: str
     keeps_its_data: bool
-    """Over a restart."""
+    """Returns the address, which stays the same after a restart."""
 
     def why_not(self) -> str | None:
-        """Why it cannot take part on this machine."""
+        """Returns why the broker cannot run on this machine."""
 
     def prepared(self, folder: Path) -> Prepared: ...
 
@@ -71,7 +69,7 @@ class PreparedSiltstone:
 
 
 class ApacheKafka:
-    """With the heap and the options of Kafka's own start script."""
+    """Uses the heap and the options of Kafka's own start script."""
 
     keeps_its_data = True
 

@@ -1,8 +1,6 @@
-"""Measures one broker in one round, on an empty folder: from its start to its first message, then latencies, then
-throughput, then the effect of a reader of cold data on the producer of another topic.
-
-First comes a part that is not counted: a JVM compiles, caches fill, topics are made.
-"""
+"""Measures one broker in one round, in an empty folder: from its start to its first message, then latencies, then
+throughput, then the effect of a reader of cold data on the producer of another topic. A first part is not counted: a
+JVM compiles, caches fill, topics are made."""
 
 import time
 from pathlib import Path
@@ -30,7 +28,7 @@ from siltstone.model.limits import KIB, MIB
 
 BATCH_BYTES = (16 * KIB, 128 * KIB, 1 * MIB)
 READ_BATCH_BYTES = 128 * KIB
-"""Of these three topics, the one that is read."""
+"""The one of these three topics that is read."""
 MESSAGES_PER_SECOND = (100, 1000)
 GB = 1e9
 COLD_PRODUCER_PER_SECOND = 1000

@@ -1,4 +1,4 @@
-"""What a broker costs its machine: CPU and memory of a process and all under it."""
+"""The CPU and the memory of a broker: of its process and all processes below it."""
 
 import msgspec
 import psutil
@@ -7,7 +7,7 @@ from siltstone.model.limits import MIB
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """CPU since the process began; memory now."""
+    """The CPU since the process began, and the memory now."""
 
     cpu_seconds: float
     resident_bytes: int

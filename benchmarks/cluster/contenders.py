@@ -30,7 +30,7 @@ BROKERS = 3
 
 
 class Reached(Protocol):
-    """``name`` of the kind; ``bootstrap`` lists brokers."""
+    """``name``: of the kind; ``bootstrap``: the addresses of the brokers."""
 
     @property
     def name(self) -> str: ...
@@ -40,21 +40,21 @@ class Reached(Protocol):
 
 
 class Cluster(Reached, Protocol):
-    """The ids of its brokers are 0, 1 and 2."""
+    """Kills a broker; their ids are 0, 1 and 2."""
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL."""
+        """Kills the broker with SIGKILL."""
 
 
 class Named(NamedTuple):
-    """A cluster whose brokers somebody else started."""
+    """A cluster whose brokers were started by the caller."""
 
     name: str
     bootstrap: str
 
 
 class OurCluster:
-    """Three processes of ``siltstone serve`` on one store. ``wal_location``: of ``engine.wal.location``."""
+    """Runs three processes of ``siltstone serve`` on one store. ``wal_location``: that of ``engine.wal.location``."""
 
     def __init__(self, folder: Path, opened: ExitStack, settings: Mapping[str, str], name: str) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class OurCluster:
 
 
 class KafkaCluster:
-    """Three brokers, each of them also a controller of one quorum."""
+    """Runs three brokers, each of which is also a controller of one quorum."""
 
     name = "Apache Kafka"
 
@@ -110,7 +110,7 @@ class KafkaCluster:
 def _entered_together(
     running: Sequence[AbstractContextManager[ServedKafka]], opened: ExitStack
 ) -> list[ServedKafka]:
-    """Enters several contexts at once, each in a thread of its own; their values, in order."""
+    """Enters several contexts at once, each in a thread of its own; returns their values in order."""
     with ThreadPoolExecutor(len(running)) as threads:
         entered = list(threads.map(lambda context: context.__enter__(), running))
     for context in running:
@@ -146,15 +146,15 @@ def made_topic(cluster: Reached, topic: str, partitions: int, replicas: int = 1)
 
 
 def leaders(cluster: Reached, topic: str) -> list[int]:
-    """Of each partition; -1 where there is none now."""
+    """Returns the leader of each partition; -1 for one that has none now."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     found = admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions
     return [found[number].leader for number in sorted(found)]
 
 
 def move(cluster: Reached, topic: str, targets: Sequence[tuple[int, int]]) -> float:
-    """Reassigns partitions, each to the one replica given, and waits until no reassignment is left. Returns the
-    seconds that took."""
+    """Reassigns partitions, each to the one given replica, and waits until no reassignment is left. Returns the
+    seconds of it."""
     rows = [ReassignablePartition(partition_index=at, replicas=[target]) for at, target in targets]
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=rows)])
     with RawConnection(address_of(cluster.bootstrap.split(",")[0]), timeout_s=SECONDS_MAX) as connection:

@@ -31,7 +31,7 @@ def run() -> list[Row]:
 
 
 def _after_kills(opened: Callable[[], AbstractContextManager[Cluster]], replicas: int = 1) -> list[float]:
-    """A cluster is new in each round, so that all brokers have served equally long."""
+    """The cluster is new in each round, so that all brokers have served equally long."""
     took: list[float] = []
     for _ in range(ROUNDS):
         with opened() as cluster:

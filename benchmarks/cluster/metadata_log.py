@@ -30,7 +30,7 @@ IDLE_SECONDS = 20.0
 
 
 class Written(msgspec.Struct, frozen=True):
-    """``took_ms``: of each command, or transaction."""
+    """``took_ms``: the time of each command, or of each transaction."""
 
     took_ms: list[float]
 

@@ -21,13 +21,13 @@ RECORD_BYTES = 10 * KIB
 MOVES = 9
 PAUSE_AIM_S = 1.5
 MOVE_AIM = 0.1
-"""Of Kafka's time."""
+"""The aim, as a share of Kafka's time."""
 
 Opened = Callable[[], AbstractContextManager[Cluster]]
 
 
 class Felt:
-    """Seconds: of each move and each partition the pause, and of each move the whole."""
+    """The seconds of the pause of each partition in each move, and the seconds of each whole move."""
 
     def __init__(self) -> None:
         self.pauses: list[float] = []

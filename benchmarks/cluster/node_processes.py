@@ -1,5 +1,5 @@
-"""(m) One node against two node processes on this machine, ``siltstone serve --nodes 2``: four clients produce to four
-partitions, each in a process of its own. The clients and the brokers share the cores."""
+"""(m) Compares one node with two node processes on this machine, ``siltstone serve --nodes 2``: four clients produce
+to four partitions, each in a process of its own. The clients and the brokers share the cores."""
 
 import signal
 import subprocess
@@ -21,8 +21,8 @@ TITLE = "(m) one node against two node processes, four clients"
 CLIENTS = 4
 ROUNDS = 3
 WARM_SECONDS = 25.0
-"""Before anything is measured: until the caches and the files of the logs are used again, each node pays for memory
-that this machine has never used, and two nodes pay it twice."""
+"""The bytes that are produced before anything is measured: until caches and log files are used again, each node
+takes memory that this machine has never used, and two nodes take it twice."""
 
 SECONDS = 15.0
 CPU_AIM = 1.1
@@ -43,7 +43,7 @@ def run() -> list[Row]:
 
 
 def _measured(nodes: int) -> tuple[float, float]:
-    """MB/s, and the CPU seconds of all brokers for a GB."""
+    """The MB/s, and the CPU seconds of all brokers for a GB."""
     with folder() as place, ExitStack() as opened:
         first = free_ports(1)[0] // 10 * 10  # the nodes take the ports from there on
         command = [str(SILTSTONE), "serve", "--store", str(place / "store"), "--listener", f"{HOST}:{first}"]
@@ -68,7 +68,7 @@ def _measured(nodes: int) -> tuple[float, float]:
 
 
 def _produced(targets: list[Target], seconds: float) -> int:
-    """Bytes of all clients."""
+    """Returns the bytes of all clients."""
     with ExitStack() as opened:
         runs = [
             opened.enter_context(begun(target, Produce(BATCH_BYTES, 100 * GIB, seconds)))

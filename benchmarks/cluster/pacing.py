@@ -1,5 +1,5 @@
-"""A producer at a steady rate, to all partitions in turn, which notes when each had an answer: the longest time without
-one is what a client feels of a move or a failover."""
+"""A producer with a steady rate, to all partitions in turn, which notes the time of each answer: the longest time
+without one is what a client feels of a move or a failover."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ FLUSH_SECONDS_MAX = 120
 
 
 class PacedSending:
-    """In a ``with``, which ends when everything is acknowledged. A record that is refused fails it."""
+    """Produces in a ``with``, whose end waits until everything is acknowledged. A record that is refused fails it."""
 
     def __init__(
         self, bootstrap: str, topic: str, partitions: int, record_bytes: int, bytes_per_second: float
@@ -25,7 +25,7 @@ class PacedSending:
         self._payload = bytes(record_bytes)
         self._interval = record_bytes / bytes_per_second
         self.answered: dict[int, list[float]] = defaultdict(list)
-        """Partition → the times of its answers, of ``time.monotonic``."""
+        """Partition → the times of its answers, by ``time.monotonic``."""
 
         self._refused: list[KafkaError] = []
         self._ending = threading.Event()
@@ -63,7 +63,7 @@ class PacedSending:
             self.answered[message.partition()].append(time.monotonic())
 
     def wait_for_answers(self, since: float) -> None:
-        """Until each partition has had one after ``since``."""
+        """Waits until each partition has had an answer after ``since``."""
         deadline = time.monotonic() + FLUSH_SECONDS_MAX
         while not all(
             times[-1:] > [since]
@@ -73,6 +73,6 @@ class PacedSending:
             time.sleep(0.01)
 
     def pause(self, partition: int, begin: float, end: float) -> float:
-        """The longest time without an answer of the partition between ``begin`` and ``end``, in seconds."""
+        """Returns the longest time without an answer of the partition between ``begin`` and ``end``, in seconds."""
         times = [at for at in self.answered[partition] if begin - 1 <= at <= end + 1]
         return max((after - before for before, after in pairwise(times)), default=end - begin)

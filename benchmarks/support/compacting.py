@@ -10,7 +10,7 @@ from siltstone.server.components import Store
 
 
 def compact(store: Store, runner: Runner, settings: CompactionSettings) -> RunReport:
-    """Plan, job, tasks, commit. ``done`` is empty when there was nothing to compact."""
+    """Plans, begins a job, runs the tasks and commits. ``done`` is empty when there was nothing to compact."""
     kind = StreamSetObjectCompaction(settings)
     watch = Watch(kind.name, store.context.clock)
     report = run(store.context, kind, lambda: runner, Scope(), Budget(), watch)

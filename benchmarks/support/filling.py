@@ -1,4 +1,4 @@
-"""A store filled by a real node, for benchmarks of what comes after."""
+"""Fills a store by a real node, for benchmarks of later work on it."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ BATCH_BYTES = 64 * KIB
 
 
 def fill(settings: StoreSettings, streams: int, bytes_total: int) -> list[int]:
-    """Batches of 64 KiB to the streams in turn; everything committed. The stream ids."""
+    """Appends batches of 64 KiB to the streams in turn until all is committed. Returns the stream ids."""
     return asyncio.run(_fill(settings, streams, bytes_total))
 
 

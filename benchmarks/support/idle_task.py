@@ -1,4 +1,4 @@
-"""A task that does nothing: what a worker takes that has the modules of compaction and no data."""
+"""A task that does nothing: it measures the memory of a worker that has imported compaction and has no data."""
 
 from siltstone.maintenance.stream_set_compaction.task import peak_memory_bytes
 from siltstone.model.limits import MIB

@@ -1,8 +1,6 @@
-"""What memory costs on this machine when it is used for the first time.
-
-A virtual machine may give pages to its guest at the first touch and take them back when they are free: every byte that
-a broker receives, keeps or writes to a file then pays for it, whoever the broker is.
-"""
+"""Measures the first use of memory on this machine. A virtual machine may give pages to its guest at the first
+touch, and take them back when they are free: then every byte that any broker receives, keeps or writes to a file
+costs that, too."""
 
 import mmap
 import time
@@ -13,7 +11,7 @@ PIECE = 256 * MIB
 
 
 def first_use_seconds_per_gb(size_bytes: int = 2 * GIB) -> float:
-    """CPU seconds."""
+    """Returns CPU seconds."""
     zeros = bytes(PIECE)
     begin = time.process_time()
     pieces = []

@@ -1,4 +1,4 @@
-"""Making reads cold: the operating system is asked to forget the files."""
+"""Makes reads cold: the operating system drops the files from its cache."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two ways of doing the same thing, in turn: A B A B …, so that a drifting machine moves both."""
+"""Measures two ways of the same work in turn, A B A B …, so that a drifting machine affects both."""
 
 import gc
 import resource
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Seconds of wall time, and of CPU of this process and its ended children."""
+    """The seconds of wall time, and of CPU of this process and its ended children."""
 
     wall_s: float
     cpu_s: float
@@ -22,7 +22,7 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def speed_ratio(self) -> float:
-        """How fast ours is as a share of theirs: the median over the pairs of theirs / ours."""
+        """Returns the speed of ours as a share of theirs: the median over the pairs of theirs / ours."""
         return statistics.median(
             their.wall_s / our.wall_s for our, their in zip(self.ours, self.theirs, strict=True)
         )
@@ -35,7 +35,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def measure_pairs(ours: Callable[[], None], theirs: Callable[[], None], rounds: int = 5) -> Pair:
-    """One uncounted round first."""
+    """Measures the pairs, after a first round that is not counted."""
     pair = Pair([], [])
     for number in range(rounds + 1):
         our, their = timed(ours), timed(theirs)

@@ -1,4 +1,4 @@
-"""Where a benchmark works: a folder of its own on the disk of the checkout, removed afterwards."""
+"""The place of a benchmark: a folder of its own on the disk of the checkout, which is removed afterwards."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ WORKPLACE = Path(".build/benchmarks")
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """Not in a memory file system: a sync must cost what it costs."""
+    """The folder is not in a memory file system, because a sync has to cost what it costs."""
     WORKPLACE.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(dir=WORKPLACE)).absolute()
     try:

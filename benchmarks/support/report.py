@@ -1,4 +1,4 @@
-"""What a benchmark says: rows with a measure, a figure, what it is compared with, and the aim."""
+"""The report of a benchmark: rows with a measure, a figure, what it is compared with, and the aim."""
 
 import msgspec
 from rich.console import Console

@@ -12,14 +12,14 @@ import msgspec
 
 LOOP_THREADS = ("MainThread", "siltstone-broker")
 OF_THE_LOOP = "event loop: socket reads and callbacks"
-"""On the loop's thread with no frame of ours: libuv, which calls the kernel."""
+"""Samples of the loop's thread without a frame of ours: libuv, which calls the kernel."""
 RUNNERS_OF_THE_LOOP = (
     "siltstone/server/python_process.py",
     "siltstone/cli/serve/command.py",
     "siltstone/cli/serve/one_node.py",
     "siltstone/cli/main.py",
 )
-"""What is below every frame of the loop's thread in ``siltstone serve``."""
+"""The frames that are below every frame of the loop's thread in ``siltstone serve``."""
 SOCKETS = "network: socket writes"
 PACKAGES = {
     "siltstone/server/network/": "network",
@@ -36,10 +36,10 @@ PACKAGES = {
     "siltstone/foundation/": "foundation: checksums and encodings",
     "siltstone/": "the rest of siltstone",
 }
-"""The first that fits."""
+"""The first prefix that fits counts."""
 WRITES = re.compile(r"(\b|_)(sendmsg|send|write|writelines)$")
 WAITS_FOR_WORK = ("_worker", "concurrent/futures/thread.py")
-"""A pool's thread at its queue: py-spy takes it for running as often as not."""
+"""A thread of a pool that waits at its queue: py-spy often takes it for running."""
 
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?::\d+)?\)")
 
@@ -53,7 +53,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """``frames`` from the outermost to the one that ran."""
+    """``frames``: from the outermost to the one that ran."""
 
     thread: str
     frames: tuple[Frame, ...]
@@ -65,7 +65,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def parse_samples(text: str) -> list[Sample]:
-    """Without those that wait for work."""
+    """Returns the samples without those of threads that wait for work."""
     parsed = [_parsed(line) for line in text.splitlines() if line]
     return [each for each in parsed if each.frames and not _waits(each.frames[-1])]
 
@@ -87,7 +87,8 @@ def _parsed(line: str) -> Sample:
 
 
 def place_of(sample: Sample) -> str:
-    """Where the time of a sample belongs: what the standard library does for a package is that package's."""
+    """Returns the place to which the time of a sample counts: the standard library's work for a package is that
+    package's."""
     if not sample.is_of_the_loop:
         return f"thread: {re.sub(r'_[0-9]+$', '', sample.thread)}"
     ours = next((frame for frame in reversed(sample.frames) if _package(frame) is not None), None)
@@ -110,7 +111,7 @@ def places(samples: Iterable[Sample]) -> Counter[str]:
 
 
 def functions(samples: Iterable[Sample]) -> Counter[str]:
-    """By the frame that ran, on all threads."""
+    """Counts the samples of all threads by the frame that ran."""
     counted: Counter[str] = Counter()
     for sample in samples:
         counted[str(sample.frames[-1])] += sample.count

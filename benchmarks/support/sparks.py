@@ -19,7 +19,7 @@ ROUNDS = 3
 
 @contextmanager
 def spark_with_connector() -> Iterator[Any]:
-    """Raises JavaArtifactsUnavailable."""
+    """Starts a Spark. Raises JavaArtifactsUnavailable."""
     jars = ",".join(map(str, fetch_jars(SPARK_KAFKA_CONNECTOR)))
     spark = siltstone.spark.session("local[2]", {"spark.jars": jars, "spark.driver.memory": "4g"})
     try:
@@ -29,7 +29,7 @@ def spark_with_connector() -> Iterator[Any]:
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Records for each second, and for each CPU second of all processes that take part."""
+    """The records for each second, and for each CPU second of all processes that take part."""
 
     per_second: float
     per_cpu_second: float

@@ -19,7 +19,7 @@ _FLUSH_SECONDS = 600
 
 
 class FilledTopic(msgspec.Struct, frozen=True):
-    """``address`` of the broker, ``pid`` of its process, ``store`` its folder."""
+    """``address``: of the broker; ``pid``: of its process; ``store``: its folder."""
 
     address: str
     pid: int
