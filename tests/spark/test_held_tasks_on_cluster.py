@@ -22,7 +22,7 @@ from support.maintenance.compacted_store import maintained
 from support.maintenance.sinks import QUIET, create, values
 from support.processes.tried import RecordTried
 from support.spark import held_driver
-from support.spark.held_driver import EXPORT, OBJECTS, READ, RELAY, ROWS, STREAM
+from support.spark.held_driver import EXPORT, EXPORT_IN_WRITE, OBJECTS, READ, RELAY, ROWS, STREAM
 from support.spark.held_tasks import Gate
 from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 
@@ -73,7 +73,7 @@ def run_twice(cluster: SparkCluster, gate: Gate) -> int:
         pytest.param(run_twice, TWICE, 1, id="twice"),
     ],
 )
-@pytest.mark.parametrize("work", [RELAY, OBJECTS, STREAM, READ, EXPORT])
+@pytest.mark.parametrize("work", [RELAY, OBJECTS, STREAM, READ, EXPORT, EXPORT_IN_WRITE])
 def test_sr17_sw4_ss11_tb7_every_row_comes_once(
     tmp_path: Path,
     spark_cluster: SparkCluster,
@@ -100,7 +100,7 @@ def test_sr17_sw4_ss11_tb7_every_row_comes_once(
         found = [] if work == OBJECTS else play()
     if work == OBJECTS:
         found = play()
-    if work == EXPORT:
+    if work in (EXPORT, EXPORT_IN_WRITE):
         found = exported(store)
     elif work != READ:
         with siltstone.Broker(store) as broker:

@@ -64,7 +64,7 @@ HANDLERS: dict[type[Message], Callable[..., Awaitable[Any]]] = {
 
 
 class Groups:
-    """What admin requests tell groups, and ask them."""
+    """The groups of a node, as admin requests ask about them."""
 
     def __init__(self) -> None:
         self.settings = GroupSettings()
@@ -75,7 +75,7 @@ class Groups:
 
 
 class AdminWorld:
-    """One broker; ``connection`` was accepted at kafka.example:9092."""
+    """A broker; ``connection`` was accepted at kafka.example:9092."""
 
     def __init__(self, world: World, node: Node, settings: BrokerSettings) -> None:
         self.world = world

@@ -60,7 +60,7 @@ class HeldEntries(FaultyLog):
 
 
 class ServingNode:
-    """One node; ``holds_lease`` says whether it has its lease."""
+    """A node; ``holds_lease`` says whether it has its lease."""
 
     def __init__(self, node_id: int, folder: Path, cluster: "BrokerCluster", listener_name: str) -> None:
         self.node_id = node_id
@@ -147,7 +147,7 @@ class BrokerCluster:
         return made
 
     async def known(self) -> None:
-        """Every node reads the log to its head."""
+        """Lets every node read the log to its head."""
         for node in self.nodes:
             if not node.is_dead:
                 await node.node.metadata.refresh()

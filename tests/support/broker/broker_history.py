@@ -36,14 +36,14 @@ class History:
 
 
 class Log(msgspec.Struct, frozen=True):
-    """Every record of the topic in the end, and the offsets of the group."""
+    """Every record of the topic at the end, and the offsets of the group."""
 
     records: dict[Place, str]
     committed: dict[int, int]
 
 
 class Actor:
-    """One client in a thread of its own, which runs until ``finish`` is called."""
+    """A client in a thread of its own, which runs until ``finish`` is called."""
 
     def __init__(self, history: History, act: Callable[["Actor"], None]) -> None:
         self.history = history

@@ -73,7 +73,7 @@ class HoldableCalls(FreezableCalls):
         self._gates.pop(name).set()
 
     def fail(self, name: str, failure: Exception) -> None:
-        """Every call of that name is held from now on."""
+        """Holds every later call of that name."""
 
         def refuse(called: str) -> None:
             if called == name:
@@ -153,7 +153,7 @@ class BrokerWorld:
 
 
 class Client:
-    """One connection without a network: no request waits for those before it."""
+    """A connection without a network: no request waits for those before it."""
 
     def __init__(self, world: BrokerWorld, connection_id: int) -> None:
         self._world = world

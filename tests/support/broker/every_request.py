@@ -114,7 +114,7 @@ def spoken_versions() -> Iterator[tuple[ApiKey, int]]:
 
 
 def plain_requests(topic: RawTopic, group_id: str = "nobody") -> Iterator[tuple[Message, int]]:
-    """All of ``spoken_versions``."""
+    """Returns requests in all of ``spoken_versions``."""
     for key, version in spoken_versions():
         yield plain_request(key, version, topic, group_id), version
 

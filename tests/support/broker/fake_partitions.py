@@ -46,7 +46,7 @@ class FakePartition:
         return self._read(offset, bytes_max)
 
     def _read(self, offset: int, bytes_max: int) -> list[RecordBatch]:
-        """At least one, otherwise what fits."""
+        """Returns at least one batch, otherwise those that fit."""
         self.reads.append((offset, bytes_max))
         found: list[RecordBatch] = []
         for batch in self.batches[offset:]:

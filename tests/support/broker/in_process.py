@@ -95,7 +95,7 @@ class InProcessConnection:
 
 @contextmanager
 def broker_in_process(folder: Path) -> Iterator[InProcessBroker]:
-    """Every command that is run meanwhile finds this broker, whatever its --bootstrap is."""
+    """Lets every command inside the block use this broker, whatever its --bootstrap is."""
     broker = InProcessBroker(folder)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(cluster, "open_connection", broker.connect)

@@ -61,7 +61,7 @@ CELLS = tuple(itertools.starmap(Cell, itertools.product(VICTIMS, HURTS, ACTIVITI
 
 
 class Trial:
-    """One cell. ``client`` writes beside the others: see ``support.kafka.numbered_writer``."""
+    """A cell of the matrix. ``client`` writes beside the others: see ``support.kafka.numbered_writer``."""
 
     def __init__(self, cluster: ServerCluster, cell: Cell, chance: random.Random, client: str) -> None:
         self.cluster, self.cell, self.chance, self._client = cluster, cell, chance, client
@@ -70,7 +70,7 @@ class Trial:
         self._dead: set[int] = set()
 
     def live_through(self) -> Log:
-        """Raises AssertionError when the clients do not continue, or the brokers do not come back."""
+        """Plays the cell. Raises AssertionError when the clients do not continue, or the brokers do not come back."""
         cluster = self.cluster
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(60)

@@ -1,4 +1,4 @@
-"""What a partition knows of its batches, for comparison; and which streams are read."""
+"""The state that a partition knows of its batches, for comparison; and the streams that are read."""
 
 import asyncio
 from typing import Any

@@ -30,7 +30,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 class Polled(msgspec.Struct, frozen=True):
-    """One answer to a consumer that reads one partition from its position on: offsets and values."""
+    """An answer to a consumer that reads one partition from its position on: offsets and values."""
 
     consumer: str
     partition: int

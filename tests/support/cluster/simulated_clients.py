@@ -70,7 +70,7 @@ class Network:
         self._connections = 0
 
     async def ask(self, node_id: int, request: Message, version: int | None = None) -> Any:
-        """Raises NoAnswer."""
+        """Asks a node. Raises NoAnswer."""
         node = self.nodes[node_id]
         deadline_ms = self.clock.monotonic_ms() + REQUEST_MS_MAX
         while not node.hears:
@@ -128,7 +128,7 @@ class SimulatedClient:
         return self.rng.randrange(len(self.network.nodes))
 
     async def leader_of(self, partition: int) -> int:
-        """Raises NoAnswer."""
+        """Returns the leader of the partition. Raises NoAnswer."""
         if partition not in self._leaders:
             named = MetadataRequestTopic(topic_id=self.topic.topic_id, name=self.topic.name)
             answer = await self.network.ask(

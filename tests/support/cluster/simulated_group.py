@@ -145,7 +145,7 @@ class SimulatedMember(SimulatedClient):
     # -- its partitions --------------------------------------------------------------------------------------
 
     async def _committed(self, partitions: list[int]) -> dict[int, int]:
-        """Where others have left off. Raises NoAnswer, after which the member joins anew."""
+        """Returns the offsets at which others have stopped. Raises NoAnswer, after which the member joins anew."""
         if not partitions:
             return {}
         wanted = OffsetFetchRequestTopics(name=self.topic.name, partition_indexes=partitions)

@@ -146,8 +146,8 @@ class NodeStore(FaultyStore):
 
 
 class NodeClock(ManualClock):
-    """What a call to the outside spends in ``block_ms`` passes in the call at once, and for all else while the call's
-    answer is waited for."""
+    """Time that a call to the outside spends in ``block_ms`` passes in the call at once, and for everything else
+    while the answer of the call is awaited."""
 
     def __init__(self, now_ms: int) -> None:
         super().__init__(now_ms)
@@ -194,7 +194,7 @@ class LifeCalls:
 
 
 class Life:
-    """One process. ``calls_left``: it dies at a call to the outside, when so many more were made."""
+    """A process. ``calls_left``: it dies at a call to the outside, after so many more calls."""
 
     def __init__(self, node: "SimulatedNode") -> None:
         self.node = node
@@ -266,12 +266,12 @@ class Life:
         )
 
     async def close(self) -> None:
-        """As after SIGTERM."""
+        """Ends the process as SIGTERM does."""
         for close in reversed(self.close_parts):
             await close()
 
     async def end(self) -> None:
-        """Its tasks are gone, and its files are closed."""
+        """Ends all tasks of the process and closes its files."""
         self.is_dead = True
         self.runs.clear()
         for _ in range(100):
@@ -334,7 +334,7 @@ class SimulatedNode:
 
     @property
     def hears(self) -> bool:
-        """Whether requests reach the node now."""
+        """Returns whether requests reach the node now."""
         life = self.life
         return (
             life is not None

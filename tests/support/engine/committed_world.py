@@ -141,7 +141,7 @@ class CommittedWorld:
         calls: BlockingCalls | None = None,
         is_there: Callable[[ObjectStore], bool] = lambda _: True,
     ) -> CommittedReader:
-        """It sees the image as it is now, and the one as it is then after a refresh."""
+        """Makes a reader that sees the image as it is now, and the later one after a refresh."""
         seen = [self.image()]
 
         async def refresh() -> None:
@@ -171,7 +171,7 @@ async def settle(turns: int = 20) -> None:
 async def read_all(
     reader: CommittedReader, stream_id: int, start: int, end: int, bytes_max: int
 ) -> list[RecordBatch]:
-    """As a consumer does: one read after another."""
+    """Reads as a consumer does: one read after another."""
     batches: list[RecordBatch] = []
     while start < end and (read := await reader.read(stream_id, start, end, bytes_max)):
         batches += read

@@ -78,7 +78,7 @@ class FreezableCalls:
 
 
 class Node:
-    """One life of one node."""
+    """One run of one node."""
 
     def __init__(
         self, engine: StreamEngine, metadata: MetadataService, reader: CommittedReader, calls: FreezableCalls
@@ -95,7 +95,7 @@ class Node:
         return await self.engine.append(stream, payload, records)
 
     async def read_all(self, stream: Stream, start: int | None = None) -> list[RecordBatch]:
-        """To the confirmed end, however many reads it takes."""
+        """Reads to the confirmed end, in as many reads as that takes."""
         at = stream.start_offset if start is None else start
         batches: list[RecordBatch] = []
         while at < stream.confirmed_offset:
@@ -207,7 +207,7 @@ class World:
             shutil.copytree(left, self.wal_folder)
 
     async def passing(self, awaited: Awaitable[T], step_ms: float = 100, steps_max: int = 100_000) -> T:
-        """What is awaited, while time passes whenever nothing else happens."""
+        """Returns the result of a coroutine, while time passes whenever nothing else happens."""
         task = asyncio.ensure_future(awaited)
         for _ in range(steps_max):
             await settled()
@@ -222,7 +222,7 @@ class World:
 
 
 async def settled(turns: int = 60) -> None:
-    """Until whatever can continue without time has continued."""
+    """Waits until everything that can continue without time has continued."""
     for _ in range(turns):
         await asyncio.sleep(0)
 

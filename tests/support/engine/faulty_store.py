@@ -66,7 +66,8 @@ class FaultyStore:
         self._lock = RLock()
 
     def fail_next(self, *faults: Fault | None, call: str | None = None) -> None:
-        """One fault for each of the next calls; with ``call``, of the next calls of that name. None lets one pass."""
+        """Plans one fault for each of the next calls; with ``call``, for the next calls of that name. None lets a
+        call pass."""
         self._script += [(fault, call) for fault in faults]
 
     def calm(self) -> None:
@@ -181,6 +182,6 @@ class FaultyStore:
 
 
 def _silently(effect: Callable[[], object]) -> None:
-    """Its answer, good or bad, reaches nobody."""
+    """Makes the call, and drops its answer, good or bad."""
     with suppress(SiltstoneError):
         effect()

@@ -71,7 +71,7 @@ class LosingDisk:
         return lost
 
     def forget(self) -> None:
-        """Of what is unsynced nothing is lost."""
+        """Counts all writes as synced, so that a power failure loses nothing of them."""
         self._unsynced.clear()
         while self._held:
             os.close(self._held.popitem()[1])

@@ -137,7 +137,7 @@ class NodeSimulation:
             await self._crash()
 
     async def _end(self, node: Node) -> None:
-        """In good order, or after a failure that was to be expected."""
+        """Ends the node in good order, or after a failure that was to be expected."""
         failed = node.engine.statistics().state == EngineState.FAILED.name
         assert self.may_fail or not failed, f"the engine failed: {node.engine._failure}"
         self.count("failed" if failed else "closed")
@@ -160,7 +160,7 @@ class NodeSimulation:
             stream.check_answers()
 
     async def _end_actions(self) -> None:
-        """All tasks of this life end, those of the node that is no more as well."""
+        """Ends all tasks of this run, also those of the node that no longer exists."""
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -265,7 +265,7 @@ class NodeSimulation:
         raise AssertionError("200 attempts failed")
 
     async def _passing(self, awaited: Awaitable[T]) -> T:
-        """What is awaited, while time passes. Raises Crashed."""
+        """Returns the result of a coroutine, while time passes. Raises Crashed."""
         task = asyncio.ensure_future(awaited)
         for _ in range(20_000):
             for _ in range(20):
@@ -364,7 +364,7 @@ class NodeSimulation:
 
 
 def _let_go(world: World) -> None:
-    """What the operating system does when a process ends: its files are closed, its lock is free."""
+    """Does what the operating system does when a process ends: closes its files and releases its lock."""
     log = world.newest_log
     if not isinstance(log, FileWriteAheadLog):
         return

@@ -1,4 +1,4 @@
-"""What happens to a simulated node: each action with what must be true of its answer (``node_simulation``)."""
+"""The actions on a simulated node, each with what must be true of its answer (``node_simulation``)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -63,7 +63,7 @@ class Workload:
         self.rng: Random = simulation.rng
 
     def next_action(self, node: Node) -> Action | None:
-        """By chance. None: it was nothing that takes time, or it could not be done now."""
+        """Draws an action. None: it takes no time, or it is not possible now."""
         weights = {
             self._append: 30, self._read: 10, self._trim: 3, self._flush: 1, self._wait: 2, self._close: 2,
             self._open_again: 3, self._delete: 3, self._create: 2, self._sweep: 0.5, self._fill_disk: 0.2,

@@ -15,7 +15,7 @@ def index_of(data: bytes, tail_bytes: int = 64 * 1024) -> BlockIndex:
 
 
 def read_object(data: bytes, tail_bytes: int = 64 * 1024) -> list[RecordBatch]:
-    """Every batch of an object. Raises a named CorruptData."""
+    """Returns every batch of an object. Raises a subclass of CorruptData."""
     batches: list[RecordBatch] = []
     for entry in index_of(data, tail_bytes):
         block = memoryview(data)[entry.position : entry.end_position]

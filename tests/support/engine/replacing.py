@@ -1,4 +1,4 @@
-"""What no caller of a store can do: an object gets other bytes. Tests damage objects this way."""
+"""Replaces the bytes of an object, which no caller of a store can do. Tests damage objects in this way."""
 
 from siltstone.model.buffers import Buffers
 from siltstone.object_store.port import ObjectStore

@@ -44,7 +44,7 @@ async def _fill(settings: StoreSettings) -> None:
 
 
 def object_files(folder: Path) -> list[Path]:
-    """By object id."""
+    """Returns the files of objects by object id."""
     return sorted((folder / "bucket").glob("*/objects/*"), key=lambda path: path.name)
 
 

@@ -1,4 +1,4 @@
-"""What tests have other processes do to a store: module-level functions, importable in a spawned process."""
+"""The work of other processes on a store, for tests: module-level functions, which a spawned process can import."""
 
 import itertools
 import os
@@ -23,7 +23,7 @@ def send_part(
 
 
 def claim(url: str, key: str, content: bytes) -> bool:
-    """Whether this process won."""
+    """Returns whether this process won."""
     store = open_store(url)
     try:
         store.put_if_absent(key, [content])
@@ -35,7 +35,7 @@ def claim(url: str, key: str, content: bytes) -> bool:
 
 
 def content_of(number: int) -> bytes:
-    """Of another size and pattern for each number, so that a mix or a piece is recognised."""
+    """Returns content whose size and pattern depend on the number, so that a mix or a piece is recognised."""
     return number.to_bytes(8, "big") * (1 + number % 997 * 64)
 
 

@@ -1,4 +1,4 @@
-"""What a stream should hold: a plain list. What is certain was answered; what is not may have happened or not."""
+"""A model of a stream: a plain list. Appends that were answered are certain; others may have happened or not."""
 
 import asyncio
 
@@ -40,7 +40,8 @@ class ModelStream:
         self.epoch = -1
         self.entries: list[Entry] = []
         self.starts = {0}
-        """Where the stream may begin: the last trim that was answered, and those that were not."""
+        """Returns the offsets at which the stream may begin: that of the last trim that was answered, and those of
+        later ones."""
         self.users = 0
         """Actions under way; the stream is given back or deleted only when there are none."""
 

@@ -11,7 +11,7 @@ def record_bytes(batch: RecordBatch, position: int, confirmed_position: int) -> 
 
 
 def groups_bytes(groups: Iterable[Sequence[RecordBatch]], first_position: int = 0) -> bytes:
-    """Each group is written when all before it is durable: that is the position its records confirm."""
+    """Returns a log whose groups are each written when all before it is durable: its records confirm that position."""
     log = b""
     for group in groups:
         confirmed = first_position + len(log)

@@ -1,4 +1,4 @@
-"""Another operating system for what writes the files of a write-ahead log."""
+"""Replaces the operating system for the code that writes the files of a write-ahead log."""
 
 import pytest
 

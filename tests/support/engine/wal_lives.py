@@ -27,7 +27,8 @@ NODE, STORE_ID = 3, "ab" * 16
 
 
 class WalLife:
-    """One life of a log: opened, begun under a node epoch, appended to. ``sent`` are the batches that were appended."""
+    """One run of a log: it is opened, begun under a node epoch, and appended to. ``sent``: the batches that were
+    appended."""
 
     def __init__(self, wal: WriteAheadLog, clock: ManualClock) -> None:
         self.wal = wal
@@ -36,7 +37,8 @@ class WalLife:
         self.sent: list[RecordBatch] = []
 
     async def begin(self, node_epoch: int, *, carry: bool = False) -> list[RecordBatch]:
-        """As ``opening`` does it. → What was recovered; it is carried into this life, or counts as committed."""
+        """Opens the log as ``opening`` does. Returns the recovered batches; they are carried into this run, or count
+        as committed."""
         await self.passing(self.wal.fence(node_epoch))
         found = await self.passing(self._recovered())
         end = found[-1][0] if found and carry else 0

@@ -57,7 +57,7 @@ class WalNode:
 
 
 async def recovered(folder: Path, node_id: int = 3) -> list[RecordBatch]:
-    """What a next life finds; it leaves the log as it is."""
+    """Returns what a next run finds in the log, and leaves the log as it is."""
     wal = FileWriteAheadLog(folder, node_id, SETTINGS, InlineCalls(), ManualClock())
     try:
         return [record.batch async for records in wal.recover() for record in records]

@@ -152,7 +152,7 @@ def refused(scene: Scene, row: Row) -> None:
 
 
 def refused_beside(scene: Scene, row: Row) -> None:
-    """Another broker is refused beside a living one, which is unharmed."""
+    """A second broker is refused beside a living one, which is unharmed."""
     scene.begin()
     outcome = scene.serve_in_vain(**row.settings)
     assert_refused(outcome, row.wanted)
@@ -169,8 +169,8 @@ def assert_refused(outcome: Outcome, wanted: Wanted) -> None:
 
 
 def damaged_object(scene: Scene, row: Row) -> None:
-    """One object cannot be read. Consumers get the records before it, and then an error; the broker and the check name
-    the object. When the object is back everything is read."""
+    """An object cannot be read. Consumers get the records before it, and then an error; the broker and the check
+    name the object. When the object is back everything is read."""
     scene.begin()
     scene.wait_for_objects(5, "at the beginning")
     scene.stop()

@@ -92,7 +92,8 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection of a client, with one to the server. Host and path are passed as they come: they are signed."""
+    """A connection of a client, with a connection to the server. Host and path are passed unchanged, because they
+    are signed."""
 
     protocol_version = "HTTP/1.1"
     timeout = 300

@@ -39,7 +39,7 @@ class BucketRow(msgspec.Struct, frozen=True):
 
     @property
     def is_written_to(self) -> bool:
-        """Whether the bucket takes writes before the fault: under failover the first bucket takes everything, under
+        """Returns whether the bucket takes writes before the fault: under failover the first bucket takes all, under
         replication the first two."""
         match self.strategy:
             case "failover":
@@ -50,7 +50,7 @@ class BucketRow(msgspec.Struct, frozen=True):
 
     @property
     def is_readable(self) -> bool:
-        """Whether everything can be read while the fault lasts."""
+        """Returns whether everything can be read while the fault lasts."""
         return self.strategy == "replication" or not self.is_written_to or self.fault in ("denied", "full")
 
 

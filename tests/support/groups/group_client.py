@@ -189,7 +189,7 @@ async def stable_group(world: GroupsWorld, *names: str, **join: Any) -> list[Gro
 
 
 async def committed(world: GroupsWorld, group: str = GROUP) -> dict[tuple[str, int], int]:
-    """Every offset of the group, as it is fetched."""
+    """Returns every offset of the group, as OffsetFetch answers."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     (fetched,) = (await world.ask(request, 9)).groups
     assert fetched.error_code == ErrorCode.NONE, ErrorCode(fetched.error_code)

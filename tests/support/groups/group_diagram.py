@@ -32,7 +32,7 @@ def diagram() -> str:
 
 
 def table() -> str:
-    """Every event in every state."""
+    """Returns the table of every event in every state."""
     head = [
         "| event | " + " | ".join(state.value for state in WITH_ROWS) + " |",
         "|---" * (len(WITH_ROWS) + 1) + "|",

@@ -42,7 +42,7 @@ class MemoryGroupLog:
             self._stand(list(records))
 
     def release(self) -> None:
-        """What is under way becomes durable."""
+        """Makes the appends that are under way durable."""
         under_way, self._under_way = self._under_way, []
         for records, waits in under_way:
             self._stand(records)
@@ -50,7 +50,7 @@ class MemoryGroupLog:
                 waits.set_result(None)
 
     def fail(self, *, but_stands: bool = False) -> None:
-        """What is under way is lost, or, the answer alone was."""
+        """Loses the appends that are under way, or only their answers."""
         under_way, self._under_way = self._under_way, []
         for records, waits in under_way:
             if but_stands:
@@ -75,7 +75,7 @@ class MemoryGroupLog:
 
 
 class Life(msgspec.Struct):
-    """Of a node. When it has ended, nothing the node does reaches a log, or comes back from one."""
+    """One run of a node. After it has ended, none of its calls reaches a log, and no answer reaches it."""
 
     has_ended: bool = False
 
@@ -109,7 +109,7 @@ class LogOfOneLife:
 
 
 class LogsOfOneLife:
-    """What a node has of the logs until it dies."""
+    """The open logs of a node, until it dies."""
 
     def __init__(self, logs: "MemoryGroupLogs") -> None:
         self._logs = logs

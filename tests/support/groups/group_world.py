@@ -66,18 +66,18 @@ class GroupWorld:
         self._tickets = 0
 
     def ask(self, request: Request) -> int:
-        """Its ticket."""
+        """Asks, and returns the ticket of the answer."""
         self._tickets += 1
         self.waiting.add(self._tickets)
         self._perform(decide(self.group, request, self._tickets, self.now_ms, self.settings))
         return self._tickets
 
     def tell(self, request: Request) -> None:
-        """What nobody waits for."""
+        """Asks for something whose answer nobody awaits."""
         self._perform(decide(self.group, request, 0, self.now_ms, self.settings))
 
     def answer(self, request: Request) -> Answer:
-        """At once."""
+        """Returns the answer of a request that is answered at once."""
         return self.answers[self.ask(request)]
 
     def pass_ms(self, duration_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""All groups of a node on a log in memory and a manual clock, asked as clients ask: by messages of a version."""
+"""All groups of a node on a log in memory and a manual clock, asked by messages of a version as clients send them."""
 
 import asyncio
 import random
@@ -58,7 +58,7 @@ def context(version: int, client_id: str | None = "client") -> RequestContext:
 
 
 async def turns(count: int = 20) -> None:
-    """Of the event loop: whatever can happen without time passing has happened."""
+    """Turns the event loop until everything that can happen without time passing has happened."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -109,7 +109,7 @@ class GroupsWorld:
         return self.logs.logs[0]
 
     async def ask(self, request: Message, version: int, client_id: str | None = "client") -> Any:
-        """Over the wire: what a version cannot say is lost or refused."""
+        """Asks as over the wire: fields that the version does not have are lost or refused."""
         sent = decode(type(request), version, encode(request, version))
         response = await HANDLERS[type(request).__name__](self.groups, context(version, client_id), sent)
         response_type = CATALOGUE[request.api_key][1]

@@ -71,7 +71,7 @@ class RawMember:
         )
 
     def ask_to_join(self) -> Any:
-        """One JoinGroup and its answer, whatever it is."""
+        """Sends a JoinGroup and returns its answer, also an error."""
         return self.connection.ask(self.join_request(), self.version, client_id=self.client_id)
 
     def begin_join(self) -> None:
@@ -137,7 +137,7 @@ class RawMember:
         return ErrorCode(self.connection.ask(request, 4).error_code)
 
     def await_rebalance(self) -> None:
-        """Until it is to join again: others have been heard then."""
+        """Sends heartbeats until the member has to join again; the others have been heard then."""
         deadline = time.monotonic() + ANSWER_S_MAX
         while (told := self.beat()) != ErrorCode.REBALANCE_IN_PROGRESS:
             assert told == ErrorCode.NONE, told
@@ -181,7 +181,8 @@ class RawMember:
 
 
 def joined(*members: RawMember) -> None:
-    """One after the other, the first one as the leader, until all are of one generation. Without an initial delay."""
+    """Lets members join one after the other, the first one as the leader, until all have one generation. There is no
+    initial delay."""
     for number, newcomer in enumerate(members):
         newcomer.begin_join()
         for known in members[:number]:

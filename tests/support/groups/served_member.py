@@ -12,7 +12,7 @@ from support.groups.group_client import GroupClient, all_join
 
 
 class _AskedWorld:
-    """As GroupsWorld, for GroupClient."""
+    """The world of a GroupClient, which asks as GroupsWorld does."""
 
     def __init__(self, broker: InProcessBroker) -> None:
         self._broker = broker

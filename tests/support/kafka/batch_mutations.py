@@ -21,7 +21,7 @@ Mutation = Callable[[Random, bytearray], bytearray]
 
 
 def random_batch(rng: Random) -> bytearray:
-    """As a producer might send it."""
+    """Returns a batch as a producer might send it."""
     records = [
         Record(
             timestamp_ms=TIMESTAMP_MS + rng.randint(-1_000, 1_000),
@@ -93,7 +93,7 @@ def _sequenced(rng: Random, batch: bytearray) -> bytearray:
 
 
 def _flip(rng: Random, batch: bytearray) -> bytearray:
-    """In the records, as they are stored: when compressed, in the stream."""
+    """Mutates the records as they are stored: of a compressed batch, the compressed stream."""
     changed = bytearray(batch)
     for _ in range(rng.randint(1, 6)):
         if len(changed) > BATCH_HEADER_BYTES:

@@ -26,7 +26,7 @@ def flights(*lines: bytes) -> list[Flight]:
 
 
 def consumed(data: Iterable[Flight]) -> list[Consumed]:
-    """As from topics of one partition each."""
+    """Returns flights as from topics with one partition each."""
     records: list[Consumed] = []
     offsets: dict[str, int] = {}
     for flight in data:

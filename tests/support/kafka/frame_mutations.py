@@ -78,11 +78,11 @@ SENSIBLE: Mapping[str, Sequence[object]] = {
     "assignments": ([], None),
     "timestamp": (-1, -2, -3, 0, 1_700_000_000_000),
 }
-"""What clients say in these fields; most of the time so does chance."""
+"""Values that clients send in these fields. Most of the time chance draws one of them, too."""
 
 
 def valid_frames(rng: Random, topic: RawTopic, group_id: str) -> list[bytes]:
-    """Of every API and version: one that asks for something, one with every field filled, one at random."""
+    """Requests of every API and version: one that asks for something, one with every field filled, one at random."""
     frames = [request_bytes(request, version) for request, version in plain_requests(topic, group_id)]
     for key, version in spoken_versions():
         message = CATALOGUE[key][0]
@@ -146,7 +146,7 @@ class Plausible:
 
 
 def mutated(rng: Random, pool: Sequence[bytes]) -> bytes:
-    """One of the pool, changed once or several times."""
+    """Returns a frame of the pool, changed once or several times."""
     frame = rng.choice(pool)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         frame = rng.choice(MUTATIONS)(rng, frame, pool)
@@ -218,7 +218,7 @@ class Bombs:
     def frames(
         self, chosen: Container[str], bytes_max: int, elements_max: int
     ) -> Iterator[tuple[str, bytes]]:
-        """What each is, and its bytes. ``chosen``: names of requests."""
+        """Returns the name and the bytes of each frame. ``chosen``: the names of requests."""
         for key, (request, _) in CATALOGUE.items():
             if request.__name__ not in chosen:
                 continue

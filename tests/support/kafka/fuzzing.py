@@ -39,14 +39,14 @@ SETTINGS = {
 STALL_S_MAX = 1.0
 STARVED_S_MAX = 20.0
 RESIDENT_BYTES_MAX = 600 * MEBIBYTE
-"""What the limits above amount to, three times over; the process itself takes 60 MiB."""
+"""The sum of the limits above, three times; the process itself takes 60 MiB."""
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 GOOD = "good"
 
 
 class Siege:
-    """In a ``with``. ``note`` says what is being sent: it is named when something is found to be wrong."""
+    """Watches the broker in a ``with``. ``note`` says what is being sent: it is named when a fault is found."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Siege:
             self.found.append(f"{watch.__name__}: {failure!r}, with {self.note}")
 
     def _probe(self) -> None:
-        """On a machine that does too much everything is late: what counts is what the broker itself did meanwhile."""
+        """On a busy machine everything is late, so only the time counts that the broker itself used."""
         with self.connect(timeout_s=STARVED_S_MAX) as connection:
             while not self._ending.wait(0.01):
                 note, began, worked_s = self.note, time.monotonic(), self._processor_s()
@@ -156,7 +156,8 @@ class Siege:
 
 
 class Burst:
-    """What one connection sends in one go. A function of the seed and its number, so that each can be sent again."""
+    """The frames that one connection sends in one go. They follow from the seed and the number, so that each can be
+    sent again."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.rng = Random(f"{seed}/{number}")

@@ -85,10 +85,8 @@ def numbered(records: list[Record], base_offset: int = 0) -> list[Record]:
 
 
 def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Where each batch of the buffer begins, and its header. A batch is at ``[position:position + size_bytes]``.
-
-    Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic when it comes to bytes that are no whole batch.
-    """
+    """Returns the position and the header of each batch of the buffer. A batch is at ``[position:position +
+    size_bytes]``. Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic at bytes that are no whole batch."""
     position = 0
     while position < len(buffer):
         header = read_batch_header(buffer, position)

@@ -80,7 +80,7 @@ def _kio_plain(group: FieldGroup, entity: Any) -> Any:
 
 
 def _kio_attribute(entity: Any, name: str) -> Any:
-    """It calls what has a unit by its type: throttle_time is a timedelta."""
+    """kio names a field with a unit by its type: throttle_time is a timedelta."""
     without_unit = name.removesuffix("_ms")
     return getattr(entity, name if hasattr(entity, name) else without_unit)
 

@@ -35,7 +35,7 @@ EVERY_VERSION = [
 ]
 
 VERSIONS = [(message, versions_with_own_layout(message)) for message in EVERY_MESSAGE]
-"""Of each message those versions whose bytes are laid out in another way than those of the version before."""
+"""The versions of each message whose bytes have another layout than those of the version before."""
 OTHER_VERSIONS = [
     (message, left)
     for message, own in VERSIONS
@@ -52,7 +52,7 @@ IN_ITS_VERSIONS = pytest.mark.parametrize(
         ),
     ],
 )
-"""One test for each message. The versions that differ in nothing but their number are left to the night."""
+"""Makes one test for each message. Versions that differ only in their number are tested at night."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def versions_tried(request: pytest.FixtureRequest, record_tried: RecordTried) ->
 
 LAST_POINT_IN_TIME = 4_102_444_800_000
 LONG = st.sampled_from([126, 127, 128, 300])
-"""On both sides of where a compact length takes a second byte, and of one byte."""
+"""Lengths on both sides of those at which a compact length takes a second byte."""
 TEXTS = st.one_of(st.text(max_size=8), st.builds(lambda size: "é" * (size // 2) + "x" * (size % 2), LONG))
 BLOBS = st.one_of(st.binary(max_size=8), st.builds(bytes, LONG))
 
@@ -83,7 +83,7 @@ SCHEMA_NAMES = {
     "FetchedTopic": {"name": "topic"},
     "FetchedPartition": {"index": "partition_index"},
 }
-"""What Kafka's schema calls the fields that tools/kafka-messages gives plainer names."""
+"""The names in Kafka's schema of the fields that tools/kafka-messages gives plainer names."""
 
 
 def schema_name(group: FieldGroup, field: str) -> str:
@@ -91,7 +91,7 @@ def schema_name(group: FieldGroup, field: str) -> str:
 
 
 def is_same(one: Message, other: Message, version: int) -> bool:
-    """Whether they are equal, a NaN in the place of another taken as equal."""
+    """Returns whether two values are equal, with one NaN equal to another."""
     return one == other or encode(one, version) == encode(other, version)
 
 

@@ -1,4 +1,4 @@
-"""Which versions of a message a test of its API has to ask in."""
+"""The versions of a message in which a test of its API has to ask."""
 
 from siltstone.kafka_protocol.compiling.layout import Layout, layout_of
 from siltstone.kafka_protocol.notation import Message

@@ -145,7 +145,7 @@ class FakeTransport:
             self.read_once()
 
     def read_once(self) -> None:
-        """What the event loop does in one turn."""
+        """Reads once, as the event loop does in one turn."""
         if self.waiting and self.is_reading:
             room = self.protocol.get_buffer(65_536)
             count = min(len(room), len(self.waiting), self.largest_read)

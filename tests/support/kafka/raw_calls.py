@@ -1,4 +1,5 @@
-"""What clients ask for most, over a ``RawConnection`` and in few words: topics made, batches sent and fetched."""
+"""The most frequent requests of clients over a ``RawConnection``, in few words: topics are made, batches sent and
+fetched."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

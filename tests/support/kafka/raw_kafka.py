@@ -43,7 +43,7 @@ def request_bytes(
 
 
 class ConnectionClosed(Exception):
-    """By the broker, where a test expected an answer."""
+    """The broker closed the connection where a test expected an answer."""
 
 
 class RawConnection:
@@ -88,7 +88,7 @@ class RawConnection:
     # -- in ----------------------------------------------------------------------------------------------
 
     def receive_frame(self) -> bytes:
-        """One answer without its size, header included. Raises ConnectionClosed."""
+        """Returns an answer without its size, with its header. Raises ConnectionClosed."""
         (size,) = unpack(">i", self._receive(4))
         return self._receive(size)
 
@@ -119,7 +119,7 @@ class RawConnection:
         return self.receive()
 
     def has_answer_within(self, seconds: float) -> bool:
-        """Whether anything comes, the end of the connection included; it is not taken."""
+        """Returns whether anything arrives, also the end of the connection; it is not consumed."""
         before = self._socket.gettimeout()
         self._socket.settimeout(seconds)
         try:
@@ -135,7 +135,7 @@ class RawConnection:
     # -- whether it lives --------------------------------------------------------------------------------
 
     def assert_closed(self) -> None:
-        """By the broker, and nothing came before."""
+        """Asserts that the broker closes the connection, and sends nothing before."""
         with suppress(ConnectionError):
             assert self._socket.recv(1) == b"", "an answer where the connection had to be closed"
 
@@ -144,8 +144,8 @@ class RawConnection:
 
 
 class OracleCheckedConnection(RawConnection):
-    """Every answer is read by another library as well, ``reads`` (kio's reader, or kafka-python's), and has to say the
-    same there and be written as the same bytes."""
+    """A connection whose every answer is also read by another library, ``reads`` (kio's reader, or kafka-python's),
+    which has to find the same and to write the same bytes."""
 
     def __init__(
         self, address: Address, reads: Callable[[type[Message], int, bytes], tuple[Any, bytes]], **more: Any

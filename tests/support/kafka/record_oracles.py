@@ -99,7 +99,7 @@ def kio_reads(batch: bytes | bytearray) -> list[Record]:
 
 
 def kio_builds(records: Sequence[Record], producer: Producer) -> bytes:
-    """Of timestamps in whole seconds."""
+    """Builds a batch with kio. The timestamps are in whole seconds."""
     producer_id, producer_epoch, base_sequence = producer
     target = io.BytesIO()
     new = schema.NewRecordBatch(

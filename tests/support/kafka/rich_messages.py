@@ -27,7 +27,8 @@ RICH = [
 
 
 def samples(message: type[Message], version: int) -> list[Message]:
-    """One in which nothing is empty, one in which all that may be is empty or null, and one with long texts."""
+    """Returns one message in which nothing is empty, one in which everything is empty or null that may be, and one
+    with long texts."""
     full, empty = full_message(message, version), message()
     return [full, empty, *_lengthened(full)]
 

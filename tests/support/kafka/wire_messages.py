@@ -54,7 +54,7 @@ def to_java_json(message: Message, version: int) -> dict[str, Any]:
 
 
 def java_schema(message: type[Message], version: int) -> str:
-    """As the class ``Schema`` prints itself."""
+    """Returns the layout in the words of Java's class ``Schema``."""
     layout = layout_at(message, version)
     return _schema(layout.group, layout.flexible)
 

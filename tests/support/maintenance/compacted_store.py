@@ -26,7 +26,7 @@ from siltstone.server.settings.store import load_settings
 from support.maintenance.compacting import compact
 
 LEASE_MS = 500
-"""Who is killed holds nobody up for longer."""
+"""The lease of a driver that was killed delays the others no longer than this."""
 SPLIT_ALL = CompactionSettings(lease_ms=LEASE_MS, split_size_bytes=0, part_bytes_min=1)
 KEYS = KeyCompactionSettings(object_bytes=256 * 1024, block_bytes=16 * 1024, allowance_ms=0)
 
@@ -42,7 +42,7 @@ def maintained(
 
 
 def split(context: MaintenanceContext) -> None:
-    """Every stream out of stream set objects."""
+    """Makes stream objects of all stream set objects."""
     compact(context, InProcessRunner(), SPLIT_ALL)
 
 
@@ -66,7 +66,7 @@ def compact_keys(
     settings: KeyCompactionSettings = KEYS,
     task: Task = run_key_compaction,
 ) -> RunReport:
-    """All compacted topics, whatever their ratio."""
+    """Compacts all compacted topics, whatever their ratio."""
     kind = KeyCompaction(settings, task)
     watch = Watch(kind.name, context.clock)
     return run(context, kind, lambda: runner or InProcessRunner(), Scope(is_forced=True), Budget(), watch)

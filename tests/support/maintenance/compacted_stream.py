@@ -133,7 +133,7 @@ class CompactedStream:
         return msgspec.structs.replace(unit, first_object_id=self._take_ids(unit.object_count_max))
 
     def compact(self, now_ms: int = 0, **changes: Any) -> KeyCompactionResult:
-        """One pass, committed unless it failed."""
+        """Runs one pass, which is committed unless it failed."""
         result = compact_keys(self.unit(now_ms, **changes), self.kernels)
         if not result.failure:
             self.commit(result)
@@ -167,7 +167,7 @@ class CompactedStream:
         return [read_batch_header(frame.payload) for frame in self.frames()]
 
     def records(self) -> list[Pair]:
-        """Of batches that are no markers."""
+        """Returns the records of the batches that are no markers."""
         return [
             Pair(record.offset, _view(record.key), _view(record.value), record.timestamp_ms)
             for frame in self.frames()
@@ -186,7 +186,7 @@ class CompactedStream:
         return said
 
     def spans(self) -> list[tuple[int, int]]:
-        """Of all blocks."""
+        """Returns the offsets of all blocks."""
         return [
             (entry.start_offset, entry.end_offset) for data in self.object_bytes() for entry in index_of(data)
         ]

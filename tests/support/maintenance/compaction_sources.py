@@ -98,7 +98,7 @@ def stream_set_ranges(plan: CompactionPlan) -> list[tuple[int, int, int]]:
 
 
 def iterations(plan: CompactionPlan) -> list[tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]]:
-    """Of each: its stream objects, and the blocks joined of its part, as (stream, start, end)."""
+    """Returns for each part its stream objects, and its joined blocks as (stream, start, end)."""
     made: list[tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]] = []
     objects = stream_objects(plan)
     first = plan.has_stream_set_object

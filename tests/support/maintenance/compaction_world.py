@@ -79,7 +79,7 @@ class CompactionWorld:
         spread.list_buckets(self.metadata, self.stores)
 
     def another_context(self) -> MaintenanceContext:
-        """As another process has it: its own metadata client, the same log and bucket."""
+        """Returns the context of another process: with a metadata client of its own, on the same log and bucket."""
         client = MetadataClient(self.log, self.clock, Random(7))
         return MaintenanceContext(client, Buckets(self.stores), self.clock, Random(8))
 
@@ -114,8 +114,8 @@ class CompactionWorld:
         self.metadata.execute(DeleteTopic(0, 1, topic_id))
 
     def records(self, object_ids: Container[int] | None = None) -> Records:
-        """Every live record as a reader sees it: by the image's ranges, from the bytes in the bucket. If objects are
-        given, from those alone."""
+        """Returns every live record as a reader sees it: by the image's ranges, from the bytes in the bucket. If
+        objects are given, from those alone."""
         image = self.metadata.refresh()
         found: Records = {}
         for stream in image.streams.values():
@@ -132,7 +132,7 @@ class CompactionWorld:
         return {stream_id: records for stream_id, records in found.items() if records}
 
     def ids(self, kind: ObjectKind) -> set[int]:
-        """Of the committed objects."""
+        """Returns the ids of the committed objects of the kind."""
         objects = self.metadata.refresh().objects.values()
         return {
             held.object_id for held in objects if held.kind is kind and held.state is ObjectState.COMMITTED
@@ -142,7 +142,7 @@ class CompactionWorld:
         return {each.key for bucket in self.stores.values() for each in bucket.store.list()}
 
     def bytes_of(self, object_id: int) -> bytes:
-        """Of an object that may be prepared by another client, then in bucket 0."""
+        """Returns the bytes of an object; one that another client has prepared is in bucket 0."""
         known = self.metadata.image.objects.get(object_id)
         key, store = object_key(object_id), self.stores[known.bucket_id if known else 0].store
         return store.get_range(key, 0, store.head(key).size_bytes)

@@ -56,7 +56,7 @@ class DrainedWorld(CompactionWorld):
         return store.get_range(key, 0, store.head(key).size_bytes)
 
     def relocated(self, *, runner: Runner | None = None, watch: Watch | None = None) -> RunReport:
-        """One run of the kind."""
+        """Runs the kind once."""
         kind = Relocation(SETTINGS)
         used = runner or InProcessRunner()
         told = watch or Watch(kind.name, self.clock)

@@ -71,7 +71,7 @@ def compact(batches: list[ModelBatch], job: Pass) -> Outcome:
 
 
 def _outcome(batches: list[ModelBatch], at: int) -> str:
-    """Of a transactional batch of data: the first marker of its producer after it."""
+    """Returns the outcome of a transactional batch of data: the first marker of its producer after it."""
     batch = batches[at]
     if batch.marker or not batch.transactional:
         return ""
@@ -149,7 +149,7 @@ def _with_records(batch: ModelBatch, kept: tuple[ModelRecord, ...], mapped: int,
 
 
 def _stays(record: ModelRecord, batch: ModelBatch, newest: dict[bytes, int], job: Pass) -> bool:
-    """Of a record below the mapped bound."""
+    """Returns whether a record below the mapped bound stays."""
     if record.key is None or record.offset < job.start or newest.get(record.key, -1) > record.offset:
         return False
     expired = batch.horizon_ms is not None and job.now_ms >= batch.horizon_ms
@@ -178,7 +178,8 @@ def _emptied(batch: ModelBatch) -> ModelBatch:
 
 
 def state(batches: list[ModelBatch], start: int) -> dict[bytes, tuple[int, bytes]]:
-    """What a reader of committed records holds that begins at the start: of each key the newest value, and where."""
+    """Returns what a reader of committed records knows that begins at the start: the newest value of each key, and
+    its offset."""
     held: dict[bytes, tuple[int, bytes]] = {}
     for at, batch in enumerate(batches):
         if batch.marker or _outcome(batches, at) in ("ABORT", "UNDECIDED"):

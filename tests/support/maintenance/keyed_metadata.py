@@ -18,7 +18,8 @@ from support.metadata.metadata_world import MetadataWorld
 
 
 class KeyedMetadata(MetadataWorld):
-    """Every offset takes ten bytes; ``topic`` makes one of one partition and answers its stream."""
+    """A store in which every offset takes ten bytes; ``topic`` makes a topic with one partition and returns its
+    stream."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class KeyedMetadata(MetadataWorld):
         self.do(AlterTopicConfigs(self.image.topic_ids[name], put=put))
 
     def objects(self, stream_id: int, *ends: int, in_set: bool = False) -> None:
-        """One up to each of ``ends``: stream objects, or stream set objects."""
+        """Commits one object up to each of ``ends``: stream objects, or stream set objects."""
         for end in ends:
             held = (stream_id, self.stream(stream_id).end_offset, end)
             self.do(self.upload(held) if in_set else self.upload(alone=(held,)))
@@ -58,7 +59,7 @@ class KeyedMetadata(MetadataWorld):
         self.roll(stream_id, ends[-1])
 
     def cleaned(self, stream_id: int, offset: int) -> None:
-        """As after a key compaction that found nothing to remove."""
+        """Records a key compaction that found nothing to remove."""
         job_id = self.start_job("key-compaction")
         topic = next(
             each
@@ -85,7 +86,7 @@ class KeyedMetadata(MetadataWorld):
         return planned.chosen[0]
 
     def why_not(self, **scope: object) -> str:
-        """Of the one stream there is, which is left as it is."""
+        """Returns why the plan leaves out the one stream that there is."""
         planned = self.planned(**scope)
         assert not planned.chosen, planned
         (unplanned,) = planned.unplanned

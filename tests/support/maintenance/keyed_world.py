@@ -86,7 +86,7 @@ class KeyedWorld(MaintainedStore):
     def append_pairs(
         self, stream_id: int, *batches: Sequence[Pair], in_set: bool = False, codec: Codec = Codec.NONE
     ) -> int:
-        """At the end, now: a stream object, or a stream set object. Its id."""
+        """Commits batches at the end, now: in a stream object, or in a stream set object. Returns its id."""
         end = self.stream(stream_id).end_offset
         made = []
         for pairs in batches:
@@ -95,7 +95,7 @@ class KeyedWorld(MaintainedStore):
         return self.upload(made, self._choices.randrange(self._spread.buckets), alone=not in_set)
 
     def append_records(self, stream_id: int, *records: Record) -> int:
-        """As one batch at the end, whatever times they have: the id of its object."""
+        """Commits pairs as one batch at the end, whatever their times are. Returns the id of the object."""
         end, now_ms = self.stream(stream_id).end_offset, self.clock.now_ms()
         made = batch_of_records(stream_id, end, records, now_ms, Codec.NONE)
         return self.upload([made], self._choices.randrange(self._spread.buckets), alone=True)
@@ -151,7 +151,7 @@ class KeyedWorld(MaintainedStore):
         return [offset for offset, _, _ in self.records(stream_id)]
 
     def table(self, stream_id: int) -> dict[str | None, str]:
-        """What a consumer from the beginning ends up with."""
+        """Returns the table of a consumer that reads from the beginning."""
         return table_of(self.records(stream_id))
 
     def assert_sound(self) -> None:
@@ -169,7 +169,7 @@ class KeyedWorld(MaintainedStore):
         context: MaintenanceContext | None = None,
         **scope: object,
     ) -> RunReport:
-        """As the pipeline does it; ``scope`` as in Scope."""
+        """Carries the plan out as the pipeline does; ``scope`` as in Scope."""
         context = context or self.context
         kind = KeyCompaction(settings, task)
         return run(
@@ -182,7 +182,7 @@ class KeyedWorld(MaintainedStore):
         )
 
     def compact_now(self, settings: KeyCompactionSettings = SETTINGS, **given: object) -> UnitReport:
-        """Of the one stream there is, whatever its ratio. It must have been done."""
+        """Compacts the one stream that there is, whatever its ratio, and asserts that it was done."""
         report = self.compact(settings, is_forced=True, **given)  # type: ignore[arg-type]
         assert report.is_well, report
         (unit,) = report.units

@@ -50,7 +50,7 @@ Found = list[tuple[int, int, bytes]]
 
 class Batch(msgspec.Struct, frozen=True):
     stream: int
-    """Which of the history's streams, counted from 0."""
+    """The number of its stream in the history, from 0."""
     record_count: int
     payload: bytes
 
@@ -69,7 +69,7 @@ def batches(count: int, streams: int, seed: int, bytes_max: int = 4_000) -> list
 
 
 class History:
-    """What was acknowledged, by stream id, in order."""
+    """Returns the acknowledged records in order, by stream id."""
 
     def __init__(self) -> None:
         self.stream_ids: list[int] = []
@@ -85,7 +85,7 @@ class History:
         return [await node.engine.open_stream(each, epochs[each]) for each in self.stream_ids]
 
     async def append(self, node: Node, streams: list[Stream], given: list[Batch]) -> None:
-        """All at once, in order; returns when all are acknowledged."""
+        """Appends all at once, in order; returns when all are acknowledged."""
         answers = []
         for number, each in enumerate(given):
             stream, base = streams[each.stream], streams[each.stream].next_offset
@@ -109,7 +109,7 @@ def settings_at(folder: Path) -> StoreSettings:
 
 
 async def produce(settings: StoreSettings, history: History, streams: int, given: list[Batch]) -> None:
-    """One life of a node; when it ends everything is in objects."""
+    """Runs a node; when it ends everything is in objects."""
     async with open_node(settings) as node:
         await history.append(node, await history.open(node, streams), given)
 
@@ -121,14 +121,14 @@ def copy_of(settings: StoreSettings, folder: Path) -> StoreSettings:
 
 
 async def read_back(settings: StoreSettings, history: History) -> dict[int, Found]:
-    """From objects, by a new node with empty caches."""
+    """Reads from objects, by a new node with empty caches."""
     async with open_node(settings) as node:
         streams = await history.open(node, 0)
         return {stream.stream_id: await read_stream(node, stream) for stream in streams}
 
 
 async def read_stream(node: Node, stream: Stream, bytes_max: int = 100_000) -> Found:
-    """What was confirmed when the reading began."""
+    """Returns the records that were confirmed when the reading began."""
     found: Found = []
     at, end = stream.start_offset, stream.confirmed_offset
     while at < end:
@@ -139,7 +139,7 @@ async def read_stream(node: Node, stream: Stream, bytes_max: int = 100_000) -> F
 
 
 def assert_reads_back(settings: StoreSettings, history: History) -> None:
-    """Every acknowledged record exactly once and in order."""
+    """Asserts that every acknowledged record is there exactly once and in order."""
     assert asyncio.run(read_back(settings, history)) == history.appended
 
 
@@ -151,7 +151,7 @@ def assert_checked(settings: StoreSettings) -> None:
 
 
 def digests(settings: StoreSettings) -> dict[int, str]:
-    """Of the bytes of every committed object."""
+    """Returns the checksums of the bytes of every committed object."""
     with open_store(settings) as store:
         return {
             each.object_id: hashlib.sha256(bytes_of(store, each.object_id)).hexdigest()
@@ -175,7 +175,7 @@ def counts(settings: StoreSettings) -> dict[ObjectKind, int]:
 
 
 def jobs(settings: StoreSettings) -> list[JobMetadata]:
-    """In the order they were started."""
+    """Returns the jobs in the order in which they were started."""
     with open_store(settings) as store:
         return [job for _, job in sorted(store.metadata.image.jobs.items())]
 
@@ -223,7 +223,7 @@ async def appending(settings: StoreSettings, history: History, streams: int) -> 
 
 
 async def _append_until(stop: asyncio.Event, node: Node, streams: list[Stream], history: History) -> None:
-    """At most some 200 batches a second, so that what is written stays small however long the body takes."""
+    """Writes at most some 200 batches a second, so that the data stays small however long the body takes."""
     seed = 1_000
     while not stop.is_set():
         await history.append(node, streams, batches(10, len(streams), seed))

@@ -99,7 +99,7 @@ class MaintainedStore:
         self.metadata.execute(RegisterNode(0, "first", "nowhere"))
 
     def another_context(self, stores: Mapping[int, ObjectStore] | None = None) -> MaintenanceContext:
-        """As another process has it, or one to which a bucket looks different."""
+        """Returns the context of another process, or of one that sees a bucket in another way."""
         client = MetadataClient(self.log, self.clock, Random(1))
         return MaintenanceContext(client, Buckets(stores or self.stores), self.clock, Random(2))
 
@@ -154,7 +154,7 @@ class MaintainedStore:
     def compact(
         self, compacted: Sequence[int], batches: Sequence[RecordBatch], bucket_id: int = 0
     ) -> int | None:
-        """One stream set object in the place of others; of no batches: none."""
+        """Commits one stream set object in the place of others; of no batches, none."""
         job_id = self.metadata.execute(StartJob("compaction", "test", HOUR_MS))
         new = None
         if batches:
@@ -192,7 +192,7 @@ class MaintainedStore:
         replace_object(self.bucket_of(object_id), object_key(object_id), [content])
 
     def flip(self, object_id: int, position: int, mask: int = 0xFF) -> None:
-        """One byte, counted from the end when negative."""
+        """Flips one byte, which is counted from the end if it is negative."""
         content = bytearray(self.bytes_of(object_id))
         content[position] ^= mask
         self.overwrite(object_id, bytes(content))

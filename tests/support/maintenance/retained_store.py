@@ -43,7 +43,7 @@ class RetainedStore(MaintainedStore):
     def close_segment(
         self, topic: TopicMetadata, partition: int = 0, *, size_bytes: int = 100, age_ms: int = 0
     ) -> None:
-        """All there is behind the last one; its newest record is that old."""
+        """Closes a segment of everything behind the last one; its newest record is that old."""
         stream = self.stream(topic, partition)
         written_ms = self.clock.now_ms() - age_ms
         segment = ClosedSegment(

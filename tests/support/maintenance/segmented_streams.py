@@ -13,7 +13,7 @@ FIRST_OBJECT = 100
 def closed_segments(
     *sizes_and_ages: tuple[int, int], offsets_each: int = 10, closed_later_ms: int = 0
 ) -> tuple[ClosedSegment, ...]:
-    """Of each: its bytes, and how long ago its newest record was written. Closed at that time, or so much later."""
+    """Segments, each with its bytes and the age of its newest record. It was closed at that time, or so much later."""
     return tuple(
         ClosedSegment(
             number * offsets_each,

@@ -70,7 +70,7 @@ def rows_of(first: int, count: int) -> Any:
 
 
 class Sink:
-    """What Spark does with a sink: a plan, tasks that stage rows, one driver that commits."""
+    """Does what Spark does with a sink: it plans, runs tasks that stage rows, and commits once in the driver."""
 
     def __init__(
         self,

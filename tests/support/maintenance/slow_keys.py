@@ -16,7 +16,8 @@ PATIENT = replace(SETTINGS, allowance_ms=HOUR_MS)
 
 
 class SlowClock(ManualClock):
-    """Every look at it takes ``minutes`` of the world's time: the task looks once for each block and each chunk."""
+    """A clock that advances the world's time by ``minutes`` at every look: the task looks once for each block and each
+    chunk."""
 
     def __init__(self, world: KeyedWorld, minutes: int = 1) -> None:
         super().__init__()

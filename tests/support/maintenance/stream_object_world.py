@@ -72,7 +72,7 @@ def joined_up(
     budget: Budget | None = None,
     watch: Watch | None = None,
 ) -> RunReport:
-    """One run of the kind."""
+    """Runs the kind once."""
     kind = StreamObjectCompaction(settings)
     used = runner or InProcessRunner()
     return run(

@@ -17,20 +17,20 @@ from siltstone.metadata.store.port import (
 class Fault(Enum):
     UNAVAILABLE = auto()
     LOST = auto()
-    """It was not written, and the answer does not tell."""
+    """The entry was not written, and the answer does not say so."""
     DONE = auto()
-    """It was written, and the answer does not tell."""
+    """The entry was written, and the answer does not say so."""
     LATE = auto()
-    """It is under way, the answer does not tell, and it is written just before the next append is tried."""
+    """The entry is under way, and is written just before the next append is tried; the answer does not say so."""
 
 
 class FaultyLog:
     def __init__(self, log: MetadataLog) -> None:
         self.log = log
         self.faults: deque[Fault | None] = deque()
-        """What happens to the next appends; when none is left, nothing."""
+        """The faults of the next appends; afterwards appends succeed."""
         self.before_append: deque[Callable[[], object]] = deque()
-        """What another client does just before the next appends."""
+        """What another client does just before each of the next appends."""
         self.snapshot_fails = False
         self.clock_is_ahead_ms = 0
         self.appends = 0

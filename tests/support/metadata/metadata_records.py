@@ -1,4 +1,4 @@
-"""One record of every kind, for the tests of their bytes."""
+"""A record of every kind, for the tests of their bytes."""
 
 from siltstone.metadata.entities import NO_NODE, JobState, NodeListener, PartitionMetadata
 from siltstone.metadata.records import (

@@ -170,7 +170,8 @@ class PostgresServer:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """Every process of the server is stopped: the kernel takes connections, and nobody answers or closes one."""
+        """Stops every process of the server with SIGSTOP: the kernel takes connections, and no process answers or
+        closes one."""
         postmaster = psutil.Process(self._process.pid)
         processes = [postmaster, *postmaster.children(recursive=True)]
         for process in processes:

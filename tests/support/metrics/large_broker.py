@@ -1,4 +1,4 @@
-"""What the sources of metrics read of a broker with thousands of topics and groups, without the broker."""
+"""The parts that the sources of metrics read of a broker with thousands of topics and groups, without the broker."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +14,8 @@ PARTITIONS = 2
 
 
 def large_broker(topics: int, groups: int, clock: Clock) -> Any:
-    """Each topic has PARTITIONS open partitions of 100 records, with traffic that grows from topic to topic; each group
-    has committed offset 0 in all partitions of one topic."""
+    """Each topic has PARTITIONS open partitions with 100 records, and traffic that grows from topic to topic; each
+    group has committed offset 0 in all partitions of one topic."""
     names = [f"topic-{number}" for number in range(topics)]
     known = [_group(f"group-{number}", names[number % topics]) for number in range(groups)]
     partitions = [

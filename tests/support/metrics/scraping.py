@@ -37,7 +37,8 @@ def rows_of(collected: Collected, name: str) -> dict[tuple[str, ...], object]:
 
 
 def parsed(text: str, text_format: TextFormat) -> Scrape:
-    """Raises ValueError if the text is not in the format, and AssertionError if a series is there twice."""
+    """Parses a scrape. Raises ValueError if the text is not in the format, and AssertionError if a series is there
+    twice."""
     parse = parse_openmetrics if text_format is TextFormat.OPENMETRICS else parse_prometheus
     samples: Scrape = {}
     for family in parse(text):
@@ -62,7 +63,7 @@ def values_of(scrape: Scrape, name: str) -> dict[tuple[tuple[str, str], ...], fl
 
 
 def http_bytes(address: tuple[str, int], request: bytes, *, seconds_max: float = 10.0) -> bytes:
-    """All that comes until the server closes the connection."""
+    """Returns everything that arrives until the server closes the connection."""
     with socket.create_connection(address, timeout=seconds_max) as connection:
         connection.sendall(request)
         answer = bytearray()

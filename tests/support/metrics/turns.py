@@ -1,4 +1,4 @@
-"""How long work holds the event loop."""
+"""Measures how long work holds the event loop."""
 
 import asyncio
 import time

@@ -22,7 +22,8 @@ class BareEnvironment:
                     (self._programs / program.name).symlink_to(program)
 
     def variables(self, **more: str) -> dict[str, str]:
-        """All that is set, but for PYTHONPATH, with which a test names the source that it tests."""
+        """Returns all variables that are set, except for PYTHONPATH, with which a test names the source that it
+        tests."""
         kept = {name: os.environ[name] for name in ("PYTHONPATH", "TMPDIR", "LANG") if name in os.environ}
         path = f"{Path(sys.executable).parent}{os.pathsep}{self._programs}"
         return {**kept, "PATH": path, "HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", **more}

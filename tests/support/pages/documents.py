@@ -1,4 +1,4 @@
-"""What is in a Markdown page: fenced blocks and links."""
+"""Reads a Markdown page: its fenced blocks and its links."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def links(page: Path) -> list[tuple[str, str]]:
 
 
 def places(page: Path) -> set[str]:
-    """What a link may name behind its #."""
+    """Returns what a link may name behind its #."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -62,7 +62,7 @@ def run(*arguments: object, stdin: bytes | None = None, **environment: str | Non
 
 
 def assert_one_line(outcome: Outcome, status: int, *parts: str) -> None:
-    """One line on stderr says it all; nothing is on stdout, and there is no traceback."""
+    """Asserts that the error is one line on stderr, that nothing is on stdout, and that there is no traceback."""
     assert outcome.status == status, outcome
     assert outcome.out == ""
     lines = outcome.err.splitlines()

@@ -13,21 +13,25 @@ from siltstone.server.settings.store import load_settings
 from siltstone.spark.spark_runner import open_runner
 from siltstone.spark.starting import start_session
 from support.spark.held_source import HeldSource
-from support.spark.held_tasks import HoldingRunner
+from support.spark.held_tasks import Held, HeldInWrite, HoldingRunner
 
 ROWS = 200
 LONG_KEY = "concat_ws('', transform(sequence(1, 16), n -> sha2(concat(id, '/', n), 512))) as key"
-"""Of two KiB, which compress badly: a task has too many bytes to carry them in its report, so it stages objects."""
+"""Keys of two KiB that compress badly: a task has too many bytes to carry them in its report, so it stages objects."""
 RELAY, OBJECTS, STREAM, READ, EXPORT = "relay", "objects", "stream", "read", "export"
+EXPORT_IN_WRITE = "export-in-write"
+"""An export whose tasks are held when half of a data file is written, not before they answer."""
 
 
-def export(master: str, settings: dict[str, str], store: str, gate: str) -> None:
+def export(
+    master: str, settings: dict[str, str], store: str, gate: str, held: type[Held] | type[HeldInWrite]
+) -> None:
     with open_store(load_settings(Path(store), environment={})) as opened:
         kind = TableExport(opened.kind_settings.tables)
         report = run(
             opened.context,
             kind,
-            lambda: HoldingRunner(open_runner(master, settings), Path(gate)),
+            lambda: HoldingRunner(open_runner(master, settings), Path(gate), held),
             Scope(is_forced=True),
             Budget(),
             Watch(kind.name, opened.context.clock),
@@ -37,8 +41,8 @@ def export(master: str, settings: dict[str, str], store: str, gate: str) -> None
 
 def main(master: str, settings_text: str, work: str, store: str, gate: str, partitions: str) -> None:
     settings = json.loads(settings_text)
-    if work == EXPORT:
-        export(master, settings, store, gate)
+    if work in (EXPORT, EXPORT_IN_WRITE):
+        export(master, settings, store, gate, Held if work == EXPORT else HeldInWrite)
         return
     session = start_session(master, "held tasks", settings)
     session.dataSource.register(HeldSource)

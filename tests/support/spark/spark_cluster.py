@@ -123,7 +123,8 @@ def start_driver(program: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def wait_until(holds: Callable[[], Any], what: str) -> Any:
-    """What ``holds`` gives once it is true. Processes are waited for by looking; there is no clock to turn here."""
+    """Returns the result of ``holds`` once it is true. It looks again and again, since there is no clock of
+    processes to turn."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         if found := holds():

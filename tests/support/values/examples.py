@@ -1,4 +1,4 @@
-"""How many random examples a property test tries."""
+"""The number of random examples that a property test tries."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""What a value holds where nothing was said."""
+"""The values of fields that were left out."""
 
 import msgspec
 

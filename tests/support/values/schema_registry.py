@@ -58,7 +58,8 @@ class SchemaRegistry:
         return UUID(int=schema_id)
 
     def header(self, schema_id: int, path: bytes = b"") -> bytes:
-        """What a newer serializer writes into a header, before no value [confluent-kafka: SchemaId.guid_to_bytes]."""
+        """Returns what a newer serializer writes into a header, before no value [confluent-kafka:
+        SchemaId.guid_to_bytes]."""
         return b"\1" + self.guid(schema_id).bytes + path
 
     def protobuf(self, schema_id: int, message: str = "", path: bytes = b"\0", **fields: Any) -> bytes:
