@@ -73,7 +73,7 @@ class HoldableCalls(FreezableCalls):
         self._gates.pop(name).set()
 
     def fail(self, name: str, failure: Exception) -> None:
-        """Holds every later call of that name."""
+        """Lets every later call of that name fail."""
 
         def refuse(called: str) -> None:
             if called == name:
