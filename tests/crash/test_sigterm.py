@@ -280,6 +280,15 @@ def starting_with_a_hanging_disk_of_the_log(place: Place) -> Iterator[Running]:
 
 
 @contextmanager
+def starting_with_a_hanging_disk_of_the_bucket(place: Place) -> Iterator[Running]:
+    place.store_with_records_in_its_log()
+    place.hang.touch()
+    with place.with_a_disk("bucket").serve() as broker:
+        broker.wait_for("still starting: it waits for the buckets ")
+        yield broker
+
+
+@contextmanager
 def serving_with_a_hanging_disk_of_the_log(place: Place) -> Iterator[Running]:
     with place.with_a_disk("wal").serve() as broker:
         host, port = place.produce(broker)
@@ -349,6 +358,7 @@ CASES = [
     Case(serving_with_a_bucket_that_refuses, STOPPED_EARLY),
     Case(serving_with_nothing_that_hangs, 0),
     Case(starting_with_a_hanging_disk_of_the_log, STOPPED_EARLY, seconds=1),
+    Case(starting_with_a_hanging_disk_of_the_bucket, STOPPED_EARLY, seconds=1),
     Case(serving_with_a_hanging_disk_of_the_log, STOPPED_EARLY),
     Case(serving_with_a_hanging_disk_of_the_bucket, STOPPED_EARLY),
     Case(serving_with_a_silent_bucket, STOPPED_EARLY, marks=(pytest.mark.s3,)),

@@ -236,9 +236,12 @@ def open_buckets(
     return Buckets.open(urls, settings.retry, faults, limiter, create=create, opened_later=missing)
 
 
-def _missing_folders(settings: StoreSettings) -> list[Path]:
-    """Returns the folders of buckets that opening will make."""
-    return [folder for url in settings.buckets.values() if (folder := missing_folder(url)) is not None]
+def _make_buckets(
+    settings: StoreSettings, faults: BucketFaults | None, limiter: Limiter
+) -> tuple[Buckets, list[Path]]:
+    """Opens the buckets of a node. Returns also the folders that this has made."""
+    made = [folder for url in settings.buckets.values() if (folder := missing_folder(url)) is not None]
+    return open_buckets(settings, create=True, faults=faults, limiter=limiter), made
 
 
 def missing_folder(url: str) -> Path | None:
@@ -288,12 +291,10 @@ async def open_node(
         read_calls = _pool(opened, "read", READ_THREADS)
         failover_calls = _pool(opened, "failover", BUCKET_LOG_THREADS)
         await _refuse_lost_locks(settings, clock, wal_calls)
-        places, made = ", ".join(settings.buckets.values()), _missing_folders(settings)
+        places = ", ".join(settings.buckets.values())
         async with _said_while_starting(clock, f"for the buckets {places}; check that they can be reached"):
             limiter = Limiter(settings.bandwidth, clock)
-            buckets = await upload_calls.run(
-                lambda: open_buckets(settings, create=True, faults=faults, limiter=limiter)
-            )
+            buckets, made = await upload_calls.run(_make_buckets, settings, faults, limiter)
         opened.callback(buckets.close)
         looking = TaskGroup("buckets", lambda _: None)
         opened.push_async_callback(looking.cancel)
@@ -387,7 +388,13 @@ async def _claim(
 
     def claim() -> dict[int, BucketGuard]:
         client.execute(put_store_id(rng))
-        return claim_buckets(buckets, client)
+        try:
+            return claim_buckets(buckets, client)
+        except InvalidRequest:
+            for folder in made:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
 
     try:
         async with _said_while_starting(
@@ -395,9 +402,6 @@ async def _claim(
         ):
             return await calls.run(claim)
     except BaseException:
-        for folder in made:
-            with suppress(OSError):
-                folder.rmdir()
         await metadata_calls.run(client.close)
         raise
 

@@ -2,8 +2,8 @@
 
     python -m support.faults.hanging_serve FOLDER FILE serve …
 
-While FILE exists, calls that open, reserve, write or sync a file below FOLDER do not return. A thread in such a call
-cannot be interrupted, as on a disk or a network file system that does not answer.
+While FILE exists, calls that look at, open, reserve, write or sync FOLDER or a file below it do not return. A thread
+in such a call cannot be interrupted, as on a disk or a network file system that does not answer.
 """
 
 import os
@@ -22,7 +22,7 @@ def make_hang(folder: Path, file: Path) -> None:
     below = f"{folder}/"
 
     def wait(path: str) -> None:
-        while path.startswith(below) and still_exists(file):
+        while f"{path}/".startswith(below) and still_exists(file):
             time.sleep(LOOK_AGAIN_SECONDS)
 
     still_exists = _exists_by(os.stat)
