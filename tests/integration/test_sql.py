@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
@@ -103,6 +103,9 @@ def test_an_unknown_topic_in_a_store_of_many_topics_names_five_of_them(broker: s
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for made in admin.create_topics([NewTopic(f"a{number}", 1) for number in range(6)]).values():
         made.result(60)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", **QUIET})
+    consumer.commit(offsets=[TopicPartition("a0", 0, 0)], asynchronous=False)
+    consumer.close()
     with pytest.raises(QueryRefused, match=r"the topics are a0, a1, a2, a3, a4 and \d+ more$"):
         rows(broker, "select * from nothing")
 

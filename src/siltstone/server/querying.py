@@ -34,6 +34,7 @@ _SETTINGS = {
 _COLUMNS = (VALUE, PARTITION, OFFSET, TIMESTAMP, KEY)
 _NEXT_ROWS = 1_000
 TOPICS_SAID_MAX = 5
+"""An error for an unknown topic names at most so many others: it stays on a line or two."""
 _CHANGES = frozenset({"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
 """Statements that would change the temporary tables only, and would be taken for a change of the topics."""
 _MISSING_TABLE = re.compile(r"Table with name (.+?) does not exist!")
@@ -75,8 +76,8 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
     except duckdb.Error:  # the query raises it again, and its error names the topics
         kinds = ["INVALID"]
     _check(kinds)
-    known = [each.name for each in store.metadata.refresh().topics.values()]
-    topics = topics_named(text, known)
+    there = store.metadata.refresh().topics.values()
+    topics = topics_named(text, [each.name for each in there])
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
         closing(duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})) as connection,
@@ -93,6 +94,7 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
             reason = " ".join(str(cause).split("\n\n")[0].split())
             if missing_table := _MISSING_TABLE.search(reason):
                 name = missing_table[1]
+                known = [each.name for each in there if not each.is_internal]
                 hint = did_you_mean(name, known, _listed(known), suggestions_max=1)
                 raise QueryRefused(f"there is no topic {name}: {hint}") from cause
             raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
