@@ -55,7 +55,7 @@ def simulations_spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     simulations = [item for item in items if SIMULATIONS in item.path.parents and is_nightly(item)]
     spread = set(simulations)
     others = [item for item in items if item not in spread]
-    places = [(number / max(len(others), 1), item) for number, item in enumerate(others)]
+    places = [(number / len(others), item) for number, item in enumerate(others)]
     places += [((number + 0.5) / len(simulations), item) for number, item in enumerate(simulations)]
     return [item for _, item in sorted(places, key=lambda place: place[0])]
 

@@ -105,7 +105,7 @@ def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenew
     from pyspark_siltstone import open_place  # noqa: PLC0415  finding a store is the server's
 
     with open_place(store) as source:
-        wanted_partitions(source.metadata.refresh(), request)  # a name that is mistyped costs no pin
+        wanted_partitions(source.metadata.image, request)  # a name that is mistyped costs no pin
         if request.lease_ms:
             check_metadata_is_newest(source)
             holder = f"siltstone.spark.read: {', '.join(request.topics)}"

@@ -51,7 +51,7 @@ MAYBE_NO_GROUP = {ApiKey.OFFSET_DELETE, ApiKey.DESCRIBE_GROUPS}
 
 
 LOADING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
-"""For a moment after the first request that makes the topic of groups."""
+"""The broker answers these for a moment, while the topic of groups is made and read."""
 
 
 @pytest.fixture(scope="module")

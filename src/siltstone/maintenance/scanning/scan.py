@@ -76,7 +76,8 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
     what the metadata and the buckets raise."""
     if request.values is not None and request.value_format is None:
         request = msgspec.structs.replace(request, value_format=settle_values(source, request))
-    wanted_partitions(source.metadata.refresh(), request)  # a name that is mistyped costs no pin
+    if request.lease_ms:
+        wanted_partitions(source.metadata.refresh(), request)  # a name that is mistyped costs no pin
     lease_until_ms = _pin(source, request)
     image = source.metadata.refresh()
     partitions = wanted_partitions(image, request)
