@@ -28,7 +28,8 @@ from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.maintenance.scanning.failures import TailNotReadable
 from siltstone.maintenance.scanning.flushing import flush_tails
-from siltstone.maintenance.scanning.planning import ScanPartition
+from siltstone.maintenance.scanning.planning import wanted_partitions
+from siltstone.maintenance.scanning.request import ScanRequest
 from siltstone.maintenance.tasks.runner import LateRunner, Runner
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.server.components import Store
@@ -145,14 +146,9 @@ def carry_out(
 def _flush(store: Store, scope: Scope) -> None:
     """Waits until every acknowledged record of the topics in the scope is in an object. Raises FlushFailed."""
     image = store.metadata.image
-    partitions = [
-        ScanPartition(topic, number, image.streams[partition.data_stream_id])
-        for topic in image.topics.values()
-        if scope.includes(topic.name)
-        for number, partition in enumerate(topic.partitions)
-    ]
+    topics = tuple(name for name in image.topic_ids if scope.includes(name))
     try:
-        flush_tails(store.context, partitions)
+        flush_tails(store.context, wanted_partitions(image, ScanRequest(topics=topics)))
     except TailNotReadable as trouble:
         raise FlushFailed(
             f"the newest records of node {trouble.node_id} are not in objects: {trouble.reason}; start the node again "
