@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import siltstone
-from siltstone.maintenance.from_python import MaintenancePlan, MaintenanceReport
+from siltstone.maintenance.from_python import MaintenancePlan, MaintenanceReport, StoreNotOpened
 from siltstone.maintenance.pipeline.driver import nothing_done
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
@@ -23,6 +23,17 @@ def settings(tmp_path: Path) -> StoreSettings:
 
 def only_sso(store: Store) -> MaintenancePlan:
     return siltstone.maintenance.plan(store, kinds=["sso-compaction"])
+
+
+def test_a_folder_instead_of_an_opened_store_is_refused_with_the_call_that_opens_it(tmp_path: Path) -> None:
+    for folder in (tmp_path, str(tmp_path)):
+        with pytest.raises(StoreNotOpened, match=f"with siltstone.open_store.'{tmp_path}'. as store"):
+            siltstone.maintenance.plan(folder)  # type: ignore[arg-type]
+
+
+def test_the_public_names_are_listed_before_their_first_use() -> None:
+    assert set(siltstone.__all__) <= set(dir(siltstone))
+    assert "metadata" not in dir(siltstone), "packages of the inside are not"
 
 
 def test_a_plan_reads_as_a_table_and_runs(settings: StoreSettings) -> None:
