@@ -6,15 +6,10 @@ same, and three kills of exports in ``test_tables_killed``; ``test_sinking`` and
 step, in their own process.
 """
 
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,58 +17,21 @@ import siltstone
 from siltstone.maintenance.checking.check import check
 from siltstone.metadata.sinks import SinkState
 from siltstone.server.scanning import open_source
-from support.maintenance import sink_driver
+from support.maintenance.sink_process import ROWS, SinkProcess, numbers
 from support.maintenance.sinks import Sink, create, values
 from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(3_600)]
 
-TESTS = Path(__file__).parents[1]
 RUNS = 50
 RUNS_BY_DAY = 5
 SEED_BY_DAY = 80
 """The seed of the daytime. Its runs are of both modes, and a broker starts during one of the copies."""
-ROWS = 40
 STEPS = {
     "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
     "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
 }
 DURING_COPY = ("intent", "prepared", "copied")
-
-
-class Driver:
-    """The batches of the sink ``out``, each in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.store = folder / "store"
-        self._folder = folder
-        self._log = folder / "driver.txt"
-        self.reached, self.go = folder / "reached", folder / "go"
-
-    def start(self, batch: int, first: int, mode: str | None, **more: str) -> subprocess.Popen[bytes]:
-        for path in (self.reached, self.go):
-            path.unlink(missing_ok=True)
-        job: dict[str, Any] = {
-            "store": str(self.store), "topic": "t", "sink": "out", "batch": batch, "first": first, "count": ROWS,
-            "mode": mode, "reached": str(self.reached), "go": str(self.go), **more,
-        }  # fmt: skip
-        with self._log.open("wb") as log:
-            return subprocess.Popen(
-                [sys.executable, sink_driver.__file__, json.dumps(job)],
-                env={**os.environ, "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"},
-                stdout=log,
-                stderr=log,
-            )
-
-    def wait_until_reached(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + 300
-        while not self.reached.exists():
-            assert process.poll() is None and time.monotonic() < deadline, self.log
-            time.sleep(0.02)
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")[-4_000:]
 
 
 @pytest.mark.nightly
@@ -93,7 +51,7 @@ def seed_or(other: int) -> int:
 
 def kill_drivers(folder: Path, seed: int, runs: int, record_tried: RecordTried) -> None:
     print(f"CRASH_SEED={seed}")
-    chance, driver = random.Random(seed), Driver(folder)
+    chance, driver = random.Random(seed), SinkProcess(folder)
     broker = siltstone.Broker(driver.store)
     expected: list[int] = []
     with broker:
@@ -146,7 +104,3 @@ def kill_drivers(folder: Path, seed: int, runs: int, record_tried: RecordTried) 
         assert check(source).is_clean
     record_tried("raced by a broker", raced)
     record_tried("records", len(expected))
-
-
-def numbers(expected: list[int]) -> list[bytes]:
-    return sorted(b"value-%06d" % number for number in expected)

@@ -10,7 +10,7 @@ import pytest
 from oracles.apache_kafka import running_apache_kafka
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from siltstone.server.embedded import Broker
-from siltstone.spark.starting import start_session
+from siltstone.spark.starting import LIGHT_JVM, start_session
 from support.kafka.kafka_oracles import or_skip
 from support.spark.spark_cluster import SparkCluster, running_spark_cluster
 
@@ -18,6 +18,7 @@ TESTS = Path(__file__).parents[1]
 
 # Spares the compiler work that pays only for large data: a test run is all start-up.
 FOR_SMALL_DATA = {
+    **LIGHT_JVM,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",

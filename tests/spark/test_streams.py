@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
@@ -28,6 +28,9 @@ from siltstone.spark.sink.options import parse_sink_options
 from siltstone.spark.sink.writers import TopicStreamWriter
 from siltstone.spark.source.lag import lag
 from siltstone.spark.source.stream_reader import TopicStreamReader
+from support.broker.broker_process import BrokerProcess, checked_store
+from support.processes.ports import free_port
+from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 from support.spark import stream_driver
 from support.spark.stream_driver import DRIVER_VARIABLE
@@ -44,13 +47,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broke
         yield running
 
 
-def create(broker: siltstone.Broker, name: str, partitions: int = 1) -> str:
+def create(broker: "siltstone.Broker | Served", name: str, partitions: int = 1) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
     admin.create_topics([NewTopic(name, partitions)])[name].result(60)
     return name
 
 
-def produce(broker: siltstone.Broker, topic: str, count: int, first: int = 0) -> None:
+def produce(broker: "siltstone.Broker | Served", topic: str, count: int, first: int = 0) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, **QUIET})
     for number in range(first, first + count):
         producer.produce(
@@ -59,7 +62,7 @@ def produce(broker: siltstone.Broker, topic: str, count: int, first: int = 0) ->
     assert producer.flush(60) == 0
 
 
-def values(broker: siltstone.Broker, topic: str, partitions: int = 1) -> list[bytes]:
+def values(broker: "siltstone.Broker | Served", topic: str, partitions: int = 1) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "streams", **QUIET})
     found = []
     for number in range(partitions):
@@ -248,12 +251,20 @@ def test_sw12_without_a_broker_batches_and_streams_are_objects(spark: Any, tmp_p
 class Driver:
     """A driver in a process of its own."""
 
-    def __init__(self, tmp_path: Path, broker: siltstone.Broker, topic: str, out: str, limit: int) -> None:
+    def __init__(
+        self,
+        tmp_path: Path,
+        broker: "siltstone.Broker | Served",
+        topic: str,
+        out: str,
+        limit: int,
+        **more: Any,
+    ) -> None:
         self._environment = {**os.environ, DRIVER_VARIABLE: str(tmp_path / "driver.pid")}
         self._log = tmp_path / "driver.txt"
         self._job = {
             "store": str(broker.folder), "topic": topic, "checkpoint": str(tmp_path / "checkpoint"), "out": out,
-            "limit": limit,
+            "limit": limit, **more,
         }  # fmt: skip
 
     def start(self, **more: Any) -> subprocess.Popen[bytes]:
@@ -320,22 +331,78 @@ def test_ss2_a_driver_that_is_killed_and_restarted_writes_the_topic_exactly_once
     record_tried("records", count)
 
 
+STEPS = {
+    "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
+    "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
+}
+
+
 @pytest.mark.nightly
 @pytest.mark.crash
 @pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("mode", STEPS)
 def test_sw2_a_driver_that_is_killed_at_each_step_of_a_commit_writes_each_record_once(
-    broker: siltstone.Broker, tmp_path: Path, record_tried: RecordTried
+    tmp_path: Path, record_tried: RecordTried, mode: str
 ) -> None:
-    topic, out = create(broker, "killed-in", 2), create(broker, "killed-out", 2)
-    produce(broker, topic, 400)
-    driver = Driver(tmp_path, broker, topic, out, 50)
-    steps = ("before", "staged", "intent", "relaying", "relayed", "done")
-    for number, step in enumerate(steps):
-        assert driver.run(dies_at=[number, step]) == -signal.SIGKILL, driver.log
-    assert driver.run() == 0, driver.log
-    assert values(broker, out, 2) == values(broker, topic, 2)
-    record_tried("kills", len(steps))
+    """In mode objects no broker runs, and the rows that are read are in objects."""
+    broker = siltstone.Broker(tmp_path / "store")
+    with broker:
+        topic, out = create(broker, "killed-in", 2), create(broker, "killed-out", 2)
+        produce(broker, topic, 400)
+    if mode == "relay":
+        broker.start()
+    try:
+        driver = Driver(tmp_path, broker, topic, out, 50, mode=mode)
+        for number, step in enumerate(STEPS[mode]):
+            assert driver.run(dies_at=[number, step]) == -signal.SIGKILL, driver.log
+        assert driver.run() == 0, driver.log
+        if mode == "objects":
+            broker.start()
+        assert values(broker, out, 2) == values(broker, topic, 2)
+    finally:
+        broker.stop()
+    record_tried("kills", len(STEPS[mode]))
     record_tried("records", 400)
+
+
+@pytest.mark.nightly
+@pytest.mark.crash
+@pytest.mark.timeout(1_800)
+def test_sw6_ss8_a_broker_that_is_killed_again_and_again_under_a_stream_of_spark(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    """The query reads a topic and writes another of the same broker. A driver that gives up is started again."""
+    count, chance, kills, restarts = 3_000, random.Random(seed_of_this_run("CRASH_SEED")), 0, 0
+    with BrokerProcess(tmp_path / "store", port=free_port()) as process:
+        broker = Served(tmp_path / "store", "{}:{}".format(*process.address))
+        topic, out = create(broker, "stream-in", 2), create(broker, "stream-out", 2)
+        produce(broker, topic, count)
+        driver = Driver(tmp_path, broker, topic, out, 60)
+        running = driver.start()
+        while True:
+            while running.poll() is None:
+                time.sleep(chance.uniform(1, 6))
+                process.kill()
+                kills += 1
+                time.sleep(chance.uniform(0, 2))
+                process.start()
+            if running.returncode == 0:
+                break
+            assert "siltstone." in driver.log or driver.was_slow, driver.log
+            restarts += 1
+            running = driver.start()
+        assert values(broker, out, 2) == values(broker, topic, 2)
+    checked_store(tmp_path / "store")
+    record_tried("kills of a broker", kills)
+    record_tried("drivers that gave up", restarts)
+    record_tried("records", count)
+
+
+class Served(NamedTuple):
+    """A broker in a process of its own, in the words of ``siltstone.Broker``."""
+
+    folder: Path
+    bootstrap_servers: str
 
 
 class KillingStream(DefaultSource):

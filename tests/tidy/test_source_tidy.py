@@ -87,9 +87,8 @@ SMALL_FILES = {
     },
     "a small tool of two packages or more": {
         "cli/in_order.py", "cli/interruption.py", "foundation/milliseconds.py", "foundation/portions.py",
-        "runtime/randomness.py",
+        "kafka_protocol/records/key_partition.py", "runtime/randomness.py",
     },
-    "the layout of arrays": {"record_columns/kernels/columns.py"},
     "a family of commands in metadata/decisions": {"metadata/decisions/flushes.py", "metadata/decisions/keys.py"},
     "the scenery of the demo": {"cli/demo/place.py", "cli/demo/stage.py", "cli/demo/cluster/report.py",
         "cli/demo/interrupted.py",

@@ -5,5 +5,6 @@ millions of records in a second. Key compaction judges records by these columns,
 Arrow. Nothing here reads from a bucket, and ``arrow`` is the only module that imports pyarrow.
 
 Reading order: ``kernels`` (the inner loops, and the layout of the arrays), ``batches`` (the batches of a block),
-``chunking`` (their records, decoded in bounded portions), ``arrow``; ``record_bodies`` goes the other way.
+``chunking`` (their records, decoded in bounded portions), ``arrow``, which
+also goes the other way: columns of rows, for a sink.
 """

@@ -16,7 +16,7 @@ from siltstone.model.limits import MIB
 from siltstone.record_columns.batches import BAD_BATCH, Batches
 from siltstone.record_columns.chunking import Records, chunks, unreadable
 from siltstone.record_columns.kernels import columns
-from siltstone.record_columns.kernels.columns import Flags, Integers
+from siltstone.record_columns.kernels.columns import NULL, ByteColumn, Flags, Integers, read_only
 from siltstone.record_columns.kernels.port import Kernels
 from siltstone.record_columns.row_columns import (
     HEADERS,
@@ -245,3 +245,31 @@ def polars_frame(table: Any) -> Any:
     import polars  # noqa: PLC0415  an optional dependency, which takes long to import
 
     return polars.from_arrow(table)
+
+
+# -- the other way
+
+
+def byte_column(column: object) -> ByteColumn:
+    """Returns the values of a pyarrow.Array of binary or string, not copied. Raises ArrowMissing."""
+    arrow = require_arrow()
+    array = column.cast(arrow.large_binary())  # type: ignore[attr-defined]
+    count = len(array)
+    _, offsets_buffer, data_buffer = array.buffers()
+    offsets = np.zeros(1, dtype=np.int64)
+    if offsets_buffer is not None:
+        offsets = np.frombuffer(offsets_buffer, dtype=np.int64)[array.offset : array.offset + count + 1]
+    data = np.zeros(0, dtype=np.uint8)
+    if data_buffer is not None:
+        data = np.frombuffer(data_buffer, dtype=np.uint8)[: int(offsets[-1])]
+    first = int(offsets[0]) if count else 0
+    data.flags.writeable = False
+    lengths = np.diff(offsets)
+    lengths[array.is_null().to_numpy(zero_copy_only=False)] = NULL
+    return ByteColumn(data[first:], offsets[:-1] - first, lengths)
+
+
+def nulls(count: int) -> ByteColumn:
+    """Returns so many nulls."""
+    empty = np.zeros(count, dtype=np.int64)
+    return ByteColumn(read_only(b""), empty, empty + NULL)

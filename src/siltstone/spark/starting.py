@@ -48,8 +48,9 @@ ANY_MASTER = {
     "spark.ui.enabled": "false",
 }
 
-LOCAL_MASTER = {
-    # The JVM only schedules tasks: with a light compiler and collector its start takes half the CPU.
+LIGHT_JVM = {
+    # A JVM that only schedules tasks: with a light compiler and collector its start takes half the CPU. Rows of data
+    # frames take twice the CPU in it.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
@@ -65,9 +66,9 @@ class SparkMissing(InvalidRequest):
 def start_session(
     master: str = "local[*]", app_name: str = APP_NAME, settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """Returns a session on a context from ``start_context``. What its JVM prints goes to stdout, such as the rows of a
-    streaming query with Spark's console sink."""
-    context = start_context(master, app_name, settings, shows_stdout=True)
+    """Returns a session on a context from ``start_context``, whose JVM is made for data frames. What the JVM prints
+    goes to stdout, such as the rows of a streaming query with Spark's console sink."""
+    context = start_context(master, app_name, settings, for_data_frames=True)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     return SparkSession(context)
@@ -78,17 +79,19 @@ def start_context(
     app_name: str = APP_NAME,
     settings: Mapping[str, str] | None = None,
     *,
-    shows_stdout: bool = False,
+    for_data_frames: bool = False,
 ) -> "SparkContext":
-    """Returns a new context; ``settings`` are Spark's and override ours. Raises SparkMissing, JavaNotFound,
-    MasterMalformed, SparkNotStarted and SparkAlreadyRunning."""
+    """Returns a new context; ``settings`` are Spark's and override ours. In local mode its JVM only schedules tasks,
+    unless it is ``for_data_frames``. Raises SparkMissing, JavaNotFound, MasterMalformed, SparkNotStarted and
+    SparkAlreadyRunning."""
     if find_spec("pyspark") is None:
         raise SparkMissing("Spark is the package pyspark; install it: pip install 'siltstone[spark]'")
     if active_context() is not None:
         raise SparkAlreadyRunning("this process runs a Spark already: use its context, or stop it first")
     refuse_silent_master(master)
     with _environment(_variables(master)):
-        return _start(settings_for(master, app_name, settings or {}), shows_stdout=shows_stdout)
+        chosen = settings_for(master, app_name, settings or {}, for_data_frames=for_data_frames)
+        return _start(chosen, shows_stdout=for_data_frames)
 
 
 def active_context() -> "SparkContext | None":
@@ -178,9 +181,11 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def settings_for(master: str, app_name: str, overrides: Mapping[str, str]) -> dict[str, str]:
+def settings_for(
+    master: str, app_name: str, overrides: Mapping[str, str], *, for_data_frames: bool = False
+) -> dict[str, str]:
     """Returns all settings of a Spark that is started; ``overrides`` are the caller's."""
-    settings = {**ANY_MASTER, **(LOCAL_MASTER if is_local(master) else {})}
+    settings = {**ANY_MASTER, **(LIGHT_JVM if is_local(master) and not for_data_frames else {})}
     if source := source_folder():
         settings["spark.executorEnv.PYTHONPATH"] = source
     return {**settings, **overrides, "spark.master": with_retries(master), "spark.app.name": app_name}

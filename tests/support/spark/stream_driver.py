@@ -1,8 +1,9 @@
 """A driver of one streaming query in a process of its own, which a test kills: ``python stream_driver.py JSON``.
 
 The JSON has ``store``, ``topic``, ``checkpoint``, ``out`` (a folder for Parquet files, or a topic), ``limit``
-(records of a micro-batch), and ``dies_at``: [batch id, step] at which the commit of the sink kills this process. The
-query ends when it has read all there was when it began (trigger availableNow).
+(records of a micro-batch), ``mode`` of the sink (left out, the one that fits), and ``dies_at``: [batch id, step] at
+which the commit of the sink kills this process. The query ends when it has read all there was when it began (trigger
+availableNow).
 """
 
 import json
@@ -17,7 +18,7 @@ from pyspark.sql.types import StructType
 from pyspark_siltstone import DefaultSource
 from siltstone.spark.sink.options import parse_sink_options
 from siltstone.spark.sink.writers import TopicStreamWriter
-from siltstone.spark.starting import start_session
+from siltstone.spark.starting import LIGHT_JVM, start_session
 
 DRIVER_VARIABLE = "STREAM_DRIVER_PID_FILE"
 
@@ -56,7 +57,9 @@ class DyingSource(DefaultSource):
 def main(job: dict[str, Any]) -> None:
     Path(os.environ[DRIVER_VARIABLE]).write_text(str(os.getpid()))
     session = start_session(
-        "local[2]", "stream driver", {"spark.sql.shuffle.partitions": "1", "spark.python.use.daemon": "true"}
+        "local[2]",
+        "stream driver",
+        {**LIGHT_JVM, "spark.sql.shuffle.partitions": "1", "spark.python.use.daemon": "true"},
     )
     session.dataSource.register(DyingSource)
     rows = session.readStream.format("siltstone").options(
@@ -72,7 +75,7 @@ def main(job: dict[str, Any]) -> None:
         writer = (
             out.select("key", "value")
             .writeStream.format("dying")
-            .options(store=job["store"], topic=job["out"])
+            .options(store=job["store"], topic=job["out"], **{"mode": job["mode"]} if "mode" in job else {})
             .option("dies.at", json.dumps(job.get("dies_at", [-1, ""])))
         )
     query = writer.option("checkpointLocation", job["checkpoint"]).trigger(availableNow=True).start()

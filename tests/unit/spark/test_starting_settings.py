@@ -44,6 +44,14 @@ def test_other_masters_keep_their_own_compiler_and_have_no_ui_but_the_callers(ma
     assert settings_for(master, "a", {"spark.ui.enabled": "true"})["spark.ui.enabled"] == "true"
 
 
+def test_a_local_jvm_is_light_unless_it_is_for_data_frames() -> None:
+    """Rows of data frames take twice the CPU with the light compiler."""
+    options = "spark.driver.extraJavaOptions"
+    assert "TieredStopAtLevel=1" in settings_for("local[2]", "a", {})[options]
+    assert options not in settings_for("local[2]", "a", {}, for_data_frames=True)
+    assert settings_for("local[2]", "a", {options: "-Dmine=1"})[options] == "-Dmine=1"
+
+
 def test_the_callers_settings_win() -> None:
     settings = settings_for("local", "a", {"spark.ui.enabled": "true", "spark.mine": "1"})
     assert (settings["spark.ui.enabled"], settings["spark.mine"]) == ("true", "1")

@@ -88,6 +88,8 @@ def run(
     cannot be read, 130 after Ctrl-C.
     """
     _check_up_to(up_to, kinds, topics)
+    if dry_run and flush:
+        raise click.UsageError("--dry-run changes nothing, and --flush does: leave one of them out.")
     if dry_run:
         show_plan(choice, kinds, topics, force=force, as_json=as_json, up_to=up_to)
         return

@@ -4,15 +4,11 @@
 batches together are limited to OPEN_BYTES_MAX. A producer id from the broker (KIP-98) lets the broker recognise
 repeated batches.
 
-A record with a key goes to the partition murmur2(key), without the sign, modulo the number of partitions, as with Java
-clients: records of a key share a partition whichever client wrote them. Records without a key go to one partition until
-its batch is full, then to the next. Source of the rule: Kafka's BuiltInPartitioner and Utils.murmur2. Read next:
-``delivery``.
+A record with a key goes to the partition of its key (``records.key_partition``). Records without a key go to one
+partition until its batch is full, then to the next [Kafka: BuiltInPartitioner]. Read next: ``delivery``.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from struct import unpack_from
 
 import msgspec
 
@@ -22,8 +18,8 @@ from siltstone.kafka_client.producing.delivery import UNKNOWN_OFFSET, Delivery, 
 from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, SEQUENCE_MASK, Codec
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.key_partition import partition_of_key
 from siltstone.kafka_protocol.records.reading import Record
-from siltstone.model.buffers import Buffer
 from siltstone.model.limits import KIB, MIB
 
 _NO_TRANSACTIONS_TIMEOUT_MS = 60_000
@@ -45,33 +41,6 @@ def _new_identity(cluster: Cluster) -> ProducerIdentity:
     answer = cluster.ask(request, InitProducerIdResponse)
     refuse_error(answer.error_code, "a producer id")
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)
-
-
-_SEED = 0x9747B28C
-_FACTOR = 0x5BD1E995
-_MASK = 0xFFFF_FFFF
-_POSITIVE = 0x7FFF_FFFF
-
-
-def murmur2(data: Buffer) -> int:
-    """Kafka's hash of a key, as an unsigned integer of 32 bits."""
-    length = len(data)
-    words = length // 4
-    hashed = (_SEED ^ length) & _MASK
-    for word in unpack_from(f"<{words}I", data):
-        mixed = word * _FACTOR & _MASK
-        mixed ^= mixed >> 24
-        hashed = (hashed * _FACTOR ^ mixed * _FACTOR) & _MASK
-    if rest := data[4 * words :]:
-        hashed = (hashed ^ int.from_bytes(rest, "little")) * _FACTOR & _MASK
-    hashed ^= hashed >> 13
-    hashed = hashed * _FACTOR & _MASK
-    return hashed ^ hashed >> 15
-
-
-@lru_cache(maxsize=65_536)  # keys repeat, and hashing in Python takes longer than a lookup
-def partition_of_key(key: bytes, partition_count: int) -> int:
-    return (murmur2(key) & _POSITIVE) % partition_count
 
 
 class RoundRobin:

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from siltstone.kafka_client.producing.producer import partition_of_key
 from siltstone.maintenance.sinking.plan import TopicPlace
-from siltstone.record_columns.kernels.columns import Integers
-from siltstone.record_columns.record_bodies import NULL, ByteColumn, byte_column, key_hashes, nulls
+from siltstone.record_columns.arrow import byte_column, nulls
+from siltstone.record_columns.kernels.choosing import best_kernels
+from siltstone.record_columns.kernels.columns import NULL, ByteColumn, Integers
 
 RECORD_OVERHEAD_BYTES = 24
 """An upper bound of what a record has besides key, value and headers."""
@@ -71,12 +71,8 @@ def columns_of(rows: Any, place: TopicPlace, now_ms: int) -> RowColumns | None:
 def partitions_of(given: RowColumns, place: TopicPlace) -> Integers:
     """Returns the partition of each row: the one that it names, else that of its key, else ANY_PARTITION."""
     count, keys = len(place.stream_ids), given.keys
-    hashed, left = key_hashes(keys)
-    numbers = (hashed & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count
-    for row in left.tolist():
-        start = int(keys.starts[row])
-        key = keys.data[start : start + int(keys.lengths[row])].tobytes()
-        numbers[row] = partition_of_key(key, count)
+    hashes = best_kernels().key_hashes(keys)
+    numbers = (hashes & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count
     numbers[keys.lengths == NULL] = ANY_PARTITION
     return np.where(given.wanted == ANY_PARTITION, numbers, given.wanted)
 

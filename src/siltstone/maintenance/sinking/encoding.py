@@ -4,7 +4,7 @@ A row is written to the partition that its column ``partition`` names, else to t
 else to one partition for each run of KEYLESS_RUN_BYTES, so that rows without keys make large batches. Rows that the
 topic's broker would refuse are refused here, because after the intent of the batch it would be too late.
 
-Many rows of one topic, without headers, are encoded as columns (``record_columns/record_bodies.py``). All others, and
+Many rows of one topic, without headers, are encoded as columns (``record_columns/kernels``). All others, and
 batches with a row that is to be refused, are encoded row by row; both ways make the same bytes.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from siltstone.kafka_client.producing.producer import partition_of_key
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER_BYTES,
     MAGIC,
@@ -27,6 +26,7 @@ from siltstone.kafka_protocol.batch_header import (
     Codec,
 )
 from siltstone.kafka_protocol.records.building import append_record, build_batch, seal_batch
+from siltstone.kafka_protocol.records.key_partition import partition_of_key
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.sinking.columns import (
     ANY_PARTITION,
@@ -40,7 +40,6 @@ from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import KIB, MIB
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.record_columns.kernels.columns import Integers
-from siltstone.record_columns.record_bodies import encoded_records
 from siltstone.value_formats.failures import RowNotEncodable
 from siltstone.value_formats.value_format import FormatKind, ValueEncoding
 
@@ -199,7 +198,7 @@ class RowEncoder:
             time_deltas[first:end] -= opened.base_ms
             offset_deltas[first:end] += opened.count - first
             opened.count += end - first
-        body, ends = encoded_records(given.keys, given.values, time_deltas, offset_deltas, best_kernels())
+        body, ends = best_kernels().encode_records(given.keys, given.values, time_deltas, offset_deltas)
         for opened, number, first, end in pieces:
             opened.body += body[int(ends[first - 1]) if first else 0 : int(ends[end - 1])].data
             opened.max_ms = max(opened.max_ms, int(times[first:end].max()))

@@ -7,12 +7,14 @@ each header of the records.
 
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+Words: TypeAlias = npt.NDArray[np.uint32]
 Slots: TypeAlias = npt.NDArray[np.uint64]
 """A slot is three numbers: the two halves of the key's hash, and offset + 1, which is 0 in a free slot."""
 
@@ -33,6 +35,17 @@ lengths are -1 for null."""
 HEADER_COLUMNS = 4
 NAME_AT, NAME_BYTES, CONTENT_AT, CONTENT_BYTES = range(HEADER_COLUMNS)
 """A row for each field and a column for each record header; the length of a null content is -1."""
+
+NULL = -1
+
+
+class ByteColumn(msgspec.Struct, frozen=True):
+    """Byte strings that lie in ``data``, which is read-only; the length of a null is NULL."""
+
+    data: Bytes
+    starts: Integers
+    lengths: Integers
+
 
 FRAME_AND_HEADER_BYTES = 72 + 61
 RECORD_BYTES_MIN = 7

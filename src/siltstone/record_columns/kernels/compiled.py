@@ -9,13 +9,17 @@ from siltstone.record_columns.kernels.columns import (
     FRAME_AND_HEADER_BYTES,
     HEADER_COLUMNS,
     RECORD_COLUMNS,
+    ByteColumn,
     Bytes,
     Flags,
     Integers,
     Slots,
+    Words,
 )
 
 _VARINT_BYTES_MAX = 10
+_SMALL_FIELDS_BYTES_MAX = 2 + 5 * _VARINT_BYTES_MAX
+"""What a record has besides its key and its value."""
 
 
 def scan_batches(data: Bytes, stream_id: int) -> Integers:
@@ -79,3 +83,22 @@ def gather_shifted(
     lengths = np.empty(len(starts), dtype=np.int64)
     size = machine_code.gather_shifted(data, starts, ends, time_deltas, offset_deltas, target, lengths)
     return target[:size], lengths
+
+
+def encode_records(
+    keys: ByteColumn, values: ByteColumn, time_deltas: Integers, offset_deltas: Integers
+) -> tuple[Bytes, Integers]:
+    text_bytes = int(np.maximum(keys.lengths, 0).sum() + np.maximum(values.lengths, 0).sum())
+    target = np.empty(text_bytes + _SMALL_FIELDS_BYTES_MAX * len(time_deltas), dtype=np.uint8)
+    ends = np.empty(len(time_deltas), dtype=np.int64)
+    size = machine_code.encode_records(
+        *(keys.data, keys.starts, keys.lengths, values.data, values.starts, values.lengths),
+        *(time_deltas, offset_deltas, target, ends),
+    )
+    return target[:size], ends
+
+
+def key_hashes(keys: ByteColumn) -> Words:
+    hashes = np.empty(len(keys.starts), dtype=np.uint32)
+    machine_code.key_hashes(keys.data, keys.starts, keys.lengths, hashes)
+    return hashes

@@ -283,6 +283,72 @@ def gather_shifted(
     return position
 
 
+# -- rows to records -------------------------------------------------------------------------------------------
+
+
+@part_of_it
+def _put_text(target: Any, position: int, data: Any, start: int, length: int) -> int:
+    """Puts the length, -1 for a null, and then the bytes."""
+    position = _put_varint(target, position, length)
+    for byte in range(np.uint64(max(length, 0))):
+        target[np.uint64(position) + byte] = data[np.uint64(start) + byte]
+    return position + max(length, 0)
+
+
+@machine_code(f"int64({', '.join([BYTES, _INTS, _INTS] * 2)}, {_INTS}, {_INTS}, {_NEWLY}, {_INTS})")
+def encode_records(
+    keys: Any, key_starts: Any, key_lengths: Any,
+    values: Any, value_starts: Any, value_lengths: Any,
+    time_deltas: Any, offset_deltas: Any, target: Any, ends: Any,
+) -> int:  # fmt: skip
+    position = 0
+    for number in range(len(ends)):
+        key_bytes, value_bytes = key_lengths[number], value_lengths[number]
+        body = 2 + _varint_bytes(time_deltas[number]) + _varint_bytes(offset_deltas[number])
+        body += (
+            _varint_bytes(key_bytes) + max(key_bytes, 0) + _varint_bytes(value_bytes) + max(value_bytes, 0)
+        )
+        position = _put_varint(target, position, body)
+        target[position] = np.uint8(0)  # attributes
+        position = _put_varint(target, position + 1, time_deltas[number])
+        position = _put_varint(target, position, offset_deltas[number])
+        position = _put_text(target, position, keys, key_starts[number], key_bytes)
+        position = _put_text(target, position, values, value_starts[number], value_bytes)
+        target[position] = np.uint8(0)  # the number of headers
+        position += 1
+        ends[number] = position
+    return position
+
+
+@part_of_it
+def _times(value: Any) -> Any:
+    return (value * np.uint64(0x5BD1E995)) & np.uint64(0xFFFFFFFF)
+
+
+@machine_code(f"void({BYTES}, {_INTS}, {_INTS}, uint32[::1])")
+def key_hashes(keys: Any, starts: Any, lengths: Any, hashes: Any) -> None:
+    for number in range(len(hashes)):
+        at, length = starts[number], lengths[number]
+        if length < 0:
+            hashes[number] = np.uint32(0)
+            continue
+        hashed = np.uint64(0x9747B28C) ^ np.uint64(length)
+        end = at + (length & ~3)
+        while at < end:
+            mixed = np.uint64(0)
+            for byte in range(4):
+                mixed |= np.uint64(_at(keys, at + byte)) << np.uint64(8 * byte)
+            at += 4
+            mixed = _times(mixed)
+            hashed = _times(hashed) ^ _times(mixed ^ (mixed >> np.uint64(24)))
+        if length & 3:
+            for byte in range(length & 3):
+                hashed ^= np.uint64(_at(keys, at + byte)) << np.uint64(8 * byte)
+            hashed = _times(hashed)
+        hashed = _times(hashed ^ (hashed >> np.uint64(13)))
+        hashes[number] = np.uint32(hashed ^ (hashed >> np.uint64(15)))
+
+
 # -- SipHash-2-4, 128 bits ------------------------------------------------------------------------------------
 
 

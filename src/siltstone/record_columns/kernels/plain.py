@@ -3,22 +3,28 @@
 Only these kernels raise exceptions: ``compiled`` calls them again with the bytes that it could not read.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 
 import numpy as np
 
 from siltstone.kafka_protocol.batch_errors import BatchLengthWrong, MalformedRecords, RecordCountWrong
 from siltstone.kafka_protocol.batch_header import read_batch_header, refuse_wrong_length
+from siltstone.kafka_protocol.records.building import append_record
+from siltstone.kafka_protocol.records.key_partition import murmur2
+from siltstone.kafka_protocol.records.reading import Record
 from siltstone.kafka_protocol.records.varint import INT64_BITS, append_varint, decode_varint
 from siltstone.object_formats.batch_frame import DamagedFrame, decode_frame
 from siltstone.record_columns.kernels.columns import (
     BATCH_COLUMNS,
     HEADER_COLUMNS,
     RECORD_COLUMNS,
+    ByteColumn,
     Bytes,
     Flags,
     Integers,
     Slots,
+    Words,
 )
 
 _BITS = 2**64 - 1
@@ -245,3 +251,24 @@ def gather_shifted(
         gathered += body
         lengths[number] = len(gathered) - before
     return np.frombuffer(gathered, dtype=np.uint8), lengths
+
+
+def encode_records(
+    keys: ByteColumn, values: ByteColumn, time_deltas: Integers, offset_deltas: Integers
+) -> tuple[Bytes, Integers]:
+    encoded = bytearray()
+    ends = np.empty(len(time_deltas), dtype=np.int64)
+    columns = zip(_texts(keys), _texts(values), time_deltas.tolist(), offset_deltas.tolist(), strict=True)
+    for number, (key, value, time_delta, offset_delta) in enumerate(columns):
+        append_record(encoded, Record(timestamp_ms=time_delta, key=key, value=value), offset_delta, 0)
+        ends[number] = len(encoded)
+    return np.frombuffer(encoded, dtype=np.uint8), ends
+
+
+def key_hashes(keys: ByteColumn) -> Words:
+    return np.array([0 if key is None else murmur2(key) for key in _texts(keys)], dtype=np.uint32)
+
+
+def _texts(column: ByteColumn) -> Iterator[bytes | None]:
+    for start, length in zip(column.starts.tolist(), column.lengths.tolist(), strict=True):
+        yield None if length < 0 else column.data[start : start + length].tobytes()

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from siltstone.record_columns.kernels.columns import Bytes, Flags, Integers, Slots
+from siltstone.record_columns.kernels.columns import ByteColumn, Bytes, Flags, Integers, Slots, Words
 
 
 class Kernels(Protocol):
@@ -49,4 +49,15 @@ class Kernels(Protocol):
         self, data: Bytes, starts: Integers, ends: Integers, time_deltas: Integers, offset_deltas: Integers
     ) -> tuple[Bytes, Integers]:
         """Copies records one after another, with new timestamp and offset deltas; also returns the length of each."""
+        ...
+
+    def encode_records(
+        self, keys: ByteColumn, values: ByteColumn, time_deltas: Integers, offset_deltas: Integers
+    ) -> tuple[Bytes, Integers]:
+        """Returns the records of all rows, one after another and without headers, and the position at which each
+        ends [Kafka: DefaultRecord]."""
+        ...
+
+    def key_hashes(self, keys: ByteColumn) -> Words:
+        """Returns Kafka's murmur2 of each key; of a null, 0."""
         ...

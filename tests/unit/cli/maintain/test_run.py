@@ -221,6 +221,7 @@ def test_t35_without_java_it_is_said_how_to_get_one(store: StoreSettings, monkey
         (("--up-to", "7"), ("--up-to is an offset of one topic: add --kind key-compaction and one --topic",)),
         (("--up-to", "7", "--kind", "key-compaction"), ("one --topic",)),
         (("--conf", "x=1"), ("write spark.some.setting=VALUE",)),
+        (("--dry-run", "--flush"), ("--dry-run changes nothing, and --flush does: leave one of them out",)),
     ],
 )
 def test_wrong_options(store: StoreSettings, arguments, parts) -> None:

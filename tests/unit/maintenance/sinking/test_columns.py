@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from siltstone.kafka_client.producing.producer import partition_of_key
+from siltstone.kafka_protocol.records.key_partition import partition_of_key
 from siltstone.maintenance.sinking.columns import ANY_PARTITION, RowColumns, columns_of, partitions_of
 from siltstone.maintenance.sinking.plan import TopicPlace
 

@@ -8,18 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.kafka_client.producing.producer import murmur2
 from siltstone.kafka_protocol.records.building import append_record
+from siltstone.kafka_protocol.records.key_partition import murmur2
 from siltstone.kafka_protocol.records.reading import Record
+from siltstone.record_columns.arrow import byte_column, nulls
 from siltstone.record_columns.kernels import compiled, plain
-from siltstone.record_columns.record_bodies import (
-    NULL,
-    ByteColumn,
-    byte_column,
-    encoded_records,
-    key_hashes,
-    nulls,
-)
+from siltstone.record_columns.kernels.columns import NULL, ByteColumn
 
 TEXTS = st.none() | st.binary(max_size=300)
 DELTAS = st.sampled_from([0, 1, -1, 63, 64, -64, -65, 8_191, 8_192, 2**40, -(2**62), 2**63 - 1, -(2**63)])
@@ -42,9 +36,7 @@ def test_records_are_those_that_are_built_one_by_one(kernels: Any, given_rows: l
     rows = list(enumerate(given_rows[cut:]))[::-1]
     order = [number for number, _ in rows]
     time_deltas, offset_deltas = (np.array([row[at] for _, row in rows], dtype=np.int64) for at in (2, 3))
-    body, ends = encoded_records(
-        taken(keys, order), taken(values, order), time_deltas, offset_deltas, kernels
-    )
+    body, ends = kernels.encode_records(taken(keys, order), taken(values, order), time_deltas, offset_deltas)
     expected, expected_ends = bytearray(), []
     for _, (key, value, time_delta, offset_delta) in rows:
         append_record(expected, Record(timestamp_ms=time_delta, key=key, value=value), offset_delta, 0)
@@ -52,16 +44,14 @@ def test_records_are_those_that_are_built_one_by_one(kernels: Any, given_rows: l
     assert body.tobytes() == bytes(expected) and ends.tolist() == expected_ends
 
 
-@given(st.lists(st.binary(max_size=40)), st.integers(0, 3))
-def test_hashes_are_kafkas(keys: list[bytes], cut: int) -> None:
-    hashes, left = key_hashes(byte_column(pa.array(keys, pa.binary()).slice(cut)))
-    assert hashes.tolist() == [murmur2(key) for key in keys[cut:]] and not len(left)
-
-
-def test_long_keys_are_left_to_the_caller() -> None:
-    keys = [b"k" * 256, b"k" * 257, b"", None]
-    hashes, left = key_hashes(byte_column(pa.array(keys, pa.binary())))
-    assert left.tolist() == [1] and [int(hashes[0]), int(hashes[2])] == [murmur2(keys[0]), murmur2(b"")]  # type: ignore[arg-type]
+@pytest.mark.parametrize("kernels", [plain, compiled])
+@given(
+    keys=st.lists(st.none() | st.binary(max_size=40) | st.binary(min_size=250, max_size=300)),
+    cut=st.integers(0, 3),
+)
+def test_hashes_are_kafkas(kernels: Any, keys: list[bytes | None], cut: int) -> None:
+    hashes = kernels.key_hashes(byte_column(pa.array(keys, pa.binary()).slice(cut)))
+    assert hashes.tolist() == [0 if key is None else murmur2(key) for key in keys[cut:]]
 
 
 def test_a_column_of_text_and_one_of_nulls() -> None:
