@@ -85,11 +85,11 @@ def gathered(buffers: Buffers, slab: memoryview) -> Iterator[memoryview]:
     slab_bytes, filled = len(slab), 0
     for buffer in buffers:
         size_bytes = len(buffer)
+        view, start = memoryview(buffer).cast("B"), 0  # a slab takes no bytes that their owner calls signed
         if filled + size_bytes < slab_bytes:
-            slab[filled : filled + size_bytes] = buffer
+            slab[filled : filled + size_bytes] = view
             filled += size_bytes
             continue
-        view, start = memoryview(buffer), 0
         while start < size_bytes:
             count = min(slab_bytes - filled, size_bytes - start)
             slab[filled : filled + count] = view[start : start + count]

@@ -8,6 +8,7 @@ from threading import Barrier
 
 import pytest
 
+from siltstone.model.limits import MIB
 from siltstone.object_store.keys import InvalidKey, TooManyKeys
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, ObjectStore, ObjectTruncated
 
@@ -38,6 +39,15 @@ def test_a_large_object_comes_back(store: ObjectStore) -> None:
 
     assert type(content) is bytes
     assert content == block[-10:] + block[1:] + block[:11]
+
+
+@pytest.mark.parametrize("size_bytes", [10, 2 * MIB])
+def test_bytes_that_their_owner_calls_signed_come_back(store: ObjectStore, size_bytes: int) -> None:
+    """pyarrow's buffers are such ones: the data files of tables."""
+    block = bytes(range(250)) * (size_bytes // 250 + 1)
+    store.put(KEY, [memoryview(block).cast("b"), b"end"])
+
+    assert store.get_range(KEY, 0, len(block) + 3) == block + b"end"
 
 
 @pytest.mark.parametrize("buffers", [[], [b""], [b"", memoryview(b"")]])
