@@ -2,9 +2,9 @@
 Spark's own sink for Kafka, at least once, into the same broker.
 
 In mode ``objects`` our sink writes without a broker, which is stopped for that and started again for the others. The
-rows are in Spark's memory (``cache``): making them of numbers costs four fifths of a write, and would hide what is
-compared. CPU is that of all processes, the broker included. The last row has a task's own work, without Spark: rows to
-record batches."""
+rows are in Spark's memory (``cache``), because making them takes more than three times the CPU of our write. CPU is
+that of all processes, the broker included. The last row has a task's own work, without Spark: rows to record
+batches."""
 
 import itertools
 import time

@@ -124,7 +124,7 @@ def test_an_s3_server_that_is_killed_under_log_uploads_and_maintenance_costs_not
     with running_s3_server() as server:
         options = ("--bucket", server.new_url())
         with BrokerProcess(tmp_path / "store", SETTINGS, options=options) as broker:
-            bootstrap = "{}:{}".format(*broker.address)
+            bootstrap = broker.bootstrap_servers
             make_topics(bootstrap)
             history, newest = History(), dict[bytes, int]()
             acts = [producing(bootstrap, TOPIC, writer, PER_SECOND) for writer in range(WRITERS)]

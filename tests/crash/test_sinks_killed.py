@@ -18,7 +18,7 @@ from siltstone.maintenance.checking.check import check
 from siltstone.metadata.sinks import SinkState
 from siltstone.server.scanning import open_source
 from support.maintenance.sink_process import ROWS, SinkProcess, numbers
-from support.maintenance.sinks import Sink, create, values
+from support.maintenance.sinks import STEPS, Sink, create, values
 from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(3_600)]
@@ -27,10 +27,6 @@ RUNS = 50
 RUNS_BY_DAY = 5
 SEED_BY_DAY = 80
 """The seed of the daytime. Its runs are of both modes, and a broker starts during one of the copies."""
-STEPS = {
-    "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
-    "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
-}
 DURING_COPY = ("intent", "prepared", "copied")
 
 

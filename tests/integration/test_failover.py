@@ -172,7 +172,7 @@ def test_fo25_a_broker_with_the_saved_disk_of_another_one_takes_over_what_that_a
     with ClusterProcesses(tmp_path / "store", 1) as cluster:
         gone = BrokerProcess(cluster.folder, program=ON_A_MACHINE_THAT_IS_GONE, options=("--node-id", "1"))
         gone.start()
-        both = f"{cluster.address(0)},{gone.address[0]}:{gone.address[1]}"
+        both = f"{cluster.address(0)},{gone.bootstrap_servers}"
         made_topic(both, "t", 4)
         sending = Sending(both, "t", 4)
         until(lambda: all(count > 20 for count in sending.acked_counts().values()), "answers")

@@ -114,7 +114,7 @@ def test_sr4_an_owner_that_was_killed_is_named_and_a_closed_store_needs_none(
     monkeypatch.setattr(flushing, "FLUSH_MS_MAX", 300)
     store = tmp_path / "store"
     with BrokerProcess(store, SLOW) as process:
-        address = "{}:{}".format(*process.address)
+        address = process.bootstrap_servers
         create(address, "flights")
         produce(address, "flights", 10)
         process.kill()
@@ -123,7 +123,7 @@ def test_sr4_an_owner_that_was_killed_is_named_and_a_closed_store_needs_none(
         process.start()
         monkeypatch.setattr(flushing, "FLUSH_MS_MAX", 60_000)
         assert siltstone.scan("flights", store=store, tail="flush").to_arrow().num_rows == 10
-        address = "{}:{}".format(*process.address)
+        address = process.bootstrap_servers
         produce(address, "flights", 5, 10)
     assert siltstone.scan("flights", store=store, tail="flush").to_arrow().num_rows == 15
 

@@ -92,7 +92,7 @@ def test_ob05_the_lag_of_a_stopped_group_is_exact(tmp_path: Path) -> None:
         for partition in range(2):
             for _ in range(10):
                 produce_well(client, topic, batch_of(timestamp_ms=now_ms), partition=partition)
-        servers = f"{broker.address[0]}:{broker.address[1]}"
+        servers = broker.bootstrap_servers
         consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "log_level": 0})
         consumer.commit(offsets=[TopicPartition("t", 0, 4)], asynchronous=False)
         consumer.close()

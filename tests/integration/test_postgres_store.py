@@ -48,7 +48,7 @@ def test_p06_a_broker_and_the_commands_on_postgresql_which_is_killed_meanwhile(
     url = url_of(server)
     folder = tmp_path / "store"
     with BrokerProcess(folder, {"metadata": url}) as broker:
-        at = f"{broker.address[0]}:{broker.address[1]}"
+        at = broker.bootstrap_servers
         made = run("topics", "create", TOPIC, "--partitions", 1, SILTSTONE_BOOTSTRAP=at)
         assert made.status == 0, made
         produce(at, "before")
@@ -75,7 +75,7 @@ def test_p12_a_broker_takes_appends_and_ends_in_its_time_while_the_server_is_sil
         "metadata": url_of(server), "engine.close_time_limit_ms": "1500", "network.close_time_limit_ms": "1000",
     }  # fmt: skip
     with BrokerProcess(tmp_path / "store", settings) as broker:
-        at = f"{broker.address[0]}:{broker.address[1]}"
+        at = broker.bootstrap_servers
         assert run("topics", "create", TOPIC, "--partitions", 1, SILTSTONE_BOOTSTRAP=at).status == 0
         produce(at, "before")
         with server.silent():
@@ -84,7 +84,7 @@ def test_p12_a_broker_takes_appends_and_ends_in_its_time_while_the_server_is_sil
             assert broker.stop() == 3, broker.log
             assert time.monotonic() - begun < 2.5 + SLACK_SECONDS
     with BrokerProcess(tmp_path / "store", settings) as broker:
-        assert consumed(f"{broker.address[0]}:{broker.address[1]}") == ["before", "meanwhile"]
+        assert consumed(broker.bootstrap_servers) == ["before", "meanwhile"]
     record_tried("brokers stopped while PostgreSQL was silent", 1)
 
 

@@ -31,19 +31,16 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield running
 
 
-def servers(broker: BrokerProcess) -> str:
-    return "{}:{}".format(*broker.address)
-
-
 def create_topic(broker: BrokerProcess) -> None:
     configs = {"segment.bytes": str(MIB), "retention.bytes": str(KEPT_BYTES), "retention.ms": "-1"}
-    admin = AdminClient({"bootstrap.servers": servers(broker)})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, config=configs)])[TOPIC].result(SECONDS_MAX)
 
 
 def produce(broker: BrokerProcess, first: int, count: int) -> None:
     producer = Producer({
-        "bootstrap.servers": servers(broker), "enable.idempotence": True, "batch.size": 100_000, "linger.ms": 5,
+        "bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "batch.size": 100_000,
+        "linger.ms": 5,
     })  # fmt: skip
     for number in range(first, first + count):
         producer.produce(TOPIC, key=b"%d" % number, value=b"v" * VALUE_BYTES)
@@ -53,7 +50,7 @@ def produce(broker: BrokerProcess, first: int, count: int) -> None:
 @contextmanager
 def consumer(broker: BrokerProcess) -> Iterator[Consumer]:
     made = Consumer({
-        "bootstrap.servers": servers(broker), "group.id": "g", "auto.offset.reset": "earliest",
+        "bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
     })  # fmt: skip
     with closing(made):

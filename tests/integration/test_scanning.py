@@ -380,7 +380,7 @@ def test_sr3_sr4_the_tail_of_a_broker_that_lives_was_killed_and_is_back(
     caplog.set_level(logging.INFO)
     store = tmp_path / "store"
     with BrokerProcess(store) as process:
-        address = f"{process.address[0]}:{process.address[1]}"
+        address = process.bootstrap_servers
         create(address, "flights")
         produce(address, "flights", 10)
         planned = siltstone.scan("flights", store=store)

@@ -136,7 +136,7 @@ def place(tmp_path: Path) -> Place:
 
 def test_b15_a_bucket_that_is_added_is_used_by_a_broker_that_writes(place: Place) -> None:
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap) as producing:
             until(lambda: place.committed()[0], "an object in the first bucket")
             place.command("buckets", "add", place.second)
@@ -169,7 +169,7 @@ def test_b15_three_nodes_use_a_bucket_that_is_added_at_once(place: Place) -> Non
 
 def test_b19_compaction_over_three_buckets_goes_on_without_one_of_them(place: Place) -> None:
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap):
             place.command("buckets", "add", place.second)
             place.command("buckets", "add", place.second.with_name("third"))
@@ -200,7 +200,7 @@ def test_b04_while_a_bucket_is_away_its_share_goes_to_the_other_and_it_comes_bac
     """By day in virtual time: tests/unit/stream_engine/upload/test_upload_buckets.py. Here the bucket is out for half a
     minute at least."""
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap) as producing:
             place.command("buckets", "add", place.second)
             place.command("buckets", "strategy", "round-robin")
@@ -228,7 +228,7 @@ def test_b22_a_bucket_on_a_full_disk_is_left_out_until_there_is_room(
     if reason := why_not_mounted():
         pytest.skip(reason)
     with SmallDisk(place.second, "64m") as disk, BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap) as producing:
             place.command("buckets", "add", place.second)
             place.command("buckets", "strategy", "round-robin")
@@ -251,7 +251,7 @@ def test_b22_a_bucket_on_a_full_disk_is_left_out_until_there_is_room(
 
 def test_b23_a_check_while_a_bucket_is_out_judges_the_rest_and_deletes_nothing(place: Place) -> None:
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap):
             place.command("buckets", "add", place.second)
             place.command("buckets", "strategy", "round-robin")
@@ -283,7 +283,7 @@ def test_b18_a_broker_whose_buckets_were_swapped_does_not_start(place: Place) ->
 
 def test_b16_a_bucket_is_drained_under_a_producer_and_removed(place: Place) -> None:
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap) as producing:
             place.command("buckets", "add", place.second)
             place.command("buckets", "strategy", "round-robin")
@@ -338,7 +338,7 @@ def test_b11_copies_are_read_repaired_and_outlive_a_bucket(place: Place) -> None
     first = place.store / "bucket"
     copy = ("maintain", "run", "--kind", "copies", "--force", "--runner", "in-process")
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap) as producing:
             until(lambda: place.committed()[0] > 2, "objects in the first bucket alone")
             place.command("buckets", "add", place.second)
@@ -354,7 +354,7 @@ def test_b11_copies_are_read_repaired_and_outlive_a_bucket(place: Place) -> None
     file_of(first, gone).unlink()
     flip(file_of(first, flipped), 80)
     with BrokerProcess(place.store, SOON) as broker:
-        producing.check_all_is_there("{}:{}".format(*broker.address))
+        producing.check_all_is_there(broker.bootstrap_servers)
         assert broker.stop() == 0 and f"object {gone} could not be read from bucket 0" in broker.log
     done = run("check", "--store", place.store)
     assert done.status == 1 and "warning missing copy 0" in done.words and "damaged copy 0" in done.words
@@ -374,7 +374,7 @@ def test_b11_copies_are_read_repaired_and_outlive_a_bucket(place: Place) -> None
     place.command(*copy)
     assert set(copies_of(place).values()) == {(1, 2)}
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         producing.check_all_is_there(bootstrap)
         assert broker.stop() == 0 and "Traceback" not in broker.log
 
@@ -385,7 +385,7 @@ def test_what_only_a_lost_bucket_had_is_passed_over_by_consumers(
 ) -> None:
     """By day without a broker: tests/unit/maintenance/copies/test_lost_bucket.py."""
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap) as producing:
             place.command("buckets", "add", place.second)
             place.command("buckets", "strategy", "round-robin")
@@ -403,7 +403,7 @@ def test_what_only_a_lost_bucket_had_is_passed_over_by_consumers(
     place.command("buckets", "lost", 1, "--accept-loss")
     checked_store(place.store)
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         for partition, numbers in producing.acknowledged.items():
             left = {at: each for at, each in enumerate(numbers) if (partition, at) not in lost}
             assert read_all(bootstrap, "t", partition, len(left)) == left
@@ -425,7 +425,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
 
 def test_commands_name_the_bucket_of_what_they_show(place: Place) -> None:
     with BrokerProcess(place.store, SOON) as broker:
-        bootstrap = "{}:{}".format(*broker.address)
+        bootstrap = broker.bootstrap_servers
         with Producing(bootstrap):
             place.command("buckets", "add", place.second)
             place.command("buckets", "strategy", "round-robin")

@@ -374,7 +374,7 @@ def test_sw6_a_broker_that_is_killed_half_way_loses_and_doubles_nothing(
     store = tmp_path / "store"
     process = BrokerProcess(store)
     with process:
-        address = "{}:{}".format(*process.address)
+        address = process.bootstrap_servers
         topic = create(address, "flights", 2)
         sink = Sink(store, topic)
         sink.write(0, rows_of(0, 30))
@@ -394,7 +394,7 @@ def test_sw6_a_broker_that_is_killed_half_way_loses_and_doubles_nothing(
         assert sink.state() is SinkState.INTENT
         process.start()
         sink.commit(1, reports)
-        address = "{}:{}".format(*process.address)
+        address = process.bootstrap_servers
         assert values(address, topic, 2) == [b"value-%06d" % n for n in range(330)]
 
 

@@ -342,7 +342,7 @@ def test_ss8_ss16_while_a_broker_is_dead_the_query_reads_what_is_in_objects_and_
     store = tmp_path / "store"
     process = BrokerProcess(store, {"engine.upload.block_size_bytes": "4KiB"})
     with process:
-        address = f"{process.address[0]}:{process.address[1]}"
+        address = process.bootstrap_servers
         topic = create(address, "flights")
         produce(address, topic, 100)
         with Query(store, topic) as query:
@@ -359,7 +359,7 @@ def test_ss8_ss16_while_a_broker_is_dead_the_query_reads_what_is_in_objects_and_
                 Query(store, topic, query.checkpoint, is_bounded=True)
             process.start()
             assert query.read(end) == 20
-            address = f"{process.address[0]}:{process.address[1]}"
+            address = process.bootstrap_servers
             produce(address, topic, 5)
             while len(query.rows[topic, 0]) < 125:  # the owner is left alone for a second after a failure
                 query.batch()

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -29,6 +29,7 @@ from siltstone.spark.sink.writers import TopicStreamWriter
 from siltstone.spark.source.lag import lag
 from siltstone.spark.source.stream_reader import TopicStreamReader
 from support.broker.broker_process import BrokerProcess, checked_store
+from support.maintenance.sinks import STEPS
 from support.processes.ports import free_port
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
@@ -47,13 +48,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broke
         yield running
 
 
-def create(broker: "siltstone.Broker | Served", name: str, partitions: int = 1) -> str:
+def create(broker: siltstone.Broker | BrokerProcess, name: str, partitions: int = 1) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
     admin.create_topics([NewTopic(name, partitions)])[name].result(60)
     return name
 
 
-def produce(broker: "siltstone.Broker | Served", topic: str, count: int, first: int = 0) -> None:
+def produce(broker: siltstone.Broker | BrokerProcess, topic: str, count: int, first: int = 0) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, **QUIET})
     for number in range(first, first + count):
         producer.produce(
@@ -62,7 +63,7 @@ def produce(broker: "siltstone.Broker | Served", topic: str, count: int, first: 
     assert producer.flush(60) == 0
 
 
-def values(broker: "siltstone.Broker | Served", topic: str, partitions: int = 1) -> list[bytes]:
+def values(broker: siltstone.Broker | BrokerProcess, topic: str, partitions: int = 1) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "streams", **QUIET})
     found = []
     for number in range(partitions):
@@ -254,7 +255,7 @@ class Driver:
     def __init__(
         self,
         tmp_path: Path,
-        broker: "siltstone.Broker | Served",
+        broker: siltstone.Broker | BrokerProcess,
         topic: str,
         out: str,
         limit: int,
@@ -331,12 +332,6 @@ def test_ss2_a_driver_that_is_killed_and_restarted_writes_the_topic_exactly_once
     record_tried("records", count)
 
 
-STEPS = {
-    "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
-    "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
-}
-
-
 @pytest.mark.nightly
 @pytest.mark.crash
 @pytest.mark.timeout(3_600)
@@ -377,8 +372,7 @@ def test_sw6_ss8_a_broker_that_is_killed_again_and_again_under_a_stream_of_spark
     """The query reads a topic and writes another of the same broker. A driver that gives up is started again. The first
     kill comes when the query has written something."""
     count, chance, kills, restarts = 3_000, random.Random(seed_of_this_run("CRASH_SEED")), 0, 0
-    with BrokerProcess(tmp_path / "store", port=free_port()) as process:
-        broker = Served(tmp_path / "store", "{}:{}".format(*process.address))
+    with BrokerProcess(tmp_path / "store", port=free_port()) as broker:
         topic, out = create(broker, "stream-in", 2), create(broker, "stream-out", 2)
         produce(broker, topic, count)
         driver = Driver(tmp_path, broker, topic, out, 60)
@@ -390,10 +384,10 @@ def test_sw6_ss8_a_broker_that_is_killed_again_and_again_under_a_stream_of_spark
                 running = driver.start()
             if kills < BROKER_KILLS and any((tmp_path / "checkpoint" / "commits").glob("[0-9]*")):
                 time.sleep(chance.uniform(0, 3))
-                process.kill()
+                broker.kill()
                 kills += 1
                 time.sleep(chance.uniform(0, 2))
-                process.start()
+                broker.start()
             time.sleep(0.2)
         assert kills
         assert values(broker, out, 2) == values(broker, topic, 2)
@@ -401,13 +395,6 @@ def test_sw6_ss8_a_broker_that_is_killed_again_and_again_under_a_stream_of_spark
     record_tried("kills of a broker", kills)
     record_tried("drivers that gave up", restarts)
     record_tried("records", count)
-
-
-class Served(NamedTuple):
-    """A broker in a process of its own, in the words of ``siltstone.Broker``."""
-
-    folder: Path
-    bootstrap_servers: str
 
 
 class KillingStream(DefaultSource):

@@ -85,7 +85,8 @@ def gathered(buffers: Buffers, slab: memoryview) -> Iterator[memoryview]:
     slab_bytes, filled = len(slab), 0
     for buffer in buffers:
         size_bytes = len(buffer)
-        view, start = memoryview(buffer).cast("B"), 0  # a slab takes no bytes that their owner calls signed
+        # pyarrow's buffers are of signed bytes, which a slab refuses
+        view, start = memoryview(buffer).cast("B"), 0
         if filled + size_bytes < slab_bytes:
             slab[filled : filled + size_bytes] = view
             filled += size_bytes

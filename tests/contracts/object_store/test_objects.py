@@ -42,8 +42,8 @@ def test_a_large_object_comes_back(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [10, 2 * MIB])
-def test_bytes_that_their_owner_calls_signed_come_back(store: ObjectStore, size_bytes: int) -> None:
-    """pyarrow's buffers are such ones: the data files of tables."""
+def test_buffers_of_signed_bytes_come_back(store: ObjectStore, size_bytes: int) -> None:
+    """The buffers of pyarrow are of signed bytes, and the data files of tables are such buffers."""
     block = bytes(range(250)) * (size_bytes // 250 + 1)
     store.put(KEY, [memoryview(block).cast("b"), b"end"])
 

@@ -28,7 +28,7 @@ class BrokerProcess:
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self._port = port
         self._program = program
         self._options = options
@@ -58,8 +58,12 @@ class BrokerProcess:
         self.address = match[1].decode(), int(match[2])
 
     @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @property
     def command(self) -> list[str]:
-        command = [*self._program, "serve", "--store", str(self._folder), *self._options]
+        command = [*self._program, "serve", "--store", str(self.folder), *self._options]
         command += ["--listener", f"127.0.0.1:{self._port}"]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]

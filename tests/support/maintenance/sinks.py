@@ -19,6 +19,12 @@ from siltstone.runtime.randomness import system_randomness
 from siltstone.server.scanning import open_source
 
 QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+STEPS = {
+    "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
+    "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
+}
+"""Mode of a sink → the steps of a commit, at which drivers and brokers are killed."""
+
 COLUMNS = [("key", "binary"), ("value", "binary")]
 
 

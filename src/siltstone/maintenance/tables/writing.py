@@ -68,7 +68,7 @@ class _OpenFile:
     def closed(self) -> memoryview:
         self.write_group()
         self._writer.close()
-        return memoryview(self._sink.getvalue()).cast("B")
+        return memoryview(self._sink.getvalue())
 
 
 class FileWriting:
