@@ -92,12 +92,27 @@ def _rows(spark: Any, topic: FilledTopic, apache: ApacheTopic | None, place: Pat
                 if aim is None
                 else at_least(shown, ratio, aim, " ×", against)
             )
+    rows.append(_count_of_one_column(ours, theirs, topic, apache))
     before = cost_of(topic.pid).cpu_seconds
     nowhere(ours())
     rows.append(
         at_most("CPU of the broker during a read", cost_of(topic.pid).cpu_seconds - before, 0.2, " s")
     )
     return rows
+
+
+def _count_of_one_column(
+    ours: Callable[[str], Any], theirs: Callable[[str], Any], topic: FilledTopic, apache: ApacheTopic | None
+) -> Row:
+    """Counts with ``columns="offset"``: Spark asks a source in Python for all its columns, whatever it then drops."""
+    ways = [
+        Contest(lambda _: ours("offset").count(), idle_pids=_pids(apache)),
+        Contest(lambda _: theirs(topic.address).count(), idle_pids=_pids(apache)),
+    ]
+    our, their = in_turn(ways, topic.records)
+    ratio = our.per_cpu_second / their.per_cpu_second
+    shown = "count with columns=offset, against the connector from our broker"
+    return Row(shown, f"{ratio:.1f}×", our.beside(their, "theirs"))
 
 
 def _pids(apache: ApacheTopic | None) -> list[int]:
