@@ -22,7 +22,7 @@ from siltstone.metadata.commands import FenceNode, MovePartitions
 from siltstone.metadata.entities import NodeListener, PartitionMetadata
 from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.metadata.store.port import AppendUncertain, VersionMovedOn
+from siltstone.metadata.store.port import READ_BYTES_MAX, AppendUncertain, LogUnavailable, VersionMovedOn
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
@@ -35,11 +35,12 @@ from support.metadata.faulty_log import FaultyLog
 
 
 class HeldEntries(FaultyLog):
-    """While ``is_holding``, appends have no known outcome: their entries are under way, until ``land``."""
+    """While ``is_holding``, appends have no known outcome: their entries are under way, until ``land``. While
+    ``is_unreadable``, nothing is read."""
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log)
-        self.is_holding = False
+        self.is_holding = self.is_unreadable = False
         self.under_way: list[tuple[bytes, LogPosition]] = []
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
@@ -47,6 +48,20 @@ class HeldEntries(FaultyLog):
             self.under_way.append((entry, expected))
             raise AppendUncertain("no answer")
         return super().append(entry, expected)
+
+    def read_after(
+        self, version: int, limit: int, bytes_max: int = READ_BYTES_MAX
+    ) -> list[tuple[int, bytes]]:
+        self._refuse_if_unreadable()
+        return super().read_after(version, limit, bytes_max)
+
+    def head(self) -> LogPosition:
+        self._refuse_if_unreadable()
+        return super().head()
+
+    def _refuse_if_unreadable(self) -> None:
+        if self.is_unreadable:
+            raise LogUnavailable("no answer")
 
     def land(self) -> int:
         """The entries that are under way arrive, in the order of sending. Returns how many entries were written."""

@@ -82,6 +82,8 @@ class FetchApi:
                 self._measures.staged(Stage.FETCH_WAIT, polled.waited_ms / 1000)
         if not cluster.serves:  # looked at last: the node may have been stopped while it read (N22)
             found = [FoundPartition(one, ErrorCode.NOT_LEADER_OR_FOLLOWER) for one in wanted]
+        elif cluster.has_others:
+            found = [self._without_old_end(row) for row in found]
         polled_ms = clock.monotonic_ms()
         if session is not None:  # everything is news to a new one
             found = [row for row in found if _is_news(session, row)]
@@ -99,6 +101,16 @@ class FetchApi:
         pieces = encode_pieces(response, context.api_version)
         self._measures.staged(Stage.FETCH_ENCODE, (self._parts.clock.monotonic_ms() - polled_ms) / 1000)
         return pieces
+
+    def _without_old_end(self, row: FoundPartition) -> FoundPartition:
+        """Refuses a row that has nothing but the end of a partition which another node may lead by now (M24)."""
+        topic = row.wanted.topic
+        if row.ends_the_wait or row.batches or topic is None:
+            return row
+        partition = self._parts.partitions.opened(topic.id, row.wanted.index)
+        if partition is not None and partition.knows_its_end:
+            return row
+        return FoundPartition(row.wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _count(self, context: RequestContext, found: Iterable[FoundPartition]) -> None:
         for row in found:

@@ -37,7 +37,9 @@ from siltstone.kafka_protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from siltstone.metadata.refusals import NotLeader
 from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import HAND_OVER_MS_MAX
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.turns import side_by_side
 from siltstone.stream_engine.errors import DamagedRange
@@ -90,11 +92,20 @@ async def _partition(
         on_damage = _on_damage(parts, topic, asked.partition_index)
         found = await lookup(partition, parts.record_calls, on_damage)
         parts.cluster.check_serves()  # another node may have changed the partition meanwhile (N22)
+        await _check_knows_its_end(partition)
         return _found(asked, partition, found)
     except SiltstoneError as failure:
         if isinstance(failure, DamagedRange):
             parts.partitions.damage.refused(f"{topic_name}-{asked.partition_index}", failure)
         return _refused(asked, error_code(failure))
+
+
+async def _check_knows_its_end(partition: Partition) -> None:
+    """Waits while the partition may be led elsewhere. Raises NotLeader."""
+    if not partition.knows_its_end:
+        await partition.wait_while_held(HAND_OVER_MS_MAX)
+    if not partition.knows_its_end:
+        raise NotLeader("the partition was handed over meanwhile, or may have been: ask again")
 
 
 async def _opened(parts: BrokerParts, topic: Topic, asked: ListOffsetsPartition) -> Partition | ErrorCode:

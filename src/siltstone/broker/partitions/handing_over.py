@@ -12,6 +12,7 @@ step  what happens                                                              
 ====  =========================================================================  ==================================
 
 If a step before step 5 fails, this node continues to serve the partitions, and tries again later. Step 5 is different.
+The new leader may have appended before this node learns of it, so the ends of the partitions are not told meanwhile.
 While its outcome is unknown, nothing may be appended: the entry may still reach the metadata log, and would close the
 streams before records that were acknowledged meanwhile, so that recovery would leave these records out. So the command
 is repeated until it has an answer, and the partitions are held until then. Any answer ends the uncertainty, because it
@@ -164,6 +165,8 @@ class HandingOver:
         try:
             ends = await self._held_and_committed(keys, coordinated, held)
             is_settled = False
+            for partition in held:
+                partition.forget_end()
             answers = await self._give_up(ends)
             is_settled = True
             self.partitions_given_up += len(answers)

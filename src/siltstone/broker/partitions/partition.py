@@ -88,6 +88,7 @@ class Partition:
         self._listener = listener
         self._in_flight: dict[int, asyncio.Future[int]] = {}
         self._held_waiters: set[asyncio.Future[None]] = set()
+        self._may_be_led_elsewhere = False
         self.bytes_in = self.bytes_out = self.requests = 0
         self._data.on_trim = self._start_moved
 
@@ -124,6 +125,11 @@ class Partition:
     def is_held(self) -> bool:
         """Whether appends wait, because the partition is being handed over."""
         return self._data.is_held
+
+    @property
+    def knows_its_end(self) -> bool:
+        """False when another node may have appended to it: a client that asks for the end has to ask again (M24)."""
+        return not self._may_be_led_elsewhere and not self.is_closed
 
     @property
     def times(self) -> TimeIndex:
@@ -214,8 +220,13 @@ class Partition:
         """From now on nothing is appended to the meta stream either."""
         self._meta.hold()
 
+    def forget_end(self) -> None:
+        """From now on, until ``release``, another node may lead the partition."""
+        self._may_be_led_elsewhere = True
+
     def release(self) -> None:
         """Appends continue, here or not at all: those that wait for it (``wait_while_held``) look again. Idempotent."""
+        self._may_be_led_elsewhere = False
         self._data.release()
         self._meta.release()
         for waiter in self._held_waiters:

@@ -1,5 +1,7 @@
 """Moves between brokers. M.. are the rows of the page of scenarios."""
 
+import asyncio
+
 import pytest
 
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -12,6 +14,11 @@ from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+)
+from siltstone.kafka_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
 )
 from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -34,6 +41,11 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 async def produced(cluster: BrokerCluster, node_id: int, topic, batch):
     return row_of(await cluster.nodes[node_id].client().ask(produce_request(topic, batch)))
+
+
+def end_of(topic) -> ListOffsetsRequest:
+    asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[asked])])
 
 
 def image_of(cluster: BrokerCluster, node_id: int):
@@ -281,6 +293,73 @@ def test_m23_a_partition_that_came_back_while_the_outcome_was_unknown_is_opened_
         assert (await produced(cluster, 0, topic, batch_of())).base_offset == 3
         stream = image_of(cluster, 0).streams[partition.streams.data.stream_id]
         assert (stream.state, stream.epoch) == (StreamState.OPENED, partition.streams.data.epoch + 1)
+
+    in_broker_cluster(scenario)
+
+
+def test_m24_the_old_leader_tells_no_end_while_the_outcome_is_unknown():
+    """The new leader had appended, and the old one told where its own records ended (seed 688069509401 of the simulated
+    clusters)."""
+
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of(3))
+        old = cluster.nodes[0]
+        execute = old.node.metadata.execute
+
+        async def failing_from_now_on(command):
+            if isinstance(command, GiveUpPartitions):
+                old.log.is_holding = True
+            return await execute(command)
+
+        old.node.metadata.execute = failing_from_now_on
+        waiting = old.client().send(fetch_request(topic, {0: 3}, wait_ms=60_000, min_bytes=1))
+        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
+        await cluster.until(lambda: old.log.under_way)
+        old.log.is_unreadable = True
+        assert old.log.land() == 1
+        await cluster.nodes[1].node.metadata.refresh()
+        assert (await produced(cluster, 1, topic, batch_of(2))).base_offset == 3
+        late = old.client().send(end_of(topic))
+        await cluster.passes(HAND_OVER_MS_MAX)
+        assert row_of(late.result()).error_code == NOT_LEADER
+        assert (
+            row_of(await old.client().ask(fetch_request(topic, {0: 3}, wait_ms=0))).error_code == NOT_LEADER
+        )
+        row = row_of(await old.client().ask(fetch_request(topic, {0: 0}, wait_ms=0)))
+        assert (row.error_code, bool(row.records)) == (0, True), "its records are right all the same"
+        asked = old.client().send(end_of(topic))
+        old.log.is_holding = old.log.is_unreadable = False
+        await cluster.until(lambda: asked.done() and waiting.done())
+        assert [row_of(each.result()).error_code for each in (asked, waiting)] == [NOT_LEADER] * 2
+        assert row_of(await cluster.nodes[1].client().ask(end_of(topic))).offset == 5
+
+    in_broker_cluster(scenario)
+
+
+def test_m24_a_hand_over_that_did_not_happen_lets_the_end_be_told():
+    async def scenario(cluster):
+        topic = await cluster.topic()
+        await produced(cluster, 0, topic, batch_of(3))
+        old = cluster.nodes[0]
+        execute, may_go_on = old.node.metadata.execute, asyncio.Event()
+
+        async def waiting(command):
+            if isinstance(command, GiveUpPartitions):
+                await may_go_on.wait()
+            return await execute(command)
+
+        old.node.metadata.execute = waiting
+        partition = old.parts.partitions.opened(topic.id, 0)
+        await cluster.move(topic, 1)
+        await cluster.until(lambda: not partition.knows_its_end)
+        asked = old.client().send(end_of(topic))
+        await settled()
+        assert not asked.done()
+        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
+        may_go_on.set()
+        await cluster.until(asked.done)
+        assert (row_of(asked.result()).error_code, row_of(asked.result()).offset) == (0, 3)
 
     in_broker_cluster(scenario)
 
