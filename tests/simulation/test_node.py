@@ -19,7 +19,7 @@ from support.processes.inline_executor import put_inline_in
 
 FIXED_SEEDS = range(12)
 RANDOM_SEEDS = 4
-NIGHTLY_SEEDS, NIGHTLY_TESTS = 1_000, 20
+NIGHTLY_SEEDS, NIGHTLY_TESTS = 500, 20
 REPLAYED_SEEDS = (7, 52, 230, 233)
 """Of 300 those that once differed: compaction read in threads, a new file got the inode of a deleted one."""
 
