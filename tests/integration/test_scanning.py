@@ -126,7 +126,7 @@ def test_sr1_rows_are_what_a_consumer_gets_with_every_codec_and_both_kinds_of_ti
         assert scanned(siltstone.scan(name, store=broker.folder, headers=True)) == expected
 
 
-def test_sr7_a_scan_is_of_the_moment_at_which_it_was_planned(broker: siltstone.Broker) -> None:
+def test_sr6_sr7_a_scan_is_of_the_moment_at_which_it_was_planned(broker: siltstone.Broker) -> None:
     topic = create(broker.bootstrap_servers, "moments")
     produce(broker.bootstrap_servers, topic, 10)
     planned = siltstone.scan(topic, store=broker.folder)
@@ -134,7 +134,7 @@ def test_sr7_a_scan_is_of_the_moment_at_which_it_was_planned(broker: siltstone.B
     produce(broker.bootstrap_servers, topic, 5, 10)
     assert planned.to_arrow().num_rows == 10
     assert siltstone.scan(topic, store=broker.folder).to_arrow().num_rows == 15
-    broker.flush()  # SR6: what was planned as a tail is uploaded by then
+    broker.flush()  # what was planned as a tail is uploaded by then
     assert planned.to_arrow().num_rows == 10
 
 
