@@ -12,7 +12,7 @@ step  what happens                                                              
 ====  =========================================================================  ==================================
 
 If a step before step 5 fails, this node continues to serve the partitions, and tries again later. Step 5 is different.
-The new leader may have appended before this node learns of it, so the ends of the partitions are not told meanwhile.
+The new leader may append before this node has its answer, so until then this node answers no question for their ends.
 While its outcome is unknown, nothing may be appended: the entry may still reach the metadata log, and would close the
 streams before records that were acknowledged meanwhile, so that recovery would leave these records out. So the command
 is repeated until it has an answer, and the partitions are held until then. Any answer ends the uncertainty, because it

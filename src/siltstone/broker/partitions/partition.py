@@ -128,7 +128,7 @@ class Partition:
 
     @property
     def knows_its_end(self) -> bool:
-        """False when another node may have appended to it: a client that asks for the end has to ask again (M24)."""
+        """Returns False when another node may have appended: a client that asks for the end has to ask again (M24)."""
         return not self._may_be_led_elsewhere and not self.is_closed
 
     @property

@@ -31,7 +31,7 @@ from siltstone.metadata.refusals import NotLeader
 from siltstone.model.limits import HAND_OVER_MS_MAX, HELD_PRODUCE_BYTES_MAX
 from siltstone.object_store.port import StoreTransient
 from siltstone.stream_engine.errors import StreamHandleClosed, StreamHeld
-from support.broker.broker_cluster import BrokerCluster, in_broker_cluster
+from support.broker.broker_cluster import BrokerCluster, ServingNode, in_broker_cluster
 from support.broker.broker_world import WRITE
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of, sequenced
@@ -50,6 +50,18 @@ def end_of(topic) -> ListOffsetsRequest:
 
 def image_of(cluster: BrokerCluster, node_id: int):
     return cluster.nodes[node_id].node.metadata.image
+
+
+def hold_entries_from_the_hand_over_on(node: ServingNode) -> None:
+    """What is uploaded before needs the metadata log, so its entries are held only from the command on."""
+    execute = node.node.metadata.execute
+
+    async def holding(command):
+        if isinstance(command, GiveUpPartitions):
+            node.log.is_holding = True
+        return await execute(command)
+
+    node.node.metadata.execute = holding
 
 
 def test_m01_the_target_goes_on_under_the_next_epoch_and_m02_knows_the_producers():
@@ -236,15 +248,7 @@ def test_m11_while_the_outcome_is_unknown_nothing_is_appended(lands):
         old = cluster.nodes[0]
         partition = old.parts.partitions.opened(topic.id, 0)
         await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
-        # What is uploaded needs the log, so it fails only from the command on.
-        execute = old.node.metadata.execute
-
-        async def failing_from_now_on(command):
-            if type(command).__name__ == "GiveUpPartitions":
-                old.log.is_holding = True
-            return await execute(command)
-
-        old.node.metadata.execute = failing_from_now_on
+        hold_entries_from_the_hand_over_on(old)
         await cluster.until(lambda: old.log.under_way)
         for _ in range(10):
             refused = old.client().send(produce_request(topic, batch_of()))
@@ -254,8 +258,8 @@ def test_m11_while_the_outcome_is_unknown_nothing_is_appended(lands):
             assert old.parts.partitions.opened(topic.id, 0) is partition
         if lands:
             assert old.log.land() == 1
+        del old.node.metadata.execute
         old.log.is_holding = False
-        old.node.metadata.execute = execute
         await cluster.until(lambda: cluster.partition(topic).leader == 1)
         assert old.log.land() == 0, "an entry that is late finds its version taken"
         await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is None)
@@ -274,21 +278,14 @@ def test_m23_a_partition_that_came_back_while_the_outcome_was_unknown_is_opened_
         await produced(cluster, 0, topic, batch_of(3))
         old, target = cluster.nodes
         partition = old.parts.partitions.opened(topic.id, 0)
-        execute = old.node.metadata.execute
-
-        async def failing_from_now_on(command):
-            if isinstance(command, GiveUpPartitions):
-                old.log.is_holding = True
-            return await execute(command)
-
-        old.node.metadata.execute = failing_from_now_on
+        hold_entries_from_the_hand_over_on(old)
         await target.node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
         await cluster.until(lambda: old.log.under_way)
         assert old.log.land() == 1
         await target.node.metadata.execute(MovePartitions(((topic.id, 0, 0),)))
         await cluster.until(lambda: cluster.partition(topic).leader == 0)
+        del old.node.metadata.execute
         old.log.is_holding = False
-        old.node.metadata.execute = execute
         await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is not partition)
         assert (await produced(cluster, 0, topic, batch_of())).base_offset == 3
         stream = image_of(cluster, 0).streams[partition.streams.data.stream_id]
@@ -305,14 +302,7 @@ def test_m24_the_old_leader_tells_no_end_while_the_outcome_is_unknown():
         topic = await cluster.topic()
         await produced(cluster, 0, topic, batch_of(3))
         old = cluster.nodes[0]
-        execute = old.node.metadata.execute
-
-        async def failing_from_now_on(command):
-            if isinstance(command, GiveUpPartitions):
-                old.log.is_holding = True
-            return await execute(command)
-
-        old.node.metadata.execute = failing_from_now_on
+        hold_entries_from_the_hand_over_on(old)
         waiting = old.client().send(fetch_request(topic, {0: 3}, wait_ms=60_000, min_bytes=1))
         await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
         await cluster.until(lambda: old.log.under_way)
@@ -323,9 +313,8 @@ def test_m24_the_old_leader_tells_no_end_while_the_outcome_is_unknown():
         late = old.client().send(end_of(topic))
         await cluster.passes(HAND_OVER_MS_MAX)
         assert row_of(late.result()).error_code == NOT_LEADER
-        assert (
-            row_of(await old.client().ask(fetch_request(topic, {0: 3}, wait_ms=0))).error_code == NOT_LEADER
-        )
+        empty = await old.client().ask(fetch_request(topic, {0: 3}, wait_ms=0))
+        assert row_of(empty).error_code == NOT_LEADER
         row = row_of(await old.client().ask(fetch_request(topic, {0: 0}, wait_ms=0)))
         assert (row.error_code, bool(row.records)) == (0, True), "its records are right all the same"
         asked = old.client().send(end_of(topic))
