@@ -36,7 +36,7 @@ BURSTS = 750
 LINGERING = 25
 """Connections left open behind the newest: long polls and members of groups wait on them."""
 
-LONG_S = 300
+LONG_S = 240
 LARGE_FRAMES = {
     "network.socket_request_max_bytes": str(100 * MEBIBYTE),
     "network.queued_max_request_bytes": str(128 * MEBIBYTE),

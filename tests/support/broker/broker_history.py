@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-SECONDS_MAX = 60
+SECONDS_MAX = 300
+"""A client gives up after that. While the broker is killed each second on busy cores, a record can wait for a minute.
+"""
 GROUP = "history"
 
 Place = tuple[int, int]
