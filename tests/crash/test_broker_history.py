@@ -60,7 +60,7 @@ def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> N
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(4))
 def test_nothing_promised_is_lost_when_the_broker_is_killed_again_and_again(
     tmp_path: Path, part: int, record_tried: RecordTried
 ) -> None:

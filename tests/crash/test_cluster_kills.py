@@ -25,7 +25,7 @@ from support.metadata.postgres_server import PostgresServer
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
-DRAWN, DRAWN_TONIGHT = 12, 16
+DRAWN, DRAWN_TONIGHT = 12, 10
 BY_DAY = random.Random(208).sample(CELLS, DRAWN)
 """The drawn cells have every victim, every way to hurt and every activity among them."""
 

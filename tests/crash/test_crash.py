@@ -45,13 +45,13 @@ def test_killed_processes_lose_nothing(tmp_path: Path, seed: int) -> None:
 @pytest.mark.crash
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(5))
 def test_killed_processes_lose_nothing_a_hundred_times(
     tmp_path: Path, part: int, record_tried: RecordTried
 ) -> None:
     """Each night has other seeds; ``CRASH_SEED=7 pytest tests/crash/test_crash.py -k "hundred and 0"`` repeats one."""
     record_tried("seeds", 1)
-    kill_repeatedly(tmp_path, seed_of_this_run("CRASH_SEED"), kills=12, record_tried=record_tried)
+    kill_repeatedly(tmp_path, seed_of_this_run("CRASH_SEED"), kills=20, record_tried=record_tried)
 
 
 @pytest.mark.crash
@@ -64,8 +64,8 @@ def test_killed_processes_lose_nothing_of_a_log_in_the_bucket(tmp_path: Path) ->
 @pytest.mark.crash
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(200, 204))
-def test_logs_in_the_bucket_a_hundred_times(tmp_path: Path, seed: int, record_tried: RecordTried) -> None:
+@pytest.mark.parametrize("seed", range(200, 202))
+def test_logs_in_the_bucket_many_times(tmp_path: Path, seed: int, record_tried: RecordTried) -> None:
     record_tried("seeds", 1)
     put_log_in_bucket(tmp_path)
     kill_repeatedly(tmp_path, seed, kills=12, record_tried=record_tried)

@@ -23,7 +23,7 @@ from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(3_600)]
 
-RUNS = 50
+RUNS = 25
 RUNS_BY_DAY = 5
 SEED_BY_DAY = 80
 """The seed of the daytime. Its runs are of both modes, and a broker starts during one of the copies."""

@@ -31,7 +31,7 @@ TOPICS = {name: {FORMAT: name} for name in ("parquet", "iceberg", "delta")}
 TOPICS |= {f"newest-{name}": {FORMAT: name, **UPSERT} for name in ("iceberg", "delta")}
 """No two records of a topic have a key in common, so a table with the newest record of each key has them all."""
 SETTINGS = {"engine.upload.cache_block_age_ms_max": "50ms"}
-KILLS = 25
+KILLS = 13
 KILLS_BY_DAY = 3
 BY_DAY = ("iceberg", "newest-delta")
 

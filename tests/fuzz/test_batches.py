@@ -131,7 +131,7 @@ def send_bombs(folder: Path, seed: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(5))
 def test_mutated_batches_of_many_seeds(tmp_path: Path, part: int, record_tried: RecordTried) -> None:
     """Other seeds each night, printed."""
     seed = seed_of_this_run("FUZZ_SEED")
