@@ -38,7 +38,7 @@ def test_killed_drivers_lose_and_resurrect_nothing(tmp_path: Path, seed: int) ->
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", range(2))
 def test_killed_drivers_lose_and_resurrect_nothing_many_times(
     tmp_path: Path, part: int, record_tried: RecordTried
 ) -> None:

@@ -35,7 +35,7 @@ FIXED_SEEDS = range(12)
 BUCKET_SEEDS = range(3)
 FORKED_SEEDS = (5, 20, 39)
 """Without marks of the entries, or without a node's last mark, these fail."""
-NIGHTLY_SEEDS, NIGHTLY_TESTS = int(os.environ.get("CLUSTER_SEEDS", "40")), 20
+NIGHTLY_SEEDS, NIGHTLY_TESTS = int(os.environ.get("CLUSTER_SEEDS", "30")), 10
 NIGHTLY_OF_KIND, NIGHTLY_TESTS_OF_KIND = 12, 6
 REPLAYED_SEED = 3
 

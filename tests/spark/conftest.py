@@ -45,6 +45,10 @@ ORACLE_VARIABLE = "SILTSTONE_TEST_ORACLE"
 """Set to anything: the tests of the connector run on Apache Kafka instead, to see that they are right."""
 
 
+SHARED = {"spark", "spark_cluster", "kafka_address"}
+"""Fixtures of the whole session."""
+
+
 @pytest.fixture(scope="session")
 def kafka_address() -> Iterator[str]:
     """The broker that the connector is tried on: ``bootstrap.servers``."""
@@ -66,8 +70,13 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run side by side (``-n 2``), all that starts a JVM stays in one process: the shared Spark is started once, and
-    no two compete for the cores. It goes first, so that the quick tests fill the rest and none of it is left over."""
+    no two compete for the cores. It goes first, so that the quick tests fill the rest and none of it is left over. At
+    night, what uses no shared Spark is in a process of its own: both together would be the longest part of the night.
+    """
     for item in items:
         if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            is_apart = item.get_closest_marker("nightly") and SHARED.isdisjoint(
+                getattr(item, "fixturenames", ())
+            )
+            item.add_marker(pytest.mark.xdist_group("spark-at-night" if is_apart else "spark"))
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
