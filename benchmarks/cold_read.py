@@ -18,6 +18,7 @@ from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.server.components import Node, open_node, open_store
+from siltstone.server.process_memory import keep_freed_memory
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.stream import Stream
 
@@ -28,6 +29,7 @@ TITLE = "(d) cold sequential read of one stream after compaction"
 
 
 def run() -> list[Row]:
+    keep_freed_memory()  # as siltstone serve does
     with folder() as place:
         settings = store_settings(place / "store", engine__upload__cache_block_bytes_max="64MiB")
         other, stream_id, *_ = fill(settings, STREAMS, STREAMS * STREAM_BYTES)
