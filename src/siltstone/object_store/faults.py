@@ -90,6 +90,9 @@ class FaultBucket:
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self._request(lambda: self._store.get_range(key, start, end))
 
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        return self._request(lambda: self._store.get_pieces(key, start, ends))
+
     def head(self, key: str) -> ObjectSummary:
         return self._request(lambda: self._store.head(key))
 

@@ -26,6 +26,7 @@ from siltstone.object_store.port import (
     ObjectSummary,
     ObjectTruncated,
     UploadedPart,
+    cut_apart,
 )
 from siltstone.object_store.write_once import put_once
 from siltstone.runtime.clock import Clock
@@ -81,6 +82,9 @@ class MemoryStore:
                 f"object {key} has {len(content)} bytes, but [{start}, {end}) was requested"
             )
         return content[start:end]
+
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        return cut_apart(self.get_range(key, start, ends[-1]), start, ends)
 
     def head(self, key: str) -> ObjectSummary:
         stored = self._object(key)

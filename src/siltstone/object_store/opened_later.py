@@ -35,6 +35,9 @@ class StoreOpenedLater:
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self._opened().get_range(key, start, end)
 
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        return self._opened().get_pieces(key, start, ends)
+
     def head(self, key: str) -> ObjectSummary:
         return self._opened().head(key)
 

@@ -101,6 +101,11 @@ class ObjectStore(Protocol):
         ObjectTruncated."""
         ...
 
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        """Returns adjacent ranges of an object with one request: bytes [start, ends[0]), then up to ends[1] and so on.
+        Each has memory of its own, so that one that is kept keeps no other. Raises what ``get_range`` raises."""
+        ...
+
     def head(self, key: str) -> ObjectSummary:
         """Returns the size and time of an object, without its bytes. Raises ObjectNotFound."""
         ...
@@ -148,6 +153,10 @@ class ObjectStore(Protocol):
     def close(self) -> None: ...
 
 
-def is_folder(store: ObjectStore) -> bool:
-    """Whether the objects are files, so that a request is a system call and costs no round trip."""
-    return store.url.startswith("file:")
+def cut_apart(content: bytes, start: int, ends: Sequence[int]) -> list[bytes]:
+    """Copies the pieces out of the answer to one request, which begins at ``start``."""
+    if len(ends) == 1:
+        return [content]
+    view = memoryview(content)
+    begins = (start, *ends[:-1])
+    return [bytes(view[begin - start : end - start]) for begin, end in zip(begins, ends, strict=True)]

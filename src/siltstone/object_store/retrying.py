@@ -131,6 +131,12 @@ class RetryingStore:
         self._counter.count_bytes(read=len(content))
         return content
 
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        self._passage.read(ends[-1] - start)
+        pieces = self._retried("get_range", key, lambda: self._store.get_pieces(key, start, ends))
+        self._counter.count_bytes(read=ends[-1] - start)
+        return pieces
+
     def head(self, key: str) -> ObjectSummary:
         return self._retried("head", key, lambda: self._store.head(key))
 

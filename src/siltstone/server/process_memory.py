@@ -35,4 +35,5 @@ def keep_freed_memory() -> bool:
         M_MMAP_THRESHOLD: TAKEN_APART_BYTES_MIN,
         M_TRIM_THRESHOLD: KEPT_BYTES_MAX,
     }
-    return sum(mallopt(option, value) for option, value in options.items()) == len(options)
+    taken: int = sum(mallopt(option, value) for option, value in options.items())
+    return taken == len(options)

@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pytest
 
-from siltstone.model.limits import MIB
+from siltstone.model.limits import KIB, MIB
 from siltstone.object_store.keys import InvalidKey, TooManyKeys
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, ObjectStore, ObjectTruncated
 
@@ -39,6 +39,22 @@ def test_a_large_object_comes_back(store: ObjectStore) -> None:
 
     assert type(content) is bytes
     assert content == block[-10:] + block[1:] + block[:11]
+
+
+@pytest.mark.parametrize("unit", [1, 64 * KIB])
+def test_pieces_come_back_each_in_its_own_memory(store: ObjectStore, unit: int) -> None:
+    block = bytes(range(256)) * max(1, unit // 16)
+    store.put(KEY, [block])
+
+    pieces = store.get_pieces(KEY, 2 * unit, [3 * unit, 7 * unit, 8 * unit])
+
+    assert pieces == [block[2 * unit : 3 * unit], block[3 * unit : 7 * unit], block[7 * unit : 8 * unit]]
+    assert all(type(piece) is bytes for piece in pieces)
+    assert store.get_pieces(KEY, unit, [4 * unit]) == [block[unit : 4 * unit]]
+    with pytest.raises(ObjectTruncated):
+        store.get_pieces(KEY, 0, [unit, len(block) + 1])
+    with pytest.raises(ObjectNotFound):
+        store.get_pieces("missing", 0, [1, 2])
 
 
 @pytest.mark.parametrize("size_bytes", [10, 2 * MIB])

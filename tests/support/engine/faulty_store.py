@@ -91,6 +91,9 @@ class FaultyStore:
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self._call("get_range", lambda: self.store.get_range(key, start, end))
 
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        return self._call("get_range", lambda: self.store.get_pieces(key, start, ends))
+
     def head(self, key: str) -> ObjectSummary:
         return self._call("head", lambda: self.store.head(key))
 

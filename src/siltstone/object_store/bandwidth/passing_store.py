@@ -30,6 +30,10 @@ class PassingStore:
         self._passage.read(end - start)
         return self._store.get_range(key, start, end)
 
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        self._passage.read(ends[-1] - start)
+        return self._store.get_pieces(key, start, ends)
+
     def head(self, key: str) -> ObjectSummary:
         return self._store.head(key)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from siltstone.model.buffers import Buffers
+from siltstone.model.limits import KIB
 from siltstone.object_store.folder.files import (
     DurableDirectories,
     ObjectWriter,
@@ -32,11 +33,15 @@ from siltstone.object_store.port import (
     ObjectSummary,
     ObjectTruncated,
     UploadedPart,
+    cut_apart,
 )
 from siltstone.object_store.write_once import put_once
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import opened, sync_directory
 from siltstone.runtime.randomness import Random, random_token
+
+PIECE_BYTES_MIN = 64 * KIB
+"""Copying a piece of this size costs more than a system call."""
 
 
 class FolderStore:
@@ -83,6 +88,15 @@ class FolderStore:
         assert 0 <= start <= end, f"no range: [{start}, {end})"
         with os_errors_translated(f"get {key}"), self._opened(key, end) as (descriptor, _):
             return read_at(descriptor, end - start, start)
+
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        """Pieces of a size worth a system call are read into their own memory, which saves a copy."""
+        size_bytes = ends[-1] - start
+        if size_bytes < len(ends) * PIECE_BYTES_MIN:
+            return cut_apart(self.get_range(key, start, ends[-1]), start, ends)
+        begins = (start, *ends[:-1])
+        with os_errors_translated(f"get {key}"), self._opened(key, ends[-1]) as (descriptor, _):
+            return [read_at(descriptor, end - begin, begin) for begin, end in zip(begins, ends, strict=True)]
 
     def head(self, key: str) -> ObjectSummary:
         with os_errors_translated(f"head {key}"), self._opened(key) as (_, status):

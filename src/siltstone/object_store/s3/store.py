@@ -28,6 +28,7 @@ from siltstone.object_store.port import (
     ObjectTruncated,
     StoreDenied,
     UploadedPart,
+    cut_apart,
 )
 from siltstone.object_store.s3.errors import (
     NOT_FOUND,
@@ -87,6 +88,9 @@ class S3Store:
         if len(content) > end - start:
             raise StoreDenied(f"{self.url} ignores ranges and returned object {key} whole; use another store")
         return content
+
+    def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
+        return cut_apart(self.get_range(key, start, ends[-1]), start, ends)
 
     def head(self, key: str) -> ObjectSummary:
         try:

@@ -13,7 +13,6 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.metadata.entities import ObjectMetadata
-from siltstone.model.limits import KIB
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import DamagedBlock
@@ -23,7 +22,7 @@ from siltstone.object_store.bandwidth.passage import UNCOUNTED
 from siltstone.object_store.bandwidth.turns import TooMuchWaits
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.copies import Copies
-from siltstone.object_store.port import ObjectStore, ObjectTruncated, is_folder
+from siltstone.object_store.port import ObjectStore, ObjectTruncated
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
@@ -34,9 +33,6 @@ from siltstone.stream_engine.reading.index_cache import LoadsUnderWay
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock, requests_for
 from siltstone.stream_engine.settings import ReadSettings
-
-APART_BYTES_MIN = 64 * KIB
-"""Blocks of a folder that have this size on average are read one by one: copying one costs more than a system call."""
 
 PromisedBlock: TypeAlias = Block | asyncio.Future[Block]
 
@@ -207,24 +203,13 @@ def read_blocks(store: ObjectStore, request: BlockRequest) -> list[Block | Damag
     """Reads the blocks and verifies each; a damaged block does not affect the others.
 
     Each block has memory of its own: a view of one answer would keep all 16 MiB of it for one block, and the limit of
-    the block cache would not hold. A bucket gets one request, and its answer is copied block by block. From a folder
-    each block of a size worth a system call is read into its memory, which saves the copy and the 16 MiB beside it. If
-    the object ends too early, the blocks before its end are returned."""
-    blocks = len(request.entries)
-    if blocks > 1 and is_folder(store) and request.size_bytes >= blocks * APART_BYTES_MIN:
-        return _read_apart(store, request)
+    the block cache would not hold. If the object ends too early, the blocks before its end are returned."""
+    key, entries = object_key(request.object_id), request.entries
     try:
-        answer = store.get_range(object_key(request.object_id), request.position, request.end_position)
+        pieces = store.get_pieces(key, request.position, [entry.end_position for entry in entries])
     except ObjectTruncated:
         return _read_apart(store, request)
-    if blocks == 1:
-        return [_checked(request.object_id, request.entries[0], answer)]
-    view = memoryview(answer)
-    start = request.position
-    return [
-        _checked(request.object_id, entry, bytes(view[entry.position - start : entry.end_position - start]))
-        for entry in request.entries
-    ]
+    return [_checked(request.object_id, entry, piece) for entry, piece in zip(entries, pieces, strict=True)]
 
 
 def _read_apart(store: ObjectStore, request: BlockRequest) -> list[Block | DamagedBlock]:

@@ -10,7 +10,7 @@ import pytest
 
 from siltstone.object_store.folder import multipart
 from siltstone.object_store.folder.files import os_errors_translated
-from siltstone.object_store.folder.store import FolderStore
+from siltstone.object_store.folder.store import PIECE_BYTES_MIN, FolderStore
 from siltstone.object_store.port import ObjectAlreadyExists, StoreDenied, StoreTransient
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import seeded_randomness, system_randomness
@@ -273,3 +273,20 @@ def test_a_deletion_syncs_each_folder_that_lost_a_name_once(
     store.delete(keys)
     assert sorted(recorder.calls) == ["fsync a5/objects", "fsync b6/objects"]
     assert list(store.list()) == []
+
+
+@pytest.mark.parametrize(("piece_bytes", "reads"), [(PIECE_BYTES_MIN, 3), (1_000, 1)])
+def test_large_pieces_are_read_into_their_memory_and_the_file_is_opened_once(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, reads: int
+) -> None:
+    """A system call costs more than the copy of so small a piece as the second one."""
+    store.put(KEY, [bytes(3 * piece_bytes)])
+    calls: list[str] = []
+    for name in ("open", "pread"):
+        call = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *given, name=name, call=call: calls.append(name) or call(*given))
+
+    assert (
+        store.get_pieces(KEY, 0, [piece_bytes, 2 * piece_bytes, 3 * piece_bytes]) == [bytes(piece_bytes)] * 3
+    )
+    assert calls == ["open", *["pread"] * reads]

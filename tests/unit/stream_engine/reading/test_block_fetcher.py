@@ -11,7 +11,7 @@ from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.stream_engine.reading.block_cache import Block, BlockCache
-from siltstone.stream_engine.reading.block_fetcher import APART_BYTES_MIN, BlockFetcher, read_blocks
+from siltstone.stream_engine.reading.block_fetcher import BlockFetcher, read_blocks
 from siltstone.stream_engine.reading.read_ahead import ReadAhead
 from siltstone.stream_engine.reading.read_plan import BlockRequest, PlannedBlock
 from siltstone.stream_engine.settings import ReadSettings
@@ -243,35 +243,23 @@ def test_read_blocks_needs_no_copy_for_one_block():
     assert block.entry is one
 
 
-@pytest.mark.parametrize(
-    ("url", "batch_bytes", "requests"),
-    [
-        ("file:///bucket", APART_BYTES_MIN, 3),
-        ("file:///bucket", 1000, 1),  # a system call costs more than the copy of so small a block
-        ("s3://bucket", APART_BYTES_MIN, 1),
-    ],
-)
-def test_large_blocks_of_a_folder_are_read_into_their_memory_and_others_with_one_request(
-    monkeypatch: pytest.MonkeyPatch, url: str, batch_bytes: int, requests: int
-) -> None:
+def test_blocks_are_read_with_one_request_and_each_has_its_own_memory() -> None:
     world = CommittedWorld()
-    world.commit(0, [batch(1, offset, 1, batch_bytes) for offset in range(3)], block_size_bytes=1)
+    world.commit(0, [batch(1, offset, 1, 1000) for offset in range(3)], block_size_bytes=1)
     entries = tuple(read_index(world.store, object_key(0), world.objects[0].size_bytes))
     world.store.gets.clear()
-    monkeypatch.setattr(type(world.store), "url", url)
 
     blocks = read_blocks(world.store, BlockRequest(0, entries))
 
-    assert len(world.store.gets) == requests
+    assert len(world.store.gets) == 1
     assert [block.entry for block in blocks] == list(entries)
     assert all(len(block.data.obj) == block.entry.size_bytes for block in blocks)
 
 
-def test_a_damaged_block_of_a_folder_does_not_affect_those_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_block_does_not_affect_those_beside_it() -> None:
     world = CommittedWorld()
-    world.commit(0, [batch(1, offset, 1, APART_BYTES_MIN) for offset in range(3)], block_size_bytes=1)
+    world.commit(0, [batch(1, offset, 1, 1000) for offset in range(3)], block_size_bytes=1)
     entries = tuple(read_index(world.store, object_key(0), world.objects[0].size_bytes))
-    monkeypatch.setattr(type(world.store), "url", "file:///bucket")
     content = bytearray(world.store.get_range(object_key(0), 0, world.objects[0].size_bytes))
     content[entries[1].position + 500] ^= 1
     replace_object(world.store, object_key(0), [bytes(content)])
