@@ -18,7 +18,7 @@ from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.server.components import Node, open_node, open_store
-from siltstone.server.process_memory import keep_freed_memory
+from siltstone.server.python_process import keep_freed_memory
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.stream import Stream
 

@@ -1,4 +1,4 @@
-"""Tunes the Python process of a node: its event loop and its garbage collector.
+"""Tunes the Python process of a node: its event loop, its garbage collector and its memory.
 
 The event loop is uvloop's where it is installed, otherwise asyncio's own. Both work; uvloop takes less CPU time for
 small requests: docs/decisions/0007-network.md.
@@ -8,13 +8,22 @@ cache and every request that waits for the disk is a handful of objects, which l
 thresholds CPython scans all of them again and again. Measured with 0.4 to 0.9 GB of batches of 16 KiB, this takes 20
 to 40 % of the broker's CPU time, with pauses of 0.2 to 0.6 s; with the thresholds below, 3 to 10 %, with pauses of
 some tens of ms.
+
+By default glibc gives freed memory back to the operating system as soon as a MiB or two of it lie together, and each
+thread has a heap of its own, which other threads cannot use. A reader that catches up takes and frees half a MiB a
+thousand times a second, in nine threads. On a virtual machine the first touch of a page costs several times the copy
+into it, so the memory is kept: docs/decisions/0040-freed-memory.md.
 """
 
 import asyncio
+import ctypes
 import gc
+import os
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from siltstone.model.limits import MIB
 
 try:
     from uvloop import new_event_loop
@@ -59,3 +68,31 @@ def tuned_garbage_collection() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+"""The numbers of the options of ``mallopt``, from malloc.h."""
+
+KEPT_BYTES_MAX = 128 * MIB
+"""How much free memory is kept at the end of the heap: twice what one reader has in flight and in the block cache."""
+
+TAKEN_APART_BYTES_MIN = 32 * MIB
+"""Larger pieces are not in the heap, and go back to the operating system when they are freed."""
+
+
+def keep_freed_memory() -> bool:
+    """Changes the whole process, so only a program of our own calls this, before it starts threads. Returns whether
+    memory is kept: not with another C library than glibc, nor if the environment has settings of glibc's own
+    (``MALLOC_…``), which stay."""
+    if any(name.startswith("MALLOC_") for name in os.environ):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    options = {
+        M_ARENA_MAX: 1,
+        M_MMAP_THRESHOLD: TAKEN_APART_BYTES_MIN,
+        M_TRIM_THRESHOLD: KEPT_BYTES_MAX,
+    }
+    taken: int = sum(mallopt(option, value) for option, value in options.items())
+    return taken == len(options)

@@ -19,8 +19,7 @@ from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.process_memory import keep_freed_memory
-from siltstone.server.python_process import tuned_garbage_collection
+from siltstone.server.python_process import keep_freed_memory, tuned_garbage_collection
 from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.engine import StreamEngine
 

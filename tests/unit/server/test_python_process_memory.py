@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from siltstone.server.process_memory import keep_freed_memory
+from siltstone.server.python_process import keep_freed_memory
 
 PROGRAM = """
 import resource, sys
 from threading import Thread
-from siltstone.server.process_memory import keep_freed_memory
+from siltstone.server.python_process import keep_freed_memory
 
 PIECE, PIECES = 512 * 1024, 128
 is_kept = sys.argv[1] == "keep" and keep_freed_memory()
