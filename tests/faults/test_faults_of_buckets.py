@@ -67,8 +67,9 @@ PLAYED = [row for row in ROWS if row in OTHERS or row.id in DRAW]
 
 
 def marks_of(row: BucketRow) -> list[pytest.MarkDecorator]:
-    """Two workers share the rows, each with servers of its own: they are the longest part of a night."""
-    half = "a" if row in WITH_COPIES or row.strategy == "failover" else "b"
+    """Two workers share the rows, each with servers of its own: one after the other, they would be the longest part of
+    a night."""
+    half = "b" if row.strategy in WITHOUT_ORDER else "a"
     marks = [pytest.mark.xdist_group(f"faults-buckets-{half}")]
     return marks if row.id in DRAW else [*marks, pytest.mark.nightly]
 

@@ -12,6 +12,7 @@ from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailab
 from siltstone.server.embedded import Broker
 from siltstone.spark.starting import LIGHT_JVM, start_session
 from support.kafka.kafka_oracles import or_skip
+from support.spark.shared_fixtures import SHARED_FIXTURES
 from support.spark.spark_cluster import SparkCluster, running_spark_cluster
 
 TESTS = Path(__file__).parents[1]
@@ -45,10 +46,6 @@ ORACLE_VARIABLE = "SILTSTONE_TEST_ORACLE"
 """Set to anything: the tests of the connector run on Apache Kafka instead, to see that they are right."""
 
 
-SHARED = {"spark", "spark_cluster", "kafka_address"}
-"""Fixtures of the whole session."""
-
-
 @pytest.fixture(scope="session")
 def kafka_address() -> Iterator[str]:
     """The broker that the connector is tried on: ``bootstrap.servers``."""
@@ -75,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         if item.get_closest_marker("spark"):
-            is_apart = item.get_closest_marker("nightly") and SHARED.isdisjoint(
+            is_apart = item.get_closest_marker("nightly") and SHARED_FIXTURES.isdisjoint(
                 getattr(item, "fixturenames", ())
             )
             item.add_marker(pytest.mark.xdist_group("spark-at-night" if is_apart else "spark"))

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from support.spark.shared_fixtures import SHARED_FIXTURES
+
 
 @pytest.mark.xdist_group("of-the-tidy-tests")
 def test_the_scheduler_finds_the_group_at_the_end_of_the_id(request: pytest.FixtureRequest) -> None:
@@ -12,13 +14,9 @@ def test_the_scheduler_finds_the_group_at_the_end_of_the_id(request: pytest.Fixt
     assert request.node.nodeid.endswith("@of-the-tidy-tests") == is_scheduled_by_group
 
 
-ONE_GROUP = ("spark", "spark_cluster", "kafka_address")
-"""Fixtures of the whole session that cost ten seconds of processor time and more."""
-
-
 def test_what_is_expensive_to_start_is_used_by_one_group_only(request: pytest.FixtureRequest) -> None:
     groups: dict[str, set[Any]] = {}
     for item in request.session.items:
-        for name in set(getattr(item, "fixturenames", ())) & set(ONE_GROUP):
+        for name in set(getattr(item, "fixturenames", ())) & SHARED_FIXTURES:
             groups.setdefault(name, set()).add(tuple(mark.args for mark in item.iter_markers("xdist_group")))
     assert all(len(found) == 1 for found in groups.values()), groups

@@ -8,6 +8,7 @@ durable when the call returns, and at every moment the object is visible whole o
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 import msgspec
@@ -158,5 +159,4 @@ def cut_apart(content: bytes, start: int, ends: Sequence[int]) -> list[bytes]:
     if len(ends) == 1:
         return [content]
     view = memoryview(content)
-    begins = (start, *ends[:-1])
-    return [bytes(view[begin - start : end - start]) for begin, end in zip(begins, ends, strict=True)]
+    return [bytes(view[begin - start : end - start]) for begin, end in pairwise((start, *ends))]

@@ -81,9 +81,9 @@ TAKEN_APART_BYTES_MIN = 32 * MIB
 
 
 def keep_freed_memory() -> bool:
-    """Changes the whole process, so only a program of our own calls this, before it starts threads. Returns whether
-    memory is kept: not with another C library than glibc, nor if the environment has settings of glibc's own
-    (``MALLOC_…``), which stay."""
+    """Has glibc keep the memory that this process frees, in one heap for all threads. It changes the whole process, so
+    only a program of our own calls it, before it starts threads. Returns False, and changes nothing, if the environment
+    has settings of glibc (``MALLOC_…``), or the C library is another one."""
     if any(name.startswith("MALLOC_") for name in os.environ):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

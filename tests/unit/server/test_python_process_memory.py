@@ -9,12 +9,12 @@ import pytest
 from siltstone.server.python_process import keep_freed_memory
 
 PROGRAM = """
-import resource, sys
+import resource
 from threading import Thread
 from siltstone.server.python_process import keep_freed_memory
 
 PIECE, PIECES = 512 * 1024, 128
-is_kept = sys.argv[1] == "keep" and keep_freed_memory()
+is_kept = keep_freed_memory()
 
 def use():
     pieces = [b"x" * PIECE for _ in range(PIECES)]
@@ -32,11 +32,11 @@ print(int(is_kept), first, second)
 PAGES = 128 * 512 * 1024 // os.sysconf("SC_PAGE_SIZE")
 
 
-def faults(*, keep: bool, **environment: str) -> tuple[int, int, int]:
+def faults(**environment: str) -> tuple[int, int, int]:
     """Returns whether memory is kept, and the page faults of two threads, one after the other, that use 64 MiB."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "keep" if keep else "as it is"],
+        [sys.executable, "-c", PROGRAM],
         env={**plain, **environment}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     is_kept, first, second = map(int, done.stdout.split())
@@ -44,7 +44,7 @@ def faults(*, keep: bool, **environment: str) -> tuple[int, int, int]:
 
 
 def test_another_thread_uses_the_memory_again() -> None:
-    is_kept, first, second = faults(keep=True)
+    is_kept, first, second = faults()
     if not is_kept:
         pytest.skip("the C library is not glibc")
     assert second < PAGES / 10 < first
@@ -53,4 +53,4 @@ def test_another_thread_uses_the_memory_again() -> None:
 def test_settings_of_the_environment_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
     assert not keep_freed_memory()
-    assert faults(keep=True, MALLOC_ARENA_MAX="4")[0] == 0
+    assert faults(MALLOC_ARENA_MAX="4")[0] == 0

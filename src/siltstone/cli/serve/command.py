@@ -17,7 +17,7 @@ from siltstone.metadata.store.opening import log_exists
 from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.node_flags import flags_of_nodes
-from siltstone.server.python_process import run
+from siltstone.server.python_process import keep_freed_memory, run
 from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.wal.attached import folder_of_url
 
@@ -152,11 +152,11 @@ def serve(
     maintenance = None
     if with_maintenance:
         parse_admin_addresses(settings.admin.of_maintenance)  # refused now, and not in the log
-        listeners_of_it = settings.admin.maintenance_listeners
         maintenance = kept_maintenance(
-            maintenance_command(choice, runner, listeners_of_it, level, log_format)
+            maintenance_command(choice, runner, settings.admin.maintenance_listeners, level, log_format)
         )
     if count == 1:
+        keep_freed_memory()
         if with_parent:
             end_with_parent()
         others = [int(number) for number in together.split(",") if number]

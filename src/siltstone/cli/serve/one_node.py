@@ -19,7 +19,7 @@ from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.python_process import keep_freed_memory, tuned_garbage_collection
+from siltstone.server.python_process import tuned_garbage_collection
 from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.engine import StreamEngine
 
@@ -42,7 +42,6 @@ async def serve_one_node(
     attached logs in the folders ``recover`` are recovered. ``has_parent``: the process that keeps this one prints what
     concerns all nodes; when that process is gone, the nodes end ``together``. Raises Failure when the broker was
     stopped before everything was committed."""
-    keep_freed_memory()
     say = remark if not has_parent else _nothing
     is_new = not log_exists(settings.metadata)  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from errno import EISDIR
+from itertools import pairwise
 from pathlib import Path
 from stat import S_ISREG
 
@@ -91,12 +92,10 @@ class FolderStore:
 
     def get_pieces(self, key: str, start: int, ends: Sequence[int]) -> list[bytes]:
         """Pieces of a size worth a system call are read into their own memory, which saves a copy."""
-        size_bytes = ends[-1] - start
-        if size_bytes < len(ends) * PIECE_BYTES_MIN:
+        if ends[-1] - start < len(ends) * PIECE_BYTES_MIN:
             return cut_apart(self.get_range(key, start, ends[-1]), start, ends)
-        begins = (start, *ends[:-1])
         with os_errors_translated(f"get {key}"), self._opened(key, ends[-1]) as (descriptor, _):
-            return [read_at(descriptor, end - begin, begin) for begin, end in zip(begins, ends, strict=True)]
+            return [read_at(descriptor, end - begin, begin) for begin, end in pairwise((start, *ends))]
 
     def head(self, key: str) -> ObjectSummary:
         with os_errors_translated(f"head {key}"), self._opened(key) as (_, status):

@@ -26,9 +26,15 @@ class Served:
         self.addresses: list[ListenerAddress] = []
         self.levels: list[str] = []
         self.maintenance: list[str] | None = None
+        self.keeps_memory = False
         monkeypatch.setattr(module, "serve_one_node", self._serve)
         monkeypatch.setattr(module, "run", lambda _: None)
+        monkeypatch.setattr(module, "keep_freed_memory", self._keep_memory)
         monkeypatch.setattr(module, "log_to_stderr", lambda level, _, node_id: self.levels.append(level))
+
+    def _keep_memory(self) -> None:
+        """Changes nothing, because this is the process of the tests."""
+        self.keeps_memory = True
 
     def _serve(
         self,
@@ -69,6 +75,11 @@ def test_attached_logs_are_named_by_urls_of_one_node(served: Served, tmp_path: P
     refused = run("serve", "--store", tmp_path, "--recover", "/mnt/one")
     assert_one_line(refused, 2)
     assert "write file:///FOLDER" in refused.err
+
+
+def test_the_process_of_a_broker_keeps_freed_memory(served: Served, tmp_path: Path) -> None:
+    assert run("serve", "--store", tmp_path).status == 0
+    assert served.keeps_memory
 
 
 def test_the_default_listener_is_for_this_machine_alone(served: Served, tmp_path: Path) -> None:
