@@ -17,9 +17,12 @@ from support.engine.minio_server import running_minio
 from support.engine.s3_server import S3Server, running_s3_server
 from support.faults.summary import faults_tried
 from support.metadata.postgres_server import PostgresServer, running_postgres_server
+from support.processes.night import name_this_night
 from support.processes.tried import pytest_runtest_call, record_tried, summarize_tried
 
 __all__ = ["postgres_server", "pytest_runtest_call", "record_tried", "s3_server"]
+
+name_this_night()
 
 # Compiled modules are kept, whatever the environment says: tests start some 300 processes, each of which would compile
 # ours again, and each worker of pytest-xdist would rewrite the assertions of 1,100 modules in every run.

@@ -3,15 +3,14 @@ on, with real processes and clients. Nothing acknowledged is lost, nothing is th
 offset goes back, and everybody continues by themselves afterwards.
 
 ``make test`` plays twelve of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
-them are played by ``KILLS=all pytest tests/crash/test_cluster_kills.py``, in three quarters of an hour.
-``KILLS=all KILLS_SEED=7 pytest tests/crash/test_cluster_kills.py -k leader-killed-move`` plays a cell again;
+them are played by ``NIGHT=all pytest tests/crash/test_cluster_kills.py``, in three quarters of an hour.
+``NIGHT=all KILLS_SEED=7 pytest tests/crash/test_cluster_kills.py -k leader-killed-move`` plays a cell again;
 ``KILLS_CLIENT=franz-go`` chooses the third writer.
 """
 
 import os
 import random
 from collections.abc import Iterator
-from datetime import date
 
 import pytest
 
@@ -22,6 +21,7 @@ from support.broker.server_cluster import ServerCluster
 from support.engine.s3_server import S3Server
 from support.kafka.numbered_writer import clients_of_a_night
 from support.metadata.postgres_server import PostgresServer
+from support.processes.night import drawn_tonight
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
@@ -33,10 +33,7 @@ BY_DAY_CLIENTS = ("aiokafka", "kafka-python")
 """The clients of the daytime. A JVM for each cell would take as long as all the others, and a program in Go has to
 be built first."""
 
-OTHERS = [cell for cell in CELLS if cell not in BY_DAY]
-if os.environ.get("KILLS") != "all":
-    OTHERS = random.Random(date.today().toordinal()).sample(OTHERS, DRAWN_TONIGHT)
-
+TONIGHT = drawn_tonight([cell for cell in CELLS if cell not in BY_DAY], DRAWN_TONIGHT)
 
 pytestmark = [
     pytest.mark.crash,
@@ -66,7 +63,7 @@ def cluster(
     "cell",
     [
         *(pytest.param(cell, id=cell.id) for cell in BY_DAY),
-        *(pytest.param(cell, id=cell.id, marks=pytest.mark.nightly) for cell in OTHERS),
+        *(pytest.param(cell, id=cell.id, marks=pytest.mark.nightly) for cell in TONIGHT),
     ],
 )
 def test_a_cell_loses_and_doubles_nothing(

@@ -1,12 +1,10 @@
 """One of three buckets is broken under a live broker: two S3 servers and a folder on a disk of its own.
 
 Eight rows are drawn for ``make test``, by ``SILTSTONE_FAULTS_SEED`` like those of the other table, and five others
-for a night, by the date. ``BUCKETS=all`` plays all rows.
+for a night, by its date. ``NIGHT=all`` plays all rows.
 """
 
-import os
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 from random import Random
 
@@ -25,6 +23,7 @@ from support.faults.several_buckets import (
 )
 from support.faults.small_disk import why_not_mounted
 from support.faults.summary import TRIED
+from support.processes.night import drawn_tonight
 from support.processes.tried import RecordTried
 
 DRAWN = 6
@@ -60,10 +59,8 @@ def servers() -> Iterator[list[S3Server]]:
         yield [first, second]
 
 
-OTHERS = [row for row in ROWS if row.id not in DRAW]
-if os.environ.get("BUCKETS") != "all":
-    OTHERS = Random(date.today().toordinal()).sample(OTHERS, DRAWN_TONIGHT)
-PLAYED = [row for row in ROWS if row in OTHERS or row.id in DRAW]
+TONIGHT = drawn_tonight([row for row in ROWS if row.id not in DRAW], DRAWN_TONIGHT)
+PLAYED = [row for row in ROWS if row in TONIGHT or row.id in DRAW]
 
 
 def marks_of(row: BucketRow) -> list[pytest.MarkDecorator]:

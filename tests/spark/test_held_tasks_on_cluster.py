@@ -1,15 +1,13 @@
 """Reads, sinks and exports on a real cluster, while Python workers, executors and the cluster's worker processes are
 killed in the middle of their tasks, or while each task runs twice: every row comes once.
 
-A night plays each work once, disturbed in a way that the date draws; ``HELD=all`` plays all.
+A night plays each work once, disturbed in a way that the date draws; ``NIGHT=all`` plays all.
 """
 
 import json
-import os
 import random
 import subprocess
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import polars as pl
@@ -25,6 +23,7 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.server.settings.store import load_settings
 from support.maintenance.compacted_store import maintained
 from support.maintenance.sinks import QUIET, create, values
+from support.processes.night import drawn_tonight
 from support.processes.tried import RecordTried
 from support.spark import held_driver
 from support.spark.held_driver import EXPORT, EXPORT_IN_WRITE, OBJECTS, READ, RELAY, ROWS, STREAM
@@ -76,10 +75,7 @@ DISTURBANCES = {
     "worker-process-killed": (restart_worker, {}, 2),
     "twice": (run_twice, TWICE, 1),
 }
-CASES = [(work, how) for work in WORKS for how in DISTURBANCES]
-if os.environ.get("HELD") != "all":
-    DRAWING = random.Random(date.today().toordinal())
-    CASES = [(work, DRAWING.choice([*DISTURBANCES])) for work in WORKS]
+CASES = [case for work in WORKS for case in drawn_tonight([(work, how) for how in DISTURBANCES], 1)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from support.processes.night import drawn_tonight
+
 TESTS = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 CONFTEST = (
@@ -74,3 +78,15 @@ def test_a_run_without_long_tests_has_no_such_summary(tmp_path: Path) -> None:
     )
     assert "1 passed" in done.stdout, done.stdout
     assert "what was tried" not in done.stdout
+
+
+def test_a_night_draws_other_cases_than_the_one_before_and_all_if_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def drawn(night: str) -> list[int]:
+        monkeypatch.setenv("NIGHT", night)
+        return drawn_tonight(range(100), 10)
+
+    assert drawn("2026-11-27") == drawn("2026-11-27") != drawn("2026-11-28")
+    assert len({*drawn("2026-11-27")}) == 10
+    assert drawn("all") == [*range(100)]
