@@ -52,7 +52,7 @@ def assert_right(history: History, log: Log, kills: int) -> None:
     assert history.committed and history.seen
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(420)
 def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
     kills = 3
     assert_right(*lived_through(tmp_path, seed=1, kills=kills), kills)
