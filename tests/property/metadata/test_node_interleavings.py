@@ -151,7 +151,8 @@ class Walk:
     # -- nodes -------------------------------------------------------------------------------------------
 
     def start(self, node_id: int) -> None:
-        """A process starts with the node's log, which it replays before it serves."""
+        """A process starts with the node's log and replays it. The streams that it has not closed then, it opens at the
+        ends that its log has, as a broker does that starts while the bucket refuses its uploads."""
         self.lives += 1
         incarnation = f"life {self.lives}"
         listeners = (NodeListener("PLAINTEXT", f"host-{node_id}", 9092),)
@@ -162,8 +163,10 @@ class Walk:
             return
         if node_id in self.processes:
             self.zombies = [*self.zombies, self.processes[node_id]][-6:]
-        self.processes[node_id] = Process(node_id, answer.node_epoch, incarnation)
-        self.replay(node_id, answer.node_epoch, [stream.stream_id for stream in answer.opened_streams])
+        process = self.processes[node_id] = Process(node_id, answer.node_epoch, incarnation)
+        stream_ids = [stream.stream_id for stream in answer.opened_streams]
+        self.replay(node_id, answer.node_epoch, stream_ids)
+        process.logged.update({each: self.model.unreplayed.get(each, 0) for each in stream_ids})
 
     def restart(self) -> None:
         self.start(self.node())
