@@ -2,6 +2,7 @@
 PYTHON ?=
 SINCE ?= origin/main
 BIN := .venv/bin
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ $$cores -eq 1 ] && echo 3 || echo 6)
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up demo test lint unit bench profile nightly mutants conformance wheel constraints clean
@@ -22,7 +23,7 @@ test: .venv/installed ## Lint, then all tests but the nightly ones (some minutes
 	@$(BIN)/pytest --collect-only -qqq -m "not nightly" >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; \
 		status=$$?; wait; exit $$status  # meanwhile the tests are compiled, once for all workers
 	@echo "Tests"
-	@$(BIN)/pytest -m "not nightly" -n 6 --dist loadgroup
+	@$(BIN)/pytest -m "not nightly" -n $(WORKERS) --dist loadgroup
 
 lint: .venv/installed ## Format, style, types, and who may import whom
 	@echo "Format and style (ruff)"

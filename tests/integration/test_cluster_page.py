@@ -96,7 +96,7 @@ def test_three_brokers_share_no_folder_and_one_that_is_killed_is_failed_over(
         sending.stop()
         for partition, acked in sending.acked.items():
             assert read_all(bootstrap, "flights", partition, len(acked)) == acked
-        assert states() == ["live", "failed over", "live"]
+        until(lambda: states() == ["live", "failed over", "live"], "the same states after it")
         for machine in (machines[0], machines[2]):
             machine.process.terminate()
             assert machine.process.wait(SECONDS_MAX) == 0

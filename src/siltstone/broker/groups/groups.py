@@ -295,7 +295,12 @@ class Groups:
                 self._counting = self._tasks.start("offsets-topic", self._count_partitions())
             await self._wait_for_count(self._counting)
             if self._partition_count is None:
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+                has_failed = self._counting.done()
+                return (
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE
+                    if has_failed
+                    else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                )
         return ErrorCode.NOT_COORDINATOR if self._is_closed else None
 
     async def _count_partitions(self) -> None:
@@ -308,7 +313,8 @@ class Groups:
 
     async def _wait_for_count(self, counting: "asyncio.Task[None]") -> None:
         """Waits for GROUP_LOAD_WAIT_MS at most: while the metadata are locked, creating the topic takes half a minute,
-        and the requests behind this one on its connection wait for its answer. The creation continues meanwhile."""
+        and the requests behind this one on its connection wait for its answer. The creation continues meanwhile, and
+        the answer is LOAD_IN_PROGRESS: librdkafka does not ask again after COORDINATOR_NOT_AVAILABLE."""
         late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with resolved_after(late, GROUP_LOAD_WAIT_MS, self._environment.clock):
             await asyncio.wait({counting, late}, return_when=asyncio.FIRST_COMPLETED)

@@ -70,7 +70,7 @@ def test_the_first_request_of_all_is_answered_while_the_offsets_topic_cannot_be_
             await world.pass_ms(GROUP_LOAD_WAIT_MS - 1)
             assert not committing.done()
             await world.pass_ms(1, steps=1)
-            assert code_of(committing.result()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert code_of(committing.result()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         world.logs.counting.set()
         assert code_of(await world.ask(commit_request(1), 8)) == ErrorCode.NONE
         assert world.logs.counted == 1
