@@ -13,7 +13,7 @@ import siltstone
 from siltstone.stream_engine.errors import EngineNotRunning
 from support.processes.cli import run
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+QUIET = {"log_level": 0}
 
 
 def produce(broker: siltstone.Broker, topic: str, *values: bytes) -> None:

@@ -33,7 +33,7 @@ from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import BrokerProcess
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+QUIET = {"log_level": 0}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Row = tuple[Any, ...]

@@ -17,7 +17,7 @@ from siltstone.server.querying import QueryChoice, QueryRefused, run_query, topi
 
 pytestmark = pytest.mark.xdist_group("sql")  # the tests share a broker and its topics
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+QUIET = {"log_level": 0}
 
 
 @pytest.fixture(scope="module")

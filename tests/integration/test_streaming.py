@@ -31,7 +31,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+QUIET = {"log_level": 0}
 ALL = BatchLimit()
 
 

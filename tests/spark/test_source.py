@@ -22,7 +22,7 @@ from siltstone.spark.starting import SparkAlreadyRunning
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+QUIET = {"log_level": 0}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 

@@ -39,7 +39,7 @@ from support.values.schema_registry import record, schema_registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+QUIET = {"log_level": 0}
 
 
 @pytest.fixture(scope="module")

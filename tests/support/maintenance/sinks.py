@@ -18,7 +18,7 @@ from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.scanning import open_source
 
-QUIET = {"log_level": 0, "socket.timeout.ms": 5_000}
+QUIET = {"log_level": 0}
 STEPS = {
     "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
     "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
