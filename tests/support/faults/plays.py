@@ -17,6 +17,9 @@ from support.faults.victim import object_in_the_middle
 STALLED_SECONDS = 1.5
 """Producers wait when there was no acknowledgement for this time."""
 
+ACKS_SECONDS_MAX = 12
+"""An append that waited for the bucket would take longer, as a put is given up after 15 s."""
+
 AT_ONCE_SECONDS_MAX = 20
 """The time for a second SIGTERM: a third of what the first one is given in these rows, since busy cores take some of
 it."""
@@ -58,7 +61,7 @@ def look_at(scene: Scene, row: Row) -> None:
 def keep_acknowledging(scene: Scene, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        scene.wait_for_acks(10, 5, "under the fault")
+        scene.wait_for_acks(10, ACKS_SECONDS_MAX, "under the fault")
 
 
 def wait_until_acks_stop(scene: Scene) -> None:
@@ -107,7 +110,7 @@ def told_to_end(scene: Scene, row: Row) -> None:
             f"SIGTERM: after {time.monotonic() - began:.1f} s {status=}. It logged: {scene.broker.log[-2000:]}"
         )
     row.heal(scene)
-    scene.restart_with_usual_limits()
+    scene.restart_with_time_to_end()
     go_on(scene, row.wanted)
     scene.end_well()
 
@@ -129,7 +132,7 @@ def told_twice(scene: Scene, row: Row) -> None:
     if status is None or status < 0:
         raise Unwanted(f"the second SIGTERM: {status=}. It logged: {scene.broker.log[-2000:]}")
     row.heal(scene)
-    scene.restart_with_usual_limits()
+    scene.restart_with_time_to_end()
     go_on(scene, row.wanted)
     scene.end_well()
 
