@@ -47,7 +47,7 @@ profile: .venv/installed ## Where a produce and a fetch spend the time of the br
 conformance: .venv/installed ## What every Kafka client does with the broker, into docs/conformance.md (minutes)
 	@$(BIN)/python -m conformance --page docs/conformance.md
 
-nightly: .venv/installed ## The long tests, and what each has tried (less than an hour on 2 cores)
+nightly: .venv/installed ## The long tests, and what each has tried (half an hour on 2 cores)
 	@$(BIN)/pytest -m "nightly or faults" -n 4 --dist loadgroup --timeout 3600
 	@echo "All random examples of the property tests"
 	@$(BIN)/pytest tests/property tests/unit -m "hypothesis and not nightly" -n 3 --dist worksteal --hypothesis-profile=thorough
