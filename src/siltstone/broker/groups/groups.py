@@ -290,17 +290,16 @@ class Groups:
         ]
 
     async def _not_ready(self) -> ErrorCode | None:
+        """Returns COORDINATOR_LOAD_IN_PROGRESS while ``__consumer_offsets`` is only late: librdkafka does not ask again
+        after COORDINATOR_NOT_AVAILABLE."""
         if self._partition_count is None and not self._is_closed:
             if self._counting is None or self._counting.done():
                 self._counting = self._tasks.start("offsets-topic", self._count_partitions())
             await self._wait_for_count(self._counting)
             if self._partition_count is None:
-                has_failed = self._counting.done()
-                return (
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE
-                    if has_failed
-                    else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                )
+                if not self._counting.done():
+                    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NOT_COORDINATOR if self._is_closed else None
 
     async def _count_partitions(self) -> None:
@@ -313,8 +312,7 @@ class Groups:
 
     async def _wait_for_count(self, counting: "asyncio.Task[None]") -> None:
         """Waits for GROUP_LOAD_WAIT_MS at most: while the metadata are locked, creating the topic takes half a minute,
-        and the requests behind this one on its connection wait for its answer. The creation continues meanwhile, and
-        the answer is LOAD_IN_PROGRESS: librdkafka does not ask again after COORDINATOR_NOT_AVAILABLE."""
+        and the requests behind this one on its connection wait for its answer. The creation continues meanwhile."""
         late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with resolved_after(late, GROUP_LOAD_WAIT_MS, self._environment.clock):
             await asyncio.wait({counting, late}, return_when=asyncio.FIRST_COMPLETED)
