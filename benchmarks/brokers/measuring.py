@@ -62,10 +62,13 @@ def measure_round(contender: Contender, place: Path, scale: Scale) -> list[Figur
         figures += round_.consume()
         figures.append(round_.memory("resident memory after all this"))
         if not contender.keeps_its_data:
-            return [*figures, *round_.cold_read()]
+            return [*figures, *round_.cold_read(), *round_.cold_read_beside_a_producer()]
     forget(place)
     with prepared.started() as broker:
-        return [*figures, *Round(broker, scale).cold_read()]
+        figures += Round(broker, scale).cold_read()
+    forget(place)
+    with prepared.started() as broker:
+        return [*figures, *Round(broker, scale).cold_read_beside_a_producer()]
 
 
 class Round:
@@ -117,8 +120,14 @@ class Round:
         )
 
     def cold_read(self) -> list[Figure]:
-        """Measures a consumer that reads records which are in no memory, if the broker has a disk, while the producer
-        of another topic continues."""
+        """Measures a consumer that reads records which are in no memory, if the broker has a disk."""
+        target = self.target(produced_topic(READ_BATCH_BYTES))
+        return self._throughput(
+            "cold catch-up", target, Consume(self._records(target), self.scale.seconds_max)
+        )
+
+    def cold_read_beside_a_producer(self) -> list[Figure]:
+        """The same while the producer of another topic continues."""
         target, read = self.new_topic("beside"), self.target(produced_topic(READ_BATCH_BYTES))
         pace = AckLatency(COLD_PRODUCER_PER_SECOND, self.scale.latency_seconds)
         alone = answer_of(target, pace, Latencies)
@@ -126,8 +135,8 @@ class Round:
             consumed = answer_of(read, Consume(self._records(read), self.scale.seconds_max), Throughput)
             beside = producer.answer(Latencies)
         return [
-            Figure("cold catch-up consume", "MB/s", consumed.size_bytes / 1e6 / consumed.seconds),
-            Figure("another's acknowledgements, p99", "ms", alone.p99_ms),
+            Figure("cold catch-up beside a producer", "MB/s", consumed.size_bytes / 1e6 / consumed.seconds),
+            Figure("the producer's acknowledgements alone, p99", "ms", alone.p99_ms),
             Figure("… beside the cold reader, p99", "ms", beside.p99_ms),
             Figure("… that is", "×", beside.p99_ms / alone.p99_ms),
         ]

@@ -11,9 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 import siltstone
 from siltstone.stream_engine.errors import EngineNotRunning
+from support.kafka.quiet_client import QUIET
 from support.processes.cli import run
-
-QUIET = {"log_level": 0}
 
 
 def produce(broker: siltstone.Broker, topic: str, *values: bytes) -> None:

@@ -22,8 +22,8 @@ import siltstone
 from siltstone.maintenance.scanning.failures import ScanRefused
 from siltstone.maintenance.scanning.result import Scan
 from siltstone.value_formats.failures import BadValueFound, RegistryNotReachable
+from support.kafka.quiet_client import QUIET
 
-QUIET = {"log_level": 0}
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 

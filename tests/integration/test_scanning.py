@@ -32,8 +32,8 @@ from siltstone.model.objects import object_key
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import BrokerProcess
+from support.kafka.quiet_client import QUIET
 
-QUIET = {"log_level": 0}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Row = tuple[Any, ...]

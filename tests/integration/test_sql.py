@@ -14,10 +14,9 @@ import siltstone
 from siltstone.cli.main import cli
 from siltstone.maintenance.scanning.failures import TailNotReadable
 from siltstone.server.querying import QueryChoice, QueryRefused, run_query, topics_named
+from support.kafka.quiet_client import QUIET
 
 pytestmark = pytest.mark.xdist_group("sql")  # the tests share a broker and its topics
-
-QUIET = {"log_level": 0}
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,8 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
+from support.kafka.quiet_client import QUIET
 
-QUIET = {"log_level": 0}
 ALL = BatchLimit()
 
 

@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 import siltstone
 from siltstone.kafka_client.failures import KafkaRefusal, TopicUnknown
 from siltstone.server.broker_thread import BrokerNotRunning
+from support.kafka.quiet_client import QUIET
 from support.processes.cli import run
 
-QUIET = {"log_level": 0}
 DEADLINE_SECONDS = 60
 DELAY_MS = 2_000
 

@@ -19,10 +19,10 @@ from siltstone.maintenance.scanning.failures import TopicNotThere
 from siltstone.model.objects import object_key
 from siltstone.spark.source.data_source import TopicReader
 from siltstone.spark.starting import SparkAlreadyRunning
+from support.kafka.quiet_client import QUIET
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-QUIET = {"log_level": 0}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 

@@ -29,6 +29,7 @@ from siltstone.spark.sink.writers import TopicStreamWriter
 from siltstone.spark.source.lag import lag
 from siltstone.spark.source.stream_reader import TopicStreamReader
 from support.broker.broker_process import BrokerProcess, checked_store
+from support.kafka.quiet_client import QUIET
 from support.maintenance.sinks import STEPS
 from support.processes.ports import free_port
 from support.processes.seeds import seed_of_this_run
@@ -38,8 +39,6 @@ from support.spark.stream_driver import DRIVER_VARIABLE
 from support.values.schema_registry import record, schema_registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-
-QUIET = {"log_level": 0}
 
 
 @pytest.fixture(scope="module")

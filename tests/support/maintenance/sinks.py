@@ -17,8 +17,8 @@ from siltstone.metadata.sinks import STAGING_PREFIX, SinkBatch, SinkState, batch
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.scanning import open_source
+from support.kafka.quiet_client import QUIET
 
-QUIET = {"log_level": 0}
 STEPS = {
     "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
     "objects": ("before", "staged", "intent", "prepared", "copied", "done"),

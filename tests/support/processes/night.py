@@ -15,8 +15,15 @@ ALL = "all"
 
 def name_this_night() -> None:
     """Decides the date before any worker of pytest-xdist starts: at midnight two workers would draw different cases,
-    and no test would run."""
-    os.environ.setdefault(VARIABLE, date.today().isoformat())
+    and no test would run.
+
+    Raises ``ValueError`` for what is neither ``all`` nor a date, such as ``ALL``: it would draw as a date does.
+    """
+    night = os.environ.setdefault(VARIABLE, date.today().isoformat())
+    try:
+        _ = night == ALL or date.fromisoformat(night)
+    except ValueError:
+        raise ValueError(f"{VARIABLE}={night}: give {ALL}, or a date such as 2026-11-27") from None
 
 
 def drawn_tonight(cases: Sequence[Case], count: int) -> list[Case]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -179,6 +180,56 @@ def test_nothing_keeps_the_arguments_and_the_result_of_a_call(fails: bool) -> No
         asyncio.run(main())
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems wait for a lock of Python's")
+def test_a_pool_that_nobody_has_leaves_no_open_file() -> None:
+    def open_files() -> int:
+        links = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
+        return [os.readlink(each) for each in links if os.path.lexists(each)].count("anon_inode:[eventfd]")
+
+    gc.collect()  # event loops of other tests have such files, too
+    before = open_files()
+    pool = BlockingThreads("blocking-test", 2)
+    assert submitted(pool, abs, -1).result(SECONDS_MAX) == 1
+    assert open_files() == before + 1
+    pool.shut_down()
+    del pool
+    assert open_files() == before
+
+
+FORKING = """
+import os
+from concurrent.futures import Future
+from siltstone.runtime.blocking import BlockingThreads
+
+pool = BlockingThreads("forked", 1)
+
+def result():
+    answer = Future()
+    pool.submit(lambda: answer.set_result("done"))
+    return answer.result(20)
+
+result()
+child = os.fork()
+if not child:
+    pool.shut_down()  # of the child: it shares the eventfd, and has no thread
+    os._exit(0)
+os.waitpid(child, 0)
+print(result(), result())
+pool.shut_down()
+"""
+
+
+def test_a_forked_process_that_shuts_its_pool_down_ends_no_thread_of_its_parent() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done done\n", "")
 
 
 PROGRAM = """
