@@ -14,8 +14,6 @@ from oracles.broker_process import HOST, BrokerProcess, free_ports, running_brok
 from siltstone.model.limits import GIB
 
 FLUSHED = {"log.flush.interval.messages": "1"}
-COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
-"""Siltstone as pip installs it: no start but the first compiles it."""
 
 
 class Prepared(Protocol):
@@ -66,7 +64,7 @@ class PreparedSiltstone:
 
     @contextmanager
     def started(self) -> Iterator[BrokerProcess]:
-        with running_broker(self.command, self.port, self.log, COMPILED) as broker:
+        with running_broker(self.command, self.port, self.log) as broker:
             yield broker
 
 

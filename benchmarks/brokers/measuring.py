@@ -1,5 +1,5 @@
 """Measures one broker in one round, in an empty folder: from its start to its first message, then latencies, then
-throughput, then the effect of a reader of cold data on the producer of another topic. A first part is not counted: a
+throughput, then a reader of cold data, alone and beside the producer of another topic. A first part is not counted: a
 JVM compiles, caches fill, topics are made."""
 
 import time

@@ -148,7 +148,7 @@ class BlockingThreads:
             try:
                 return self._waiting.popleft()
             except IndexError:
-                continue  # a forked process shares an eventfd, and had work for threads that it has not got
+                continue  # a process forked from this one shares the eventfd, and counted work of its own here
 
     def _end_one(self) -> None:
         self._waiting.append(None)

@@ -20,8 +20,10 @@ def name_this_night() -> None:
     Raises ``ValueError`` for what is neither ``all`` nor a date, such as ``ALL``: it would draw as a date does.
     """
     night = os.environ.setdefault(VARIABLE, date.today().isoformat())
+    if night == ALL:
+        return
     try:
-        _ = night == ALL or date.fromisoformat(night)
+        date.fromisoformat(night)
     except ValueError:
         raise ValueError(f"{VARIABLE}={night}: give {ALL}, or a date such as 2026-11-27") from None
 
