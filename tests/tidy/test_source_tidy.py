@@ -54,6 +54,16 @@ def names_of(path: str, tree: ast.Module) -> Iterator[str]:
     yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
 
 
+def test_rule_15_kinds_of_maintenance_go_by_the_time_of_the_store() -> None:
+    of_a_machine = re.compile(r"context\.clock\.now_ms|context\.metadata\.now_ms")
+    found = {
+        path.removeprefix("maintenance/")
+        for path, text, _ in modules()
+        if path.startswith("maintenance/") and of_a_machine.search(text)
+    }
+    assert found == {"service/service.py"}, "when this process runs a kind next is its own affair"
+
+
 def test_there_is_something_to_check() -> None:
     assert len(modules()) > 20
     assert len(tracked_texts()) > 50

@@ -85,7 +85,7 @@ def _planned(store: Store, report: CheckReport) -> RepairPlan:
     return plan_repair(
         report,
         store.metadata.image.objects,
-        store.context.clock.now_ms(),
+        store.context.now_ms(),
         age_ms_min=max(COMPACTION_TIME_LIMIT_MS, *limits),
     )
 

@@ -2,6 +2,7 @@
 randomness. It needs no broker and no Spark (rule 10)."""
 
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -27,6 +28,10 @@ from siltstone.runtime.randomness import Random
 log = logging.getLogger(__name__)
 
 
+def _no_beats() -> None:
+    return None
+
+
 class MaintenanceContext(msgspec.Struct, frozen=True):
     metadata: MetadataClient
     buckets: Buckets
@@ -40,6 +45,16 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     """The limits of each process that runs tasks."""
     guards: dict[int, BucketGuard] = msgspec.field(default_factory=dict)
     """The guard of each bucket that this context has used."""
+    clock_advance_ms_max: int | None = None
+    """How far the store's time may be ahead of the newest time that the store has seen
+    (``pipeline.store_time``); None: the clock is trusted."""
+    newest_beat_ms: Callable[[], int | None] = _no_beats
+    """Reads the time of the newest beat of any broker; None when no beat is known."""
+
+    def now_ms(self) -> int:
+        """Returns the store's time, by which everything is deleted that is deleted by its age (rule 15): that of the
+        metadata log's clock, and not that of the machine which happens to run the job."""
+        return self.metadata.now_ms()
 
     def space(self) -> Measured:
         """Returns the space on the disks and in the quota from which a copy would take, by the newest image that this

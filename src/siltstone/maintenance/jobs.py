@@ -72,7 +72,7 @@ def running_job(
 def _shorten_lease(context: MaintenanceContext, kind: str, lease_ms: int) -> None:
     """Shortens the lease of another driver's job, because that driver may have died with its clock ahead: then its
     lease is shortened, so that it ends a few leases from now."""
-    latest_ms = latest_lease_end(context.metadata.now_ms(), lease_ms)
+    latest_ms = latest_lease_end(context.now_ms(), lease_ms)
     for job in context.metadata.image.jobs.values():
         if job.kind == kind and job.state is JobState.RUNNING and job.lease_until_ms > latest_ms:
             log.warning("the lease of %s job %d ends too far ahead, it is shortened", kind, job.job_id)

@@ -60,7 +60,8 @@ CLOCK_OFFSET_WARNING_MS = 1_000
 """A larger difference between this machine's clock and the log's, or a larger change of it, is logged."""
 
 CLOCK_OFFSET_MS_MAX = 30_000
-"""From this difference on no node is registered: the times in its records and its clients' answers would be wrong."""
+"""From this difference on no node is registered, since the times in its records and its clients' answers would be
+wrong, and no maintenance is run (rule 15)."""
 
 
 class ClockTooFarOff(InvalidRequest):
@@ -333,7 +334,7 @@ def clock_difference(offset_ms: int) -> str:
     )
 
 
-def refuse_wrong_clock(offset_ms: int) -> None:
-    """Raises ClockTooFarOff."""
+def refuse_wrong_clock(offset_ms: int, consequence: str = "the node is not registered") -> None:
+    """Raises ClockTooFarOff, which says the ``consequence``."""
     if abs(offset_ms) >= CLOCK_OFFSET_MS_MAX:
-        raise ClockTooFarOff(f"the node is not registered: {clock_difference(offset_ms)}")
+        raise ClockTooFarOff(f"{consequence}: {clock_difference(offset_ms)}")

@@ -4,7 +4,7 @@ and the copy that ``siltstone metadata copy`` writes."""
 from contextlib import closing
 
 from siltstone.metadata.copying import LogCopy
-from siltstone.metadata.leases.board import Beat, LeaseBoard, NodeLoad
+from siltstone.metadata.leases.board import Beat, BoardUnavailable, LeaseBoard, NodeLoad, time_of
 from siltstone.metadata.leases.sqlite_board import SqliteBoard, board_path
 from siltstone.metadata.store.opening import postgres_adapter, postgres_place_of, sqlite_path_of
 from siltstone.metadata.store.port import LogUrlMalformed
@@ -30,6 +30,15 @@ def newest_beats(url: str, clock: Clock) -> tuple[Beat, ...]:
         return ()
     with closing(open_board(url, clock)) as board:
         return board.beats()
+
+
+def newest_beat_ms(url: str, clock: Clock) -> int | None:
+    """Returns the time of the newest beat of any node; None when the board knows none, or cannot be read."""
+    try:
+        beats = newest_beats(url, clock)
+    except BoardUnavailable:
+        return None
+    return max((time_ms for beat in beats if (time_ms := time_of(beat)) is not None), default=None)
 
 
 def newest_loads(url: str, clock: Clock) -> tuple[NodeLoad, ...]:

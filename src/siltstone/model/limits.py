@@ -273,6 +273,10 @@ MAINTENANCE_RUN_MS_MAX = 60 * MINUTE_MS
 LAST_RUN_NOTED_MS = 10 * MINUTE_MS
 """An idle run of a kind is stored at most this often, so a restarted service repeats the runs of this time at most."""
 
+CLOCK_ADVANCE_MS_MAX = 36 * HOUR_MS
+"""Maintenance with metadata in SQLite refuses a clock that is further ahead of the newest time that the store has seen.
+A store without brokers that is maintained every night has seen a time a day ago; a run may come some hours late."""
+
 METADATA_BACKOFF_MS_MAX = 1 * MINUTE_MS
 """Maintenance that cannot reach the metadata retries after a second, then after twice as long each time, up to this."""
 

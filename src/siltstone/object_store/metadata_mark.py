@@ -123,11 +123,21 @@ class BucketGuard:
         self._covered = 0
         self.is_admitted = False
         """Whether the bucket has admitted the metadata since this process began."""
+        self.newest_mark_ms = 0
+        """When the newest mark that this process has seen was written, by the bucket's clock; 0 before it saw one."""
+
+    def _marks(self) -> list[MetadataMark]:
+        """Returns all marks of the bucket, and remembers when the newest was written."""
+        listed = [(mark_of_key(each.key), each.modified_ms) for each in self._store.list(MARKS_PREFIX)]
+        self.newest_mark_ms = max(
+            (modified_ms for mark, modified_ms in listed if mark is not None), default=self.newest_mark_ms
+        )
+        return [mark for mark, _ in listed if mark is not None]
 
     def admit(self) -> None:
         """Raises MetadataOlderThanBucket if the metadata is an older copy, and what the store and ``newest`` raise.
         The first call looks for the objects that a mark allows and the metadata lacks; later calls cost a listing."""
-        marks = marks_in(self._store)
+        marks = self._marks()
         seen, now = newest_of(marks), self._newest()
         if now.version < seen.version or now.version < self._admitted.version:
             newest = max(seen.version, self._admitted.version)
@@ -202,7 +212,7 @@ class BucketGuard:
     def _add(self, mark: MetadataMark) -> None:
         """Compares all marks before it adds one and deletes those that it surpasses: a log that lost entries while this
         process had it open must not take away the marks that tell."""
-        marks = marks_in(self._store)
+        marks = self._marks()
         self._compare(marks)
         self._store.put(key_of_mark(mark), self._content)
         self._covered = mark.ids_end

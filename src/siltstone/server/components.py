@@ -16,6 +16,7 @@ from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import KindSettings
@@ -23,12 +24,14 @@ from siltstone.maintenance.tasks.runner import Runner
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import NodeListener
-from siltstone.metadata.opening import open_board
+from siltstone.metadata.opening import newest_beat_ms, open_board
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.opening import open_log, shown_url
 from siltstone.metadata.store.port import LogNotFound, MetadataLog
+from siltstone.metadata.store.postgres.place import is_postgres_url
 from siltstone.metadata.store_id import claimed_url, put_store_id, store_id_of
 from siltstone.model.errors import InvalidRequest
+from siltstone.model.limits import CLOCK_ADVANCE_MS_MAX
 from siltstone.object_store.bandwidth.limiter import Limiter, limiter_of_process
 from siltstone.object_store.bucket_identity import is_marked
 from siltstone.object_store.bucket_watch import LOOK_INTERVAL_MS
@@ -111,6 +114,11 @@ class Store:
             tables=self.settings.tables,
         )
 
+    def trust_clock(self) -> None:
+        """Maintenance by this store no longer compares the machine's clock with the newest time that the store has
+        seen: a person has said that it is right."""
+        self.context = replace(self.context, clock_advance_ms_max=None)
+
     def open_runner(self, spark: Any) -> Runner:
         """Opens the runner for maintenance tasks; the argument is that of ``spark.choice.runner_on``."""
         from siltstone.spark.choice import runner_on  # noqa: PLC0415  most programs that open a store need no runner
@@ -172,6 +180,8 @@ def open_store(
         settings.maintenance.gc.quota_bytes,
         rates=settings.maintenance.copy_rates,
         bandwidth=settings.bandwidth,
+        clock_advance_ms_max=None if is_postgres_url(settings.metadata) else CLOCK_ADVANCE_MS_MAX,
+        newest_beat_ms=partial(newest_beat_ms, settings.metadata, clock),
     )
     return Store(settings, context)
 

@@ -63,6 +63,11 @@ class UpToOffsetUnclear(InvalidRequest):
     metavar="OFFSET",
     help="Compact the keys of one topic up to this offset, whatever its dirty ratio and lag.",
 )
+@click.option(
+    "--trust-clock",
+    is_flag=True,
+    help="The clock is right, although it is far ahead of the newest time that the store has seen.",
+)
 @runner_options
 @json_option
 @store_options
@@ -76,6 +81,7 @@ def run(
     force: bool,
     flush: bool,
     up_to: int | None,
+    trust_clock: bool,
     runner: RunnerChoice,
     as_json: bool,
 ) -> None:
@@ -97,8 +103,9 @@ def run(
         bytes_max=size_of("--max-bytes", max_bytes), seconds_max=seconds_of("--max-seconds", max_seconds)
     )
     carry_out(
-        choice, kinds, topics, runner, budget=budget, force=force, flush=flush, up_to=up_to, as_json=as_json
-    )
+        choice, kinds, topics, runner, budget=budget, force=force, flush=flush, up_to=up_to,
+        trust_clock=trust_clock, as_json=as_json,
+    )  # fmt: skip
 
 
 def carry_out(
@@ -112,11 +119,14 @@ def carry_out(
     force: bool = False,
     flush: bool = False,
     up_to: int | None = None,
+    trust_clock: bool = False,
 ) -> None:
     """Runs the kinds and prints a report of each. Raises FlushFailed, and Failure if a unit failed or the run was
     interrupted."""
     runner.check()
     with choice.open() as store, Progress(store) as shown:
+        if trust_clock:
+            store.trust_clock()
         scope = scope_of(store.metadata.image, topics, force=force, up_to=up_to)
         if flush:
             shown.say("the brokers upload their newest records …")

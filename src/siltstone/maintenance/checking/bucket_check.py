@@ -104,7 +104,7 @@ def check_bucket(
     try:
         return [
             *doubts_of(summaries, bucket_id, before, image, store),
-            *_judge_objects(summaries, bucket_id, image, store, context.clock.now_ms()),
+            *_judge_objects(summaries, bucket_id, image, store, context.now_ms()),
             *_judge_marks(summaries, bucket_id, context.metadata, image),
             *_judge_uploads(uploads, bucket_id, image, store),
         ]

@@ -12,6 +12,7 @@ from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
 from siltstone.maintenance.checking.wal_check import wal_findings
 from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
+from siltstone.maintenance.pipeline.store_time import check_clock
 from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.copies import WithdrawCopies
 from siltstone.metadata.image import MetadataImage
@@ -53,8 +54,9 @@ def repair(
 ) -> RepairReport:
     """Carries out the repairs one by one; a failure of a bucket is in the report. ``on_progress`` is called with
     (repairs tried, repairs in all). Raises Unavailable when the metadata cannot be reached, and what
-    ``check_metadata_is_newest`` raises."""
+    ``check_metadata_is_newest`` and ``check_clock`` raise."""
     check_metadata_is_newest(context)
+    check_clock(context)
     results: list[Done] = []
     for each in plan.repairs:
         image = context.metadata.refresh()

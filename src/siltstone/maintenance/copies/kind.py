@@ -44,7 +44,7 @@ class CopyRepair:
         topics = names_of_topics(image, scope)
         short = [each for each in objects_short(image) if in_scope(each.metadata, topics, scope)]
         listings = (
-            [*listings_due(image, context.metadata.now_ms(), is_forced=scope.is_forced)]
+            [*listings_due(image, context.now_ms(), is_forced=scope.is_forced)]
             if scope.topics is None
             else []
         )
@@ -85,7 +85,7 @@ def _listing_name(bucket_id: int) -> str:
 def _listed(context: MaintenanceContext, name: str, bucket_id: int) -> UnitReport:
     try:
         withdrawn = withdraw_missing(context, bucket_id)
-        now_ms = context.metadata.now_ms()
+        now_ms = context.now_ms()
         context.metadata.execute(PutKey(f"{LISTED_PREFIX}{bucket_id}", str(now_ms).encode()))
     except SiltstoneError as trouble:
         return UnitReport(name=name, outcome=Outcome.FAILED, text=str(trouble))

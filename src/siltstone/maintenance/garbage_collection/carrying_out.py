@@ -97,7 +97,7 @@ def rewrite(
         attempt.watch.check()
         readable = [source for source in sources if source.metadata.object_id not in failures]
         image = context.metadata.refresh()
-        now_ms = context.clock.now_ms()
+        now_ms = context.now_ms()
         plan = plan_of_sources(readable, image, stream_classes(image), settings, now_ms)
         if plan.is_empty:
             return None

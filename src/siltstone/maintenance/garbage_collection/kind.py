@@ -86,7 +86,7 @@ class Collection:
         threshold = EVERYTHING_DEAD if scope.is_forced else self._settings.threshold(self._level)
         look = Look(threshold, self._settings.target_size_bytes, self._settings.objects_max)
         looked = look.at(context, image, scope, watch)
-        planning = _Planning(self._compaction, image, context.clock.now_ms(), context.space().room_bytes)
+        planning = _Planning(self._compaction, image, context.now_ms(), context.space().room_bytes)
         for members, is_alone in self._in_order(image, looked.candidates):
             planning.add(members, is_alone=is_alone)
         return Plan(

@@ -160,7 +160,7 @@ class CarryingOut:
         count = outputs_max(plan, self._settings.object_bytes)
         time_limit_ms = allowance.allowance_ms + COMMIT_MARGIN_MS
         began_ms = self._context.clock.monotonic_ms()
-        now_ms = self._context.clock.now_ms()
+        now_ms = self._context.now_ms()
         bucket_id = self._outputs.of_stream(whole.stream_id)
         command = PrepareObjects(count, time_limit_ms, bucket_id, job_id=self._attempt.job_id)
         first_object_id = prepare(self._context, command, self._outputs)

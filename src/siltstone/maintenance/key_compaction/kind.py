@@ -39,7 +39,7 @@ class KeyCompaction:
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         """Makes the plan from the image alone. Raises Unavailable."""
-        planned = plan_streams(context.metadata.refresh(), scope, context.clock.now_ms())
+        planned = plan_streams(context.metadata.refresh(), scope, context.now_ms())
         return Plan(
             kind=self.name,
             units=[planned_unit(plan, self._settings.object_bytes) for plan in planned.chosen],

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope, StartRunner
 from siltstone.maintenance.pipeline.running import RunReport, run
+from siltstone.maintenance.pipeline.store_time import ClockAheadOfStore
 from siltstone.maintenance.pipeline.watch import Cancelled, OnStepProgress, RunningWatch, Watch
+from siltstone.metadata.client import ClockTooFarOff
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.bucket_identity import BucketMissing
@@ -19,6 +21,9 @@ from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 log = logging.getLogger(__name__)
 
 OnBegun = Callable[[str], None]
+
+_OF_EVERY_KIND = (MetadataOlderThanBucket, BucketMissing, ClockTooFarOff, ClockAheadOfStore)
+"""Refusals that the other kinds would meet, too."""
 
 
 class Driver:
@@ -62,7 +67,8 @@ class Driver:
 
     def run(self, kinds: Iterable[Kind]) -> Iterator[RunReport]:
         """Yields a report for each run. A kind that the driver did not come to has no report: when the buckets refuse
-        the metadata, or no task can be run, that is so for every kind, and one report says it."""
+        the metadata, the clock may be wrong, or no task can be run, that is so for every kind, and one report says
+        it."""
         for kind in kinds:
             while not (self.is_cancelled or self.is_over or self._is_refused):
                 report = self._run(kind)
@@ -84,7 +90,7 @@ class Driver:
                 self._watched(kind.name),
             )
         except SiltstoneError as trouble:
-            self._is_refused = isinstance(trouble, MetadataOlderThanBucket | BucketMissing)
+            self._is_refused = isinstance(trouble, _OF_EVERY_KIND)
             log.warning("%s: %s", kind.name, trouble)
             seconds = (self._context.clock.monotonic_ms() - started_ms) / 1000
             return nothing_done(kind.name, trouble, seconds)

@@ -37,6 +37,7 @@ from siltstone.maintenance.pipeline.set_aside import (
     set_aside,
     take_back,
 )
+from siltstone.maintenance.pipeline.store_time import check_clock
 from siltstone.maintenance.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.tasks.pacing import PacedRunner, RunRate
@@ -152,12 +153,13 @@ def carry_out(
     scope: Scope,
 ) -> RunReport:
     """Carries out a plan, which may have been made earlier. Raises JobRunning, what StartJob raises, and what
-    ``check_metadata_is_newest`` raises; a failure after the job was started is in the report."""
+    ``check_metadata_is_newest`` and ``check_clock`` raise; a failure after the job was started is in the report."""
     carrying = _CarryingOut(context, kind, plan, watch)
     names, postponed, aside = _chosen(context, plan, budget, scope)
     carrying.set_rate(names, budget)
     if names or not context.is_admitted:
         check_metadata_is_newest(context)  # before the run's first entry in the metadata, too
+    check_clock(context)
     if names:
         carrying.carry_out(names, start_runner)
     report = carrying.report(names, postponed, aside)
@@ -172,7 +174,7 @@ def carry_out(
 def waiting(context: MaintenanceContext, kind: str, unit: PlannedUnit) -> SetAside | None:
     """Says why and until when the unit is set aside; None when it may be tried now."""
     aside = set_aside(context.metadata.image, kind, unit.name)
-    is_waiting = aside is not None and aside.waits(context.metadata.image, context.clock.now_ms())
+    is_waiting = aside is not None and aside.waits(context.metadata.image, context.now_ms())
     return aside if is_waiting else None
 
 

@@ -61,7 +61,7 @@ def set_aside(image: MetadataImage, kind: str, name: str) -> SetAside | None:
 def put_aside(context: MaintenanceContext, kind: str, unit: PlannedUnit, reason: str) -> SetAside:
     image = context.metadata.image
     before = set_aside(image, kind, unit.name)
-    now_ms = context.clock.now_ms()
+    now_ms = context.now_ms()
     configured = _fingerprint(image, unit.topic)
     failures = 1 if before is None or before.configured != configured else before.failures + 1
     wait_ms = min(unit.set_aside_ms_max, SET_ASIDE_MS_MIN * 2 ** min(failures - 1, 30))
@@ -87,7 +87,7 @@ def take_back(context: MaintenanceContext, kind: str, name: str) -> None:
 def forget_gone(context: MaintenanceContext, kind: str, planned: Collection[str]) -> None:
     """Removes the set-aside entries of units that are no longer in the plan. Call it after a plan that covered all
     topics; ``planned`` are the names in it."""
-    image, now_ms = context.metadata.image, context.clock.now_ms()
+    image, now_ms = context.metadata.image, context.now_ms()
     for aside in list(all_set_aside(image)):
         if aside.kind == kind and aside.name not in planned and not aside.waits(image, now_ms):
             take_back(context, kind, aside.name)
@@ -122,7 +122,7 @@ def last_runs(image: MetadataImage) -> dict[str, LastRun]:
 def note_run(context: MaintenanceContext, kind: str, report: str, *, was_idle: bool) -> None:
     """Notes that a kind has run. Of kinds that run every minute only some of the idle runs are noted, to save
     writes."""
-    now_ms = context.clock.now_ms()
+    now_ms = context.now_ms()
     noted = context.metadata.image.keys.get(_LAST_RUN_PREFIX + kind)
     # A run in the future was noted by a clock that was ahead.
     if not was_idle or noted is None or not 0 <= now_ms - _decoded(noted).ended_ms < LAST_RUN_NOTED_MS:

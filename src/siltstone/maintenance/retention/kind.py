@@ -37,7 +37,7 @@ class Retention:
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         watch.check()
         image = context.metadata.refresh()
-        planned = plan_retention(image, scope, context.clock.now_ms(), self._bounds(image))
+        planned = plan_retention(image, scope, context.now_ms(), self._bounds(image))
         return Plan(kind=RETENTION, units=planned.units, unplanned=planned.unplanned, work=planned.topics)
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:

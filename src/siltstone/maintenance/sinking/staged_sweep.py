@@ -27,7 +27,7 @@ def sweep_staged(
     the bucket and the metadata raise."""
     check_may_write(context, bucket_id)
     store = context.buckets.store(bucket_id)
-    before_ms = context.clock.now_ms() - kept_ms
+    before_ms = context.now_ms() - kept_ms
     old = [each for each in store.list(STAGING_PREFIX) if each.modified_ms < before_ms]
     if not old:
         return StagedSweepReport()

@@ -50,7 +50,7 @@ class StreamObjectCompaction:
             for stream in image.streams.values()
             if scope.includes(_topic_name(topics, stream.stream_id))
         )
-        choice = choose_groups(streams, image.objects, settings, context.clock.now_ms())
+        choice = choose_groups(streams, image.objects, settings, context.now_ms())
         states = {each.id: each.state for each in bucket_list_of(image).buckets if not each.is_writable}
         groups = [group for group in choice.groups if group.bucket_id not in states]
         stay = [group for group in choice.groups if group.bucket_id in states]

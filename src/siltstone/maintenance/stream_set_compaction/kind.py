@@ -66,7 +66,7 @@ class StreamSetObjectCompaction:
         if scope.topics is not None:
             return Plan(kind=JOB_KIND, unplanned=(Unplanned(UNIT, NOT_BY_TOPIC),))
         image = context.metadata.refresh()
-        without = {} if scope.is_forced else _set_aside(image, context.clock.now_ms())
+        without = {} if scope.is_forced else _set_aside(image, context.now_ms())
         try:
             plan = plan_round(context, image, self._settings, watch, without)
         except (CorruptData, InvalidRequest) as refused:
@@ -124,7 +124,7 @@ def plan_round(
 ) -> CompactionPlan:
     """Reads the candidates' indexes, nothing else. ``without`` has the objects to leave out of the plan, each with the
     reason. Raises OverlappingSources, MemoryLimitTooSmall."""
-    now_ms = context.clock.now_ms()
+    now_ms = context.now_ms()
     classes = stream_classes(image)
     spared = without or {}
     objects = (held for held in image.objects.values() if held.object_id not in spared)

@@ -46,7 +46,7 @@ class Sweep:
                 kind=SWEEP, unplanned=(Unplanned(UNIT, "the sweep covers all topics: leave out --topic"),)
             )
         uploads, unplanned = _uploads_listed(context)  # before the image is read, as is_forsaken demands
-        image, now_ms = context.metadata.refresh(), context.metadata.now_ms()
+        image, now_ms = context.metadata.refresh(), context.now_ms()
         forsaken = sum(is_forsaken(upload, image) for upload in uploads)
         overdue = frozenset(overdue_pins(image, now_ms))
         due = deletable_objects(image, now_ms, self._grace_period_ms, len(image.destroyed), overdue)

@@ -21,6 +21,7 @@ from siltstone.maintenance.context import (
     check_metadata_is_newest,
     refuse_bucket_of_another_store,
 )
+from siltstone.maintenance.pipeline.store_time import check_clock
 from siltstone.maintenance.sinking.staged_sweep import has_sinks, sweep_staged
 from siltstone.maintenance.sweep.pinned import pinned_objects
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects, UnpinScan
@@ -69,8 +70,9 @@ class _Deleted(msgspec.Struct):
 
 def sweep(context: MaintenanceContext, grace_period_ms: int = GRACE_PERIOD_MS) -> SweepReport:
     """Does a whole sweep. Raises Unavailable when the metadata cannot be reached, and what
-    ``check_metadata_is_newest`` raises."""
+    ``check_metadata_is_newest`` and ``check_clock`` raise."""
     check_metadata_is_newest(context)
+    check_clock(context)
     return sweep_checked(context, grace_period_ms)
 
 
@@ -83,7 +85,7 @@ def sweep_checked(context: MaintenanceContext, grace_period_ms: int) -> SweepRep
     deleted = _delete_due(context, grace_period_ms, passed_over)
     aborted = _abort_forsaken_uploads(context, passed_over)
     staged = _delete_staged(context, passed_over)
-    image, now_ms = context.metadata.image, context.metadata.now_ms()
+    image, now_ms = context.metadata.image, context.now_ms()
     pinned = pinned_objects(image, now_ms, grace_period_ms)
     return SweepReport(
         objects_expired=expired,
@@ -103,7 +105,7 @@ def sweep_checked(context: MaintenanceContext, grace_period_ms: int) -> SweepRep
 def _end_overdue_pins(context: MaintenanceContext) -> int:
     """Ends the pins whose lease is over, and returns their number. A pin that was renewed since the image was read
     remains."""
-    tokens = overdue_pins(context.metadata.refresh(), context.metadata.now_ms())
+    tokens = overdue_pins(context.metadata.refresh(), context.now_ms())
     if not tokens:
         return 0
     ended = context.metadata.execute_all([UnpinScan(token, overdue_only=True) for token in tokens])
@@ -115,7 +117,7 @@ def _expire(context: MaintenanceContext) -> int:
     that 200,000 prepared objects are looked at once, not once for each command, and it changes few shards of the
     image."""
     image = context.metadata.refresh()
-    due = by_shard(expired_objects(image, context.metadata.now_ms(), len(image.prepared)))
+    due = by_shard(expired_objects(image, context.now_ms(), len(image.prepared)))
     return sum(
         len(context.metadata.execute(ExpireObjects(len(ids), ids)))
         for first in range(0, len(due), EXPIRED_PER_COMMAND_MAX)
@@ -131,7 +133,7 @@ def _delete_due(context: MaintenanceContext, grace_period_ms: int, passed_over: 
     DESTROYED until a later sweep, which deletes their other copies once more (B14)."""
     deleted = _Deleted()
     image = context.metadata.refresh()
-    found = deletable_objects(image, context.metadata.now_ms(), grace_period_ms, len(image.destroyed))
+    found = deletable_objects(image, context.now_ms(), grace_period_ms, len(image.destroyed))
     due = [image.objects[object_id] for object_id in by_shard(each.object_id for each in found)]
     copies_left = Counter({each.object_id: len(each.every_bucket_id) for each in due})
     for bucket_id, objects in _by_bucket(due).items():

@@ -35,7 +35,7 @@ class TableExport:
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
         """Makes the plan from the image alone. Raises Unavailable."""
         watch.check()
-        planned = plan_exports(context.metadata.refresh(), scope, context.clock.now_ms())
+        planned = plan_exports(context.metadata.refresh(), scope, context.now_ms())
         return Plan(kind=self.name, units=planned.units, unplanned=planned.unplanned)
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:

@@ -182,7 +182,7 @@ class _Round:
         files = [file for each in written.results for file in each.files]
         replacement = self._replacement(written, files)
         self._attempt.watch.check()
-        after = ledger.after(written.ends, written.token, self._context.clock.now_ms(), written.gaps)
+        after = ledger.after(written.ends, written.token, self._context.now_ms(), written.gaps)
         appended = () if self._export.config.is_upsert else files
         committed = commit_round(self._context, self._tables, written.table, appended, after, replacement)
         if committed is None:
@@ -257,7 +257,7 @@ class _Round:
     def _made(
         self, name: str, schema: Any, partition_by: tuple[PartitionTransform, ...], mode: str = APPEND
     ) -> LoadedTable:
-        ledger = Ledger(identity=self._identity, created_ms=self._context.clock.now_ms(), mode=mode)
+        ledger = Ledger(identity=self._identity, created_ms=self._context.now_ms(), mode=mode)
         table = self._tables.make(name, ledger, schema, partition_by)
         self._checked(table)
         return table
@@ -293,7 +293,7 @@ class _Round:
 
     def _commit_dead_letters(self, table: LoadedTable, written: _Written) -> LoadedTable | None:
         files = [file for each in written.results for file in each.dead_letter_files]
-        after = table.ledger.after(written.ends, written.token, self._context.clock.now_ms())
+        after = table.ledger.after(written.ends, written.token, self._context.now_ms())
         return commit_round(self._context, self._tables, table, files, after)
 
     # -- the tasks -------------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ class _Round:
 
     def _note(self, table: LoadedTable, dead_letters: LoadedTable | None, gaps: tuple[Gap, ...]) -> None:
         """Copies the ledger into the metadata; once a day also deletes the files of rounds that failed."""
-        ledger, before, now_ms = table.ledger, self._progress, self._context.clock.now_ms()
+        ledger, before, now_ms = table.ledger, self._progress, self._context.now_ms()
         swept_ms = before.swept_ms if before else now_ms
         if now_ms - swept_ms >= ORPHAN_AGE_MS:
             self._sweep((table, *([dead_letters] if dead_letters else [])), now_ms)

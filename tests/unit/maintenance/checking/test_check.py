@@ -51,6 +51,9 @@ class Fixed:
     def __init__(self, *images: MetadataImage) -> None:
         self._images = list(images)
 
+    def now_ms(self) -> int:
+        return 0
+
     def refresh(self) -> MetadataImage:
         return self._images.pop(0) if len(self._images) > 1 else self._images[0]
 

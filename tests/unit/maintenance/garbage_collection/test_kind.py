@@ -317,6 +317,9 @@ class _Fixed:
     def refresh(self) -> object:
         return self.image
 
+    def now_ms(self) -> int:
+        return 0
+
 
 def test_gc8_of_two_drivers_one_commits(world: CompactionWorld) -> None:
     world.upload(two_streams(0))

@@ -54,6 +54,10 @@ CONNECT_TIMEOUT_SECONDS_MIN = 2
 
 CLOCK_MEASURED_EVERY_MS = MINUTE_MS
 
+CLOCK_STEP_MS = 1_000
+"""This machine's clock was set, or the machine was suspended, when the wall clock and the monotonic one differ by
+this much since the last measurement."""
+
 _DETECT_A_DEAD_PEER = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -119,7 +123,8 @@ class Session:
     ) -> None:
         self.place = place
         self.clock_offset_ms = 0
-        """How far the server's clock is ahead of this machine's; as measured at most CLOCK_MEASURED_EVERY_MS ago."""
+        """How far the server's clock is ahead of this machine's; as measured at most CLOCK_MEASURED_EVERY_MS ago,
+        and after this machine's clock was set."""
         self.is_unconfirmed = True
         """Whether what is read may be missing on a synchronous standby (see the module's docstring)."""
         self._parameters = _parameters_of(place)
@@ -127,7 +132,7 @@ class Session:
         self._call_deadline_ms = call_deadline_ms
         self._lock = threading.Lock()
         self._connection: TimedConnection | None = None
-        self._measured_ms = 0.0
+        self._measured_ms, self._measured_at_ms = 0.0, 0
         self._warnings: list[str] = []
         self._is_closed = False
 
@@ -240,7 +245,7 @@ class Session:
         connection = self._connection
         assert connection is not None
         connection.deadline_ms = deadline_ms
-        if self._clock.monotonic_ms() - self._measured_ms >= CLOCK_MEASURED_EVERY_MS:
+        if self._is_clock_to_be_measured():
             self._measure(connection, _CLOCK)
         self._warnings.clear()
         cursor = connection.execute(query, values or None, binary=True)
@@ -284,7 +289,14 @@ class Session:
         before_ms = self._clock.now_ms()
         *_, server_ms = connection.execute(query, binary=True).fetchall()[0]
         self.clock_offset_ms = int(server_ms) - (before_ms + self._clock.now_ms()) // 2
-        self._measured_ms = self._clock.monotonic_ms()
+        self._measured_ms, self._measured_at_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+
+    def _is_clock_to_be_measured(self) -> bool:
+        """The offset is old, or this machine's clock was set since it was measured: then the offset is wrong by the
+        step until it is measured again."""
+        passed_ms = self._clock.monotonic_ms() - self._measured_ms
+        step_ms = (self._clock.now_ms() - self._measured_at_ms) - passed_ms
+        return passed_ms >= CLOCK_MEASURED_EVERY_MS or abs(step_ms) >= CLOCK_STEP_MS
 
     def _noticed(self, notice: errors.Diagnostic) -> None:
         if notice.severity_nonlocalized == "WARNING":

@@ -20,6 +20,7 @@ from siltstone.metadata.store.port import (  # noqa: E402
 from siltstone.metadata.store.postgres import connection as module  # noqa: E402
 from siltstone.metadata.store.postgres.connection import (  # noqa: E402
     CLOCK_MEASURED_EVERY_MS,
+    CLOCK_STEP_MS,
     STATEMENT_TIMEOUT_MS,
     DeadlineOver,
     Session,
@@ -226,6 +227,23 @@ def test_the_clock_of_the_server_is_measured_at_first_and_then_once_a_minute(ser
     server.clock.advance_ms(1)
     session.read(QUERY)
     assert session.clock_offset_ms == 500
+
+
+def test_the_clock_is_measured_again_when_this_machines_was_set(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.ahead_ms = 0
+    session = server.session()
+    session.read(QUERY)
+    set_by_ms = [CLOCK_STEP_MS - 1]
+    now_ms = server.clock.now_ms
+    monkeypatch.setattr(server.clock, "now_ms", lambda: now_ms() + set_by_ms[0])
+    server.ahead_ms = -8_000
+    session.read(QUERY)
+    assert session.clock_offset_ms == 0
+    set_by_ms[0] += 1
+    session.read(QUERY)
+    assert session.clock_offset_ms != 0
 
 
 @pytest.mark.parametrize(
