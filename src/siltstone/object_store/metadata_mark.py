@@ -88,8 +88,14 @@ def contradicts(mark: MetadataMark, append_id: str | None) -> bool:
 
 def marks_in(store: ObjectStore) -> list[MetadataMark]:
     """Returns all marks of the bucket, by one listing. Raises what the store raises."""
-    found = (mark_of_key(summary.key) for summary in store.list(MARKS_PREFIX))
-    return [mark for mark in found if mark is not None]
+    return [mark for mark, _ in dated_marks_in(store)]
+
+
+def dated_marks_in(store: ObjectStore) -> list[tuple[MetadataMark, int]]:
+    """Returns all marks of the bucket, each with the time at which it was written, in ms by the bucket's clock. Raises
+    what the store raises."""
+    listed = ((mark_of_key(each.key), each.modified_ms) for each in store.list(MARKS_PREFIX))
+    return [(mark, modified_ms) for mark, modified_ms in listed if mark is not None]
 
 
 def newest_of(marks: list[MetadataMark]) -> MetadataMark:
@@ -128,11 +134,9 @@ class BucketGuard:
 
     def _marks(self) -> list[MetadataMark]:
         """Returns all marks of the bucket, and remembers when the newest was written."""
-        listed = [(mark_of_key(each.key), each.modified_ms) for each in self._store.list(MARKS_PREFIX)]
-        self.newest_mark_ms = max(
-            (modified_ms for mark, modified_ms in listed if mark is not None), default=self.newest_mark_ms
-        )
-        return [mark for mark, _ in listed if mark is not None]
+        dated = dated_marks_in(self._store)
+        self.newest_mark_ms = max((written_ms for _, written_ms in dated), default=self.newest_mark_ms)
+        return [mark for mark, _ in dated]
 
     def admit(self) -> None:
         """Raises MetadataOlderThanBucket if the metadata is an older copy, and what the store and ``newest`` raise.

@@ -181,12 +181,12 @@ def test_a_sweep_lists_the_marks_once_and_once_more_before_it_deletes(
     asyncio.run(append_one(settings))
     asked: list[ObjectStore] = []
 
-    def marks_in(store: ObjectStore) -> list[metadata_mark.MetadataMark]:
+    def dated_marks_in(store: ObjectStore) -> list[tuple[metadata_mark.MetadataMark, int]]:
         asked.append(store)
         return found(store)
 
-    found = metadata_mark.marks_in
-    monkeypatch.setattr(metadata_mark, "marks_in", marks_in)
+    found = metadata_mark.dated_marks_in
+    monkeypatch.setattr(metadata_mark, "dated_marks_in", dated_marks_in)
 
     def listings() -> int:
         asked.clear()

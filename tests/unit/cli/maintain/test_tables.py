@@ -109,6 +109,9 @@ class Standing(msgspec.Struct):
     def refresh(self) -> MetadataImage:
         return self.image
 
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
 
 def image_of(*kinds: ObjectKind | None) -> MetadataImage:
     """Without a kind: prepared, not committed."""
