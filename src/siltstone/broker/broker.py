@@ -20,6 +20,7 @@ from siltstone.broker.request import (
     CloseConnection,
     ConnectionContext,
     EncodedBody,
+    Overtakable,
     RequestContext,
     frame_of,
 )
@@ -93,7 +94,7 @@ class KafkaBroker:
 
     def handle(
         self, connection: ConnectionContext, frame: memoryview
-    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
+    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable":
         """See RequestHandler. Raises CloseConnection."""
         try:
             header, body = decode_request_header(frame)

@@ -7,7 +7,7 @@ response. The network's side: ``server/network``.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -32,13 +32,23 @@ class Listener(msgspec.Struct, frozen=True):
     advertised_port: int
 
 
+class Overtakable(msgspec.Struct, frozen=True):
+    """The work of a request that later requests of its connection may overtake: the next one begins at once, while the
+    network runs this work. The answers still leave in the order of the requests."""
+
+    work: Coroutine[Any, Any, Answer]
+
+    def __await__(self) -> Generator[Any, None, Answer]:
+        return self.work.__await__()
+
+
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
-    Handlers write ``client_software_*``, ``sends_records`` and ``is_held``. ``sends_records``: the client has sent
-    records to be stored; while ``wants_pause`` is true, the network reads nothing more from such connections.
-    ``is_held``: a request of this connection waits, perhaps for seconds, and the network reads nothing more from the
-    connection until the request is answered.
+    Handlers write ``client_software_*``, ``sends_records`` and ``requests_held``. ``sends_records``: the client has
+    sent records to be stored; while ``wants_pause`` is true, the network reads nothing more from such connections.
+    ``requests_held``: so many requests of this connection wait, perhaps for seconds, and the network reads nothing more
+    from the connection until all of them have begun. ``produces_waiting`` is ``broker.apis.produce_order``'s.
     """
 
     connection_id: int
@@ -47,7 +57,8 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     client_software_name: str = ""
     client_software_version: str = ""
     sends_records: bool = False
-    is_held: bool = False
+    requests_held: int = 0
+    produces_waiting: dict[tuple[str, int], asyncio.Future[None]] = {}
 
 
 class RequestHandler(Protocol):
@@ -58,14 +69,14 @@ class RequestHandler(Protocol):
 
     def handle(
         self, connection: ConnectionContext, frame: memoryview
-    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
+    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable":
         """Begins one request. ``frame`` is writable, has no size in front, and belongs to the handler from now on.
 
         Returns an Answer when the answer is ready; a Future when the request is under way and the connection's next
-        request may begin at once (the network never cancels the Future); a coroutine when the next request has to wait
-        until the network has run it to its end (the network cancels it when the connection is lost). This method, or
-        the result when it is awaited, raises CloseConnection; any other exception is a bug, which is logged and closes
-        this connection.
+        request may begin at once (the network never cancels the Future). A coroutine and an Overtakable are run by the
+        network, which cancels them when the connection is lost; after a coroutine the next request waits until it has
+        ended. This method, or the result when it is awaited, raises CloseConnection; any other exception is a bug,
+        which is logged and closes this connection.
         """
         ...
 

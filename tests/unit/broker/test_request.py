@@ -38,4 +38,8 @@ def test_two_connections_are_two_however_alike() -> None:
 
 
 def test_what_is_left_out() -> None:
-    assert numbers_left_out(ConnectionContext) == {"sends_records": False, "is_held": False}
+    assert numbers_left_out(ConnectionContext) == {
+        "sends_records": False,
+        "requests_held": 0,
+        "produces_waiting": {},
+    }

@@ -2,23 +2,24 @@
 under way at once.
 
 This is the hot path of the broker, so most requests have no task and no coroutine: ``handle`` appends their batches,
-and the futures of the appends complete the answer. A request becomes a coroutine, for which the connection's next
-request waits, if it first has to open a partition, read records for long, or wait for a group with too large a
-backlog, or for a partition that is being handed over: offsets are assigned in the order of arrival (item 24).
+and the futures of the appends complete the answer. A request becomes a task if it first has to open a partition, read
+records for long, or wait for a group with too large a backlog, or for a partition that is being handed over. Later
+requests overtake it, unless they name one of its partitions (``produce_order``): the offsets of a partition are
+assigned in the order of arrival (item 24).
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
+from siltstone.broker.apis.produce_order import PartitionKey, Turn, has_to_queue
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
 from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import Answer, CloseConnection, RequestContext, frame_of
+from siltstone.broker.request import Answer, CloseConnection, Overtakable, RequestContext, frame_of
 from siltstone.broker.request_measures import Stage
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -220,20 +221,22 @@ class ProduceApi:
         self._under_way: set[ProduceUnderWay] = set()
         self._held_bytes = 0
 
-    def handle(
-        self, context: RequestContext, body: memoryview
-    ) -> "asyncio.Future[Answer] | Coroutine[Any, Any, Answer]":
-        """Returns a future when all appends have begun, and a coroutine when the request has to wait for something
+    def handle(self, context: RequestContext, body: memoryview) -> "asyncio.Future[Answer] | Overtakable":
+        """Returns a future when all appends have begun, and an Overtakable when the request has to wait for something
         before that. Raises MalformedMessage."""
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
         targets = self._targets(context, request)
         if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):
-            context.connection.is_held = True
-            return self._begin_held(context, request, targets, len(body))
+            context.connection.requests_held += 1
+            turn = Turn(context.connection, _keys_of(targets))
+            return Overtakable(self._begin_held(context, request, targets, len(body), turn))
         now_ms = self._clock.now_ms()
-        if any(_has_to_wait(each, now_ms) for of_topic in targets for each in of_topic):
-            return self._prepare_and_begin(context, request, targets, len(body))
+        if any(_has_to_wait(each, now_ms) for of_topic in targets for each in of_topic) or (
+            context.connection.produces_waiting and has_to_queue(context.connection, _keys_of(targets))
+        ):
+            turn = Turn(context.connection, _keys_of(targets))
+            return Overtakable(self._prepare_and_begin(context, request, targets, len(body), turn))
         return self._when_durable(self._begin(context, request, targets))
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
@@ -323,13 +326,20 @@ class ProduceApi:
     # -- partitions to be opened, records to be read for long ----------------------------------------------
 
     async def _prepare_and_begin(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], size_bytes: int
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        targets: list[list[Target]],
+        size_bytes: int,
+        turn: Turn,
     ) -> Answer:
-        everything = [target for of_topic in targets for target in of_topic]
-        if held := [target for target in everything if _is_handed_over(target)]:
-            await self._wait_for_hand_over(context, held, size_bytes)
-        await self._prepare(context, request, targets)
-        return await self._when_durable(self._begin(context, request, targets))
+        async with turn:
+            everything = [target for of_topic in targets for target in of_topic]
+            if held := [target for target in everything if _is_handed_over(target)]:
+                await self._wait_for_hand_over(context, held, size_bytes)
+            await self._prepare(context, request, targets)
+            under_way = self._begin(context, request, targets)
+        return await self._when_durable(under_way)
 
     async def _prepare(
         self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
@@ -347,7 +357,7 @@ class ProduceApi:
         if self._held_bytes + size_bytes > HELD_PRODUCE_BYTES_MAX:
             return
         self._held_bytes += size_bytes
-        context.connection.is_held = True
+        context.connection.requests_held += 1
         try:
             deadline_ms = self._clock.monotonic_ms() + HAND_OVER_MS_MAX
             for target in held:
@@ -355,7 +365,7 @@ class ProduceApi:
                 await target.partition.wait_while_held(deadline_ms - self._clock.monotonic_ms())
         finally:
             self._held_bytes -= size_bytes
-            context.connection.is_held = False
+            context.connection.requests_held -= 1
         for target in held:
             if target.partition is not None and target.partition.is_closed:
                 target.partition = None  # it is looked for again, and its leader named
@@ -382,24 +392,30 @@ class ProduceApi:
         return target.topic is not None and self._verdicts.holds(target.topic.id, target.asked.index)
 
     async def _begin_held(
-        self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]], size_bytes: int
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        targets: list[list[Target]],
+        size_bytes: int,
+        turn: Turn,
     ) -> Answer:
         """Appends at once to the partitions that are not held, and to the others when their groups have caught up. A
         partition that is held for too long is answered REQUEST_TIMED_OUT, and the client retries."""
         try:
-            await self._prepare(context, request, targets)
-            held = [target for of_topic in targets for target in of_topic if self._is_held(target)]
-            under_way = self._begin(context, request, targets, held)
-            keys = {(target.topic.id, target.asked.index) for target in held if target.topic is not None}
-            wait_ms = min(PRODUCE_HOLD_MS_MAX, request.timeout_ms / 2)
-            await self._verdicts.wait_while_held(keys, size_bytes, wait_ms, self._clock)
-            for target in held:
-                if self._is_held(target):
-                    target.error, target.error_message = ErrorCode.REQUEST_TIMED_OUT, HELD
-                else:
-                    self._append_unless_failed(under_way, target, context.api_version)
+            async with turn:
+                await self._prepare(context, request, targets)
+                held = [target for of_topic in targets for target in of_topic if self._is_held(target)]
+                under_way = self._begin(context, request, targets, held)
+                keys = {(target.topic.id, target.asked.index) for target in held if target.topic is not None}
+                wait_ms = min(PRODUCE_HOLD_MS_MAX, request.timeout_ms / 2)
+                await self._verdicts.wait_while_held(keys, size_bytes, wait_ms, self._clock)
+                for target in held:
+                    if self._is_held(target):
+                        target.error, target.error_message = ErrorCode.REQUEST_TIMED_OUT, HELD
+                    else:
+                        self._append_unless_failed(under_way, target, context.api_version)
         finally:
-            context.connection.is_held = False
+            context.connection.requests_held -= 1
         return await self._when_durable(under_way)
 
     # -- time limits ---------------------------------------------------------------------------------------
@@ -411,6 +427,16 @@ class ProduceApi:
             now_ms = self._clock.monotonic_ms()
             for late in [each for each in self._under_way if each.deadline_ms < now_ms]:
                 late.time_out()
+
+
+def _keys_of(targets: list[list[Target]]) -> list[PartitionKey]:
+    """Returns the partitions that the request names, without those of topics that do not exist."""
+    return [
+        (each.topic.id, each.asked.index)
+        for of_topic in targets
+        for each in of_topic
+        if each.topic is not None
+    ]
 
 
 def _is_closed(target: Target) -> bool:

@@ -214,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
             or pipeline.has_ended
             or pipeline.held_bytes >= self._settings.connection_request_bytes_max
             or pipeline.unanswered_count >= self._settings.connection_requests_max
-            or self._context.is_held
+            or self._context.requests_held > 0
             or self._waits_for_store()
         ):
             return False

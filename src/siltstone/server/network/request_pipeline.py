@@ -4,6 +4,7 @@
                           │ ready      sent at once if no earlier request is pending
                           │ Future     the next request is begun at once (five Produce requests share a group commit)
                           │ coroutine  runs to its end before the next request is begun
+                          │ Overtakable  runs, and the next request is begun at once (a Produce to another partition)
                           └ failure    no later request is begun; reported when all earlier requests are answered
 
 Only the first pending answer has a callback: later answers cannot be sent before it, and those that a group commit
@@ -17,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from siltstone.broker.request import Answer, CloseConnection
+from siltstone.broker.request import Answer, CloseConnection, Overtakable
 from siltstone.model.buffers import Buffer
 from siltstone.runtime.tasks import TaskGroup
 
@@ -31,7 +32,7 @@ BEGUN_PER_TURN_MAX = 64
 
 log = logging.getLogger(__name__)
 
-Handled = Answer | Future[Answer] | Coroutine[Any, Any, Answer]
+Handled = Answer | Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable
 
 
 class RequestFailed(Exception):
@@ -57,7 +58,7 @@ class RequestPipeline:
         self._begun: deque[tuple[Future[Answer] | Answer | RequestFailed, int]] = deque()
         self._watched: Future[Answer] | None = None
         self._running: Future[Answer] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._work: set[asyncio.Task[None]] = set()
         self.has_ended = False
         self.failure: BaseException | None = None
         self.held_bytes = 0
@@ -87,11 +88,11 @@ class RequestPipeline:
             self.held_bytes -= len(self._received.popleft()) + REQUEST_OVERHEAD_BYTES
 
     def abandon(self) -> None:
-        """Drops all requests, because the connection is lost. A running coroutine is cancelled; work behind a Future
+        """Drops all requests, because the connection is lost. Running coroutines are cancelled; work behind a Future
         continues, and its result is dropped."""
         self.finish()
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._work:
+            task.cancel()
         for pending, _ in self._begun:
             if isinstance(pending, Future):
                 pending.add_done_callback(_answer_dropped)
@@ -126,19 +127,23 @@ class RequestPipeline:
             return failed
         if handled is None or isinstance(handled, list | Future):
             return handled
-        return self._run(handled)
+        if isinstance(handled, Overtakable):
+            return self._run(handled.work)
+        self._running = self._run(handled)
+        self._running.add_done_callback(self._run_ended)
+        return self._running
 
     def _run(self, work: Coroutine[Any, Any, Answer]) -> Future[Answer]:
         answer: Future[Answer] = asyncio.get_running_loop().create_future()
-        self._running = answer
-        self._task = self._tasks.start("request", _into(answer, work))
+        task = self._tasks.start("request", _into(answer, work))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
         # A task that is cancelled before its first step would not close the coroutine.
-        self._task.add_done_callback(lambda _: work.close())
-        answer.add_done_callback(self._run_ended)
+        task.add_done_callback(lambda _: work.close())
         return answer
 
     def _run_ended(self, _: Future[Answer]) -> None:
-        self._running = self._task = None
+        self._running = None
         self._on_progress()
 
     # -- answering ---------------------------------------------------------------------------------------

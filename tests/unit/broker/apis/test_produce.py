@@ -2,17 +2,17 @@
 
 import asyncio
 import gc
-import inspect
 import weakref
 
 import pytest
+from msgspec.structs import replace
 
 from siltstone.broker.apis.produce import ProduceUnderWay
 from siltstone.broker.backlog.quota_rules import Backlog, Verdict
 from siltstone.broker.backlog.verdicts import Sentence
 from siltstone.broker.partitions.admission import NO_KEY
 from siltstone.broker.partitions.partition import Partition
-from siltstone.broker.request import CloseConnection
+from siltstone.broker.request import CloseConnection, Overtakable
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, Codec, read_batch_header
 from siltstone.kafka_protocol.codec import encode
@@ -371,17 +371,61 @@ def test_item_24_what_was_not_answered_before_a_crash_is_not_written_twice():
     in_broker_world(scenario)
 
 
-def test_item_24_a_closed_partition_is_opened_before_the_next_request_is_begun():
+def test_item_24_a_closed_partition_is_opened_before_the_next_request_to_it_is_begun():
     async def scenario(world):
         topic = await world.topic()
         client = world.client()
         closed = client.begin(produce_request(topic, sequenced(9, 0)), 13)
-        assert inspect.iscoroutine(closed)
+        assert isinstance(closed, Overtakable)
         await closed
         opened = client.begin(produce_request(topic, sequenced(9, 1)), 13)
         assert isinstance(opened, asyncio.Future)
         await opened
         assert client.connection.sends_records
+
+    in_broker_world(scenario)
+
+
+def produce_to(topic, batches):
+    request = produce_request(topic, *(batches.get(index) for index in range(max(batches) + 1)))
+    partitions = [each for each in request.topics[0].partitions if each.index in batches]
+    return replace(request, topics=[replace(request.topics[0], partitions=partitions)])
+
+
+def test_item_24_a_partition_that_is_being_opened_holds_back_no_other():
+    """Requests of one connection: to 0, to 1 which is open, to both, to 1 again, to 0 again. Those that share a
+    partition with one that waits are appended behind it, each partition in the order of arrival."""
+
+    async def scenario(world):
+        topic = await world.topic(partitions=2)
+        await world.client().ask(produce_request(topic, batch_of(), batch_of()))
+        await world.restart()
+        client = world.client()
+        await client.ask(produce_to(topic, {1: batch_of()}))
+        world.calls.hold(READ)
+        requests = [
+            produce_to(topic, batches)
+            for batches in (
+                {0: sequenced(9, 0)},
+                {1: sequenced(9, 0)},
+                {0: sequenced(9, 1), 1: sequenced(9, 1)},
+                {1: sequenced(9, 2)},
+                {0: sequenced(9, 2)},
+            )
+        ]
+        sent = []
+        for request in requests:
+            sent.append(client.send(request))
+            await settled()
+        assert [each.done() for each in sent] == [False, True, False, False, False]
+        world.calls.release(READ)
+        rows = [
+            [(row.index, row.error_code, row.base_offset) for row in (await each).topics[0].partitions]
+            for each in sent
+        ]
+        assert rows[0] == [(0, 0, 1)] and rows[1] == [(1, 0, 2)]
+        assert rows[2:] == [[(0, 0, 2), (1, 0, 3)], [(1, 0, 4)], [(0, 0, 3)]]
+        assert client.connection.produces_waiting == {}
 
     in_broker_world(scenario)
 
@@ -957,7 +1001,7 @@ def test_records_that_take_long_are_read_before_the_next_request_is_begun():
         keyless = produce_request(topic, batch_of(3, compression=Codec.ZSTD, key=None))
         for request in (compressed, keyless):
             handled = client.begin(request, 9)
-            assert inspect.iscoroutine(handled)
+            assert isinstance(handled, Overtakable)
             await handled
         plain = client.begin(produce_request(topic, batch_of()), 9)
         assert isinstance(plain, asyncio.Future)

@@ -51,11 +51,11 @@ def test_r12_producers_wait_within_one_period_and_go_on_within_one_period_and_no
         client = world.client()
         held = client.send(produce_request(topic, batch_of(3)))
         await settled()
-        assert client.connection.is_held and not held.done()
+        assert client.connection.requests_held and not held.done()
         assert world.broker.backlog.statistics().held_bytes > 0
         await world.pass_ms(PRODUCE_HOLD_MS_MAX)
         assert row_of(await held).error_code == ErrorCode.REQUEST_TIMED_OUT, "come again"
-        assert not client.connection.is_held
+        assert not client.connection.requests_held
         assert world.opened(topic).high_watermark == stored, "it was not stored: it will be sent again"
         assert world.broker.backlog.statistics().held_bytes == 0
 

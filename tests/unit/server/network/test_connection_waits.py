@@ -30,12 +30,14 @@ def test_of_a_connection_that_is_held_nothing_more_is_read_until_its_request_is_
 
         async def held(context: ConnectionContext, frame: memoryview) -> list[bytes]:
             await released.wait()
-            context.is_held = False
+            context.requests_held -= 1
             return [bytes(frame)]
 
         def handle(context: ConnectionContext, frame: memoryview) -> Any:
-            context.is_held = frame[:1] == b"H"
-            return held(context, frame) if context.is_held else [bytes(frame)]
+            if frame[:1] != b"H":
+                return [bytes(frame)]
+            context.requests_held += 1
+            return held(context, frame)
 
         world = NetworkWorld(Handler(handle))
         producer, other = world.connect(), world.connect()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.broker.request import CloseConnection
+from siltstone.broker.request import CloseConnection, Overtakable
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.request_pipeline import (
     BEGUN_PER_TURN_MAX,
@@ -349,3 +349,43 @@ def test_a_ready_answer_is_not_held() -> None:
     assert (scripted.pipeline.unanswered_count, scripted.pipeline.held_bytes) == (0, 0)
     scripted.receive("silent")
     assert (scripted.pipeline.unanswered_count, scripted.pipeline.held_bytes) == (0, 0)
+
+
+async def after(waited_for: "asyncio.Future[Any]", ended: list[str]) -> Any:
+    try:
+        return await waited_for
+    finally:
+        ended.append("ended")
+
+
+def test_work_that_may_be_overtaken_holds_back_no_later_request_and_answers_stay_in_order() -> None:
+    async def run() -> None:
+        slow, slower = future(), future()
+        ended: list[str] = []
+        scripted = Scripted(slow=Overtakable(after(slow, ended)), slower=Overtakable(after(slower, ended)))
+        scripted.receive("slow", "a", "slower", "b")
+        await turns()
+        assert scripted.begun == ["slow", "a", "slower", "b"] and scripted.answered == []
+        slower.set_result([b"slower"])
+        await turns()
+        assert scripted.answered == []
+        slow.set_result([b"slow"])
+        await turns()
+        assert scripted.answered == ["slow", "a", "slower", "b"]
+        assert scripted.pipeline.held_bytes == 0 and len(ended) == 2
+
+    asyncio.run(run())
+
+
+def test_all_work_of_a_lost_connection_is_cancelled() -> None:
+    async def run() -> None:
+        ended: list[str] = []
+        never = future()
+        scripted = Scripted(a=Overtakable(after(never, ended)), b=Overtakable(after(never, ended)))
+        scripted.receive("a", "b", "c")
+        await turns()
+        scripted.pipeline.abandon()
+        await turns()
+        assert ended == ["ended", "ended"] and scripted.pipeline.held_bytes == 0
+
+    asyncio.run(run())
