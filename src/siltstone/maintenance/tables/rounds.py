@@ -23,6 +23,7 @@ from siltstone.maintenance.tables.committing import commit_round, loaded
 from siltstone.maintenance.tables.decoding.keys import of_keys
 from siltstone.maintenance.tables.failures import (
     CommitOvertaken,
+    ExportBroken,
     LedgerLost,
     RecordsNotDecodable,
     RecordsRemoved,
@@ -108,7 +109,10 @@ class Rounds:
             return _not_needed(topic, str(overtaken))
         except SiltstoneError as failure:
             self._attempt.watch.check()
-            return UnitReport(name=topic, outcome=Outcome.FAILED, text=f"{type(failure).__name__}: {failure}")
+            return _failed(topic, failure)
+        except Exception as fault:
+            log.exception("the export of topic %s stopped at a fault of the program", topic)
+            return _failed(topic, ExportBroken(topic, export.table, fault))
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -475,6 +479,10 @@ class _Round:
 
 def _lost(gaps: Iterable[Gap]) -> int:
     return sum(each.end_offset - each.start_offset for each in gaps)
+
+
+def _failed(topic: str, failure: SiltstoneError) -> UnitReport:
+    return UnitReport(name=topic, outcome=Outcome.FAILED, text=f"{type(failure).__name__}: {failure}")
 
 
 def _not_needed(topic: str, text: str) -> UnitReport:

@@ -252,11 +252,12 @@ class IcebergTable:
 
     @contextmanager
     def _committing(self) -> Iterator[Any]:
-        """Begins a transaction that is committed at the end of the ``with`` block, and tried once."""
+        """Begins a transaction that is committed at the end of the ``with`` block, and tried once. Exceptions inside
+        the block are raised as they are: nothing was sent to the catalog then."""
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = _ONE_TRY
         transaction = self._table.transaction()
+        yield transaction
         try:
-            yield transaction
             transaction.commit_transaction()
         except CommitFailedException as overtaken:
             raise CommitOvertaken(
