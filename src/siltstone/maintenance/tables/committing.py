@@ -49,15 +49,13 @@ def commit_round(
     replacement: Replacement | None = None,
 ) -> LoadedTable | None:
     """In one commit, exactly once, appends the files, replaces other files, and sets the ledger to ``after``. Returns
-    the table after the commit; None if another driver has moved the ledger. Raises CommitUnknown, CatalogFailed, what a
-    ledger raises, and CommitOvertaken if another program has replaced the same files."""
+    the table after the commit; None if another driver has moved the ledger. Raises CommitFailed, CommitUnknown,
+    CatalogFailed, what a ledger raises, and CommitOvertaken if another program has replaced the same files."""
     before = table.ledger
+    trouble: Exception | None = None
     for attempt in range(ATTEMPTS_MAX):
-        try:
-            table.append(files, after, replacement)
-        except CommitOvertaken as overtaken:
-            log.info("a commit is repeated if that is needed: %s", overtaken)
-        except CommitUnknown as trouble:
+        trouble = _tried(table, files, after, replacement)
+        if trouble is not None:
             log.warning("the outcome of a commit is looked up: %s", trouble)
             ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
             context.clock.block_ms(ceiling_ms * (0.5 + context.rng.random() / 2))

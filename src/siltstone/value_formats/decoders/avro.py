@@ -59,6 +59,8 @@ class AvroDecoder:
 
     def decode(self, values: Any) -> DecodedValues:
         rows, bad, names = self._writers.rows(values, self._read)
+        if _has_texts(self.arrow_type):
+            rows = list(map(_texts, rows))
         return decoded_column(rows, self.arrow_type, _getter_of, bad, names.__getitem__)
 
     def _read(self, value: bytes, writer: Any) -> tuple[Any, str | None]:
