@@ -103,9 +103,9 @@ def decompress(
 def _decompress_stream(
     new: Callable[[], Decompressor], data: Buffer, size_bytes_max: int, *, first_only: bool = False
 ) -> bytes:
-    """Decompresses all members of the stream, or the first one. The loop requests up to one byte more than the limit, to distinguish a
-    stream that reaches the limit from one that exceeds it. Each call requests a moderate size, because lz4 allocates
-    all that is requested."""
+    """Decompresses all members of the stream, or the first one. The loop requests up to one byte more than the limit,
+    to distinguish a stream that reaches the limit from one that exceeds it. Each call requests a moderate size, because
+    lz4 allocates all that is requested."""
     pieces: list[bytes] = []
     left_bytes = size_bytes_max + 1
     step_bytes = max(_OUTPUT_BYTES_MIN, 4 * len(data))

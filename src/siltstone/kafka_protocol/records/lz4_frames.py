@@ -1,4 +1,4 @@
-"""What Kafka's reader takes of an lz4 stream [Kafka's Lz4BlockInputStream]: the first frame alone, without a dictionary,
+"""What Kafka's reader takes of an lz4 stream [Kafka's Lz4BlockInputStream]: the first frame, without a dictionary,
 and each block by itself, whatever the frame says of linked blocks.
 
     bytes    hold

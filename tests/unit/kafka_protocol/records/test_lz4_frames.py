@@ -24,7 +24,7 @@ def frame(data: bytes = DATA, **options: object) -> bytes:
 
 @pytest.mark.parametrize(
     ("data", "hash_of_it"),
-    [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF), (b"abcdefgh", 0x0AD0F32A)],
+    [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF)],
 )
 def test_the_hash_is_xxhash(data: bytes, hash_of_it: int) -> None:
     assert xxh32_of_few(data) == hash_of_it
