@@ -12,6 +12,7 @@ import numpy as np
 
 from siltstone.record_columns.arrow import require_arrow
 from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
+from siltstone.value_formats.failures import RowNotEncodable
 from siltstone.value_formats.wire import NOT_FRAMED, SchemaName
 
 Path = tuple[int, ...]
@@ -110,6 +111,16 @@ def _offsets(rows: Sequence[Any]) -> Any:
 def _mask(rows: Sequence[Any]) -> Any:
     mask = np.fromiter((row is None for row in rows), dtype=np.bool_, count=len(rows))
     return require_arrow().array(mask)
+
+
+def rows_of(column: Any) -> list[Any]:
+    """Returns the rows of a pyarrow.Array as Python's values. Raises RowNotEncodable for a value that Python does not
+    have, such as a time of the year 10000."""
+    try:
+        rows: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except (OverflowError, ValueError) as cause:
+        raise RowNotEncodable(f"a value of the column cannot be written: {reason_of(cause)}") from cause
+    return rows
 
 
 def text_field(name: str) -> Any:

@@ -205,7 +205,7 @@ def json_text(rng: Random) -> Drawn:
     if rng.random() < 0.7:
         columns["d"] = 0.25
     nested = rng.choice(
-        ['{"a": [1, 2e400, "\\ud800"]}', "123456789012345678901234567890", '[["x"]]', '"\\u0000"']
+        ['{"a": [1, 2e400, "\\ud83d\\ude00"]}', "123456789012345678901234567890", '[["x"]]', '"\\u0000"']
     )
     moments = {
         "0001-01-01T00:00:00+10:00": YEAR_1 * DAY_US - 10 * HOUR_US,
@@ -219,7 +219,7 @@ def json_text(rng: Random) -> Drawn:
     members |= {"j": nested, "dt": json.dumps(day), "ts": json.dumps(moment)}
     is_row = moments[moment] is not None and days[day] is not None and members["d"][-1].isdigit()
     if rng.random() < 0.1:
-        members[rng.choice(["l", "i", "s"])], is_row = rng.choice(["9223372036854775808", '"\\ud800"']), False
+        members[rng.choice(["l", "i", "s", "j"])], is_row = rng.choice(['"\\ud800"', "[1"]), False
     body = "{" + ", ".join(f'"{name}": {member}' for name, member in members.items()) + "}"
     columns |= {"j": nested, "ts": moments[moment], "dt": days[day]}
     return Drawn(body.encode(), columns if is_row else None)

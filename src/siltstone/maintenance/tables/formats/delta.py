@@ -428,9 +428,11 @@ def _statistics(footer: Any) -> str:
             _put(bounds["nullCount"], path, each.nulls)
         if each.bounds is None:
             continue
-        least, most = (bound if path[-1] != _TIME else None for bound in each.bounds)
+        least: Any
+        most: Any
+        least, most = each.bounds
         if path[-1] == _TIME:
-            least, most = time_text(each.bounds[0]), time_text(each.bounds[1], is_upper=True)
+            least, most = time_text(least), time_text(most, is_upper=True)
         if least is not None and most is not None:
             _put(bounds["minValues"], path, least)
             _put(bounds["maxValues"], path, most)
