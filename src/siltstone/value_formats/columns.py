@@ -61,9 +61,7 @@ def decoded_column(
             return column_of(rows[first:end], arrow_type, getter_of)
         except MemoryError:
             raise
-        except (
-            Exception
-        ) as cause:  # of Arrow, of Protobuf's fields, of JSON: a single value must not stop its column
+        except Exception as cause:  # of Arrow, of Protobuf's fields: one value never stops its column
             if end - first == 1:
                 misfits.append(BadValue(first, reason_of(cause), name_of(first)))
                 rows[first] = None
