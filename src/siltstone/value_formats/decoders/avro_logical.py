@@ -29,14 +29,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Schema = dict[str, Any]
 
 
-class Instant(int):
+class _Instant(int):
     """Microseconds since 1970, which JSON in text has as ISO 8601 writes them."""
 
     def __str__(self) -> str:
-        return f"{Local(self)}Z"
+        return f"{_Local(self)}Z"
 
 
-class Local(int):
+class _Local(int):
     """Microseconds since 1970 on a clock without a time zone."""
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Local(int):
             return str(np.datetime64(micros, "us"))
 
 
-class Day(int):
+class _Day(int):
     """Days since 1970."""
 
     def __str__(self) -> str:
@@ -57,17 +57,17 @@ class Day(int):
             return str(np.datetime64(int(self), "D"))
 
 
-class TimeOfDay(int):
+class _TimeOfDay(int):
     """Microseconds since midnight."""
 
     def __str__(self) -> str:
         return (_EPOCH + timedelta(microseconds=int(self))).time().isoformat()
 
 
-def _time_of_day(micros: int) -> TimeOfDay:
+def _time_of_day(micros: int) -> _TimeOfDay:
     if not 0 <= micros < _DAY_US:
         raise ValueError(f"{micros} microseconds after midnight are no time of day")
-    return TimeOfDay(micros)
+    return _TimeOfDay(micros)
 
 
 def _decimal(data: bytes, schema: Schema) -> Decimal:
@@ -91,13 +91,13 @@ _TYPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("fixed", "decimal"): (),
 }
 _READ: dict[str, Callable[[Any, Schema], Any]] = {
-    "date": lambda data, _: Day(data),
+    "date": lambda data, _: _Day(data),
     "time-millis": lambda data, _: _time_of_day(data * 1_000),
     "time-micros": lambda data, _: _time_of_day(data),
-    "timestamp-millis": lambda data, _: Instant(data * 1_000),
-    "timestamp-micros": lambda data, _: Instant(data),
-    "local-timestamp-millis": lambda data, _: Local(data * 1_000),
-    "local-timestamp-micros": lambda data, _: Local(data),
+    "timestamp-millis": lambda data, _: _Instant(data * 1_000),
+    "timestamp-micros": lambda data, _: _Instant(data),
+    "local-timestamp-millis": lambda data, _: _Local(data * 1_000),
+    "local-timestamp-micros": lambda data, _: _Local(data),
     "uuid": lambda data, _: str(UUID(data) if isinstance(data, str) else UUID(bytes=data)),
     "decimal": _decimal,
 }
