@@ -125,6 +125,6 @@ def recompress(
     The new batch may be larger than the old one, so the caller checks it against ``max.message.bytes`` again. Raises
     what ``open_batch`` does.
     """
-    header, data = open_batch(buffer, decompressed_bytes_max)
+    header, data = open_batch(buffer, decompressed_bytes_max, as_kafka=True)
     attributes = header.attributes & ~CODEC_MASK | codec
     return seal_batch(msgspec.structs.replace(header, attributes=attributes), data, header.record_count)

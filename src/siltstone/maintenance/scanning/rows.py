@@ -21,6 +21,7 @@ from siltstone.record_columns.kernels.columns import read_only
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
+from siltstone.value_formats.value_format import BadValues
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +35,9 @@ def unit_rows(
 ) -> Iterator[Any]:
     """Yields the rows of the unit as pyarrow.RecordBatch, in the order of its pieces. Values that are read as null
     because they cannot be decoded are counted in ``bad_values`` and logged. A time that microseconds cannot hold is
-    null if ``on_far_time`` is given. Raises ScanOutdated, ScanDamaged, TailNotReadable, DataLost, BadValueFound,
-    TimestampNotInRange, RegistryNotReachable, ArrowMissing, and what the stores raise."""
+    null if ``on_far_time`` is given; where bad values are null it is null, too, and counted as one. Raises
+    ScanOutdated, ScanDamaged, TailNotReadable, DataLost, BadValueFound, TimestampNotInRange, RegistryNotReachable,
+    ArrowMissing, and what the stores raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     if unit.value_format is None or VALUE not in unit.columns:
         for _, batch in _rows(unit, unit.columns, clock, rng, on_far_time):
@@ -43,6 +45,8 @@ def unit_rows(
         return
     tally = BadValueCount()
     values = ValueColumn(unit.columns, unit.value_format, tally)
+    if on_far_time is None and unit.value_format.on_bad is BadValues.NULL:
+        on_far_time = tally.add_far_time
     for partition, batch in _rows(unit, values.read_columns, clock, rng, on_far_time):
         yield values.decoded(batch, partition)
     if tally.count:

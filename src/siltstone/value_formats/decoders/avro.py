@@ -21,7 +21,7 @@ import msgspec
 from siltstone.record_columns.arrow import require_arrow
 from siltstone.value_formats.columns import Getter, Path, decoded_column, is_json_text, text_field
 from siltstone.value_formats.decoders import avro_logical
-from siltstone.value_formats.decoders.avro_logical import logical_type, with_our_names
+from siltstone.value_formats.decoders.avro_logical import adopted, logical_type, with_our_names
 from siltstone.value_formats.decoders.writers import WriterSchemas
 from siltstone.value_formats.decoding import DecodedValues, reason_of
 from siltstone.value_formats.failures import FormatExtraMissing, FormatRefused, SchemaMalformed
@@ -80,7 +80,7 @@ class AvroDecoder:
     def _prepared(self, schema: Schema) -> Any:
         """Returns the writer's schema; the reader schema itself if they are equal, because fastavro then resolves
         nothing and is twice as fast."""
-        writer, _ = _parsed(schema)
+        writer, _ = _parsed(schema, lambda given: adopted(with_our_names(given), self._reader))
         return self._reader if writer == self._reader else writer
 
 

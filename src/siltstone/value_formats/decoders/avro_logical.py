@@ -125,6 +125,44 @@ def with_our_names(schema: Any) -> Any:
     return found
 
 
+def adopted(writer: Any, reader: Any) -> Any:
+    """Returns the JSON of a writer's schema with the logical types that the reader schema has and the writer's lacks.
+    An annotation that was added later also counts for values that were written before it, as in Java, because the
+    values are the same [Avro specification: logical types and schema resolution]."""
+    if isinstance(writer, list):
+        return [adopted(each, _of_base(each, reader)) for each in writer]
+    if isinstance(reader, list):
+        reader = _of_base(writer, reader)
+    base, wanted = _base(writer), reader if isinstance(reader, dict) else {}
+    if base == "record" == _base(reader):
+        types = {each["name"]: each["type"] for each in wanted["fields"]}
+        fields = [
+            {**each, "type": adopted(each["type"], types.get(each["name"]))} for each in writer["fields"]
+        ]
+        return {**writer, "fields": fields}
+    for name in ("items", "values"):
+        if isinstance(writer, dict) and name in writer and name in wanted:
+            return {**writer, name: adopted(writer[name], wanted[name])}
+    if "logicalType" not in wanted or base is None or (isinstance(writer, dict) and "logicalType" in writer):
+        return writer
+    if base != _base(wanted) and (base, _base(wanted)) != ("int", "long"):
+        return writer
+    attributes = {name: wanted[name] for name in ("logicalType", "precision", "scale") if name in wanted}
+    return {**(writer if isinstance(writer, dict) else {"type": writer}), **attributes}
+
+
+def _base(schema: Any) -> str | None:
+    kind = schema.get("type") if isinstance(schema, dict) else schema
+    return kind if isinstance(kind, str) else None
+
+
+def _of_base(schema: Any, others: Any) -> Any:
+    """Returns the one of the branches of a union that has the base type of the schema."""
+    branches = others if isinstance(others, list) else [others]
+    bases = (_base(schema), "long" if _base(schema) == "int" else None)
+    return next((each for each in branches if each is not None and _base(each) in bases), None)
+
+
 def _counts(schema: Schema) -> bool:
     """Returns whether the attributes of a logical type do not contradict each other."""
     is_fixed, size = schema["type"] == "fixed", schema.get("size", 0)
@@ -160,7 +198,8 @@ def logical_type(schema: Schema) -> Any:
 def register(readers: dict[str, Any]) -> None:
     """Adds the logical types to those that fastavro reads, by base type and name."""
     for base, logical in _TYPES:
-        readers[f"{base}-{_OURS}{logical}"] = _reader(_READ[logical])
+        for written in (base, "int") if base == "long" else (base,):  # an int of a writer is widened
+            readers[f"{written}-{_OURS}{logical}"] = _reader(_READ[logical])
 
 
 def _reader(read: Callable[[Any, Schema], Any]) -> Callable[..., Any]:

@@ -286,3 +286,37 @@ def test_times_in_json_text_are_written_as_iso_8601_writes_them() -> None:
         '"1970-01-01T00:00:01Z"', '"10000-01-01T00:00:00.000000Z"', '{"d":"1970-01-02","c":"00:00:01"}',
         '"x"',
     ]  # fmt: skip
+
+
+MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
+CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value", "found"),
+    [
+        ("long", MOMENT, 1_700_000_000_000, datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)),
+        ("int", MOMENT, 1_000, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        (["null", "long"], ["null", MOMENT], 1_000, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ("long", ["null", MOMENT], 1_000, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        (
+            {"type": "array", "items": "long"},
+            {"type": "array", "items": MOMENT},
+            [0],
+            [datetime(1970, 1, 1, tzinfo=UTC)],
+        ),
+        ("bytes", CENTS, b"\x7b", Decimal("1.23")),
+        (MOMENT, "long", 1_000, 1_000),
+        ("int", {"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
+    ],
+)
+def test_an_annotation_that_was_added_later_counts_for_older_values(
+    before: Any, after: Any, value: Any, found: Any
+) -> None:
+    def of(kind: Any) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
+
+    plain = of("long") if before is MOMENT else of(before)
+    registry = HeldSchemas({1: schema(of(before)), 2: schema(of(after))})
+    decoded = decode(schema(of(after)), [encode(plain, {"a": value}, 1)], registry)
+    assert (decoded.column.to_pylist(), decoded.bad) == ([{"a": found}], ())
