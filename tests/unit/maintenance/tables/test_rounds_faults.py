@@ -405,3 +405,36 @@ def test_rule_14_a_program_error_elsewhere_in_a_round_fails_that_topic_alone(
 
     monkeypatch.setattr(rounds._Round, "_replacement", broken)
     assert "ExportBroken: the export of topic t to table kafka.t stopped at a fault" in plain.why_failed()
+
+
+@pytest.mark.parametrize("place", ["a file's entry", "the catalog's client", "the answer"])
+def test_rule_14_a_fault_in_icebergs_path_is_tried_once(
+    iceberg: TableWorld, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    from siltstone.maintenance.tables.formats.iceberg import IcebergTable
+
+    streams, calls = filled(iceberg), [0]
+    iceberg.export_now()
+    iceberg.append_pairs(streams[0], [("d", "4")])
+    real = SqlCatalog.commit_table
+
+    def faulty(*given: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if place == "the answer":
+            real(*given, **named)
+        raise TypeError("a fault")
+
+    with monkeypatch.context() as patched:
+        if place == "a file's entry":
+            patched.setattr(IcebergTable, "_registered", faulty)
+        else:
+            patched.setattr(SqlCatalog, "commit_table", faulty)
+        if place == "the answer":
+            iceberg.export_now()
+        else:
+            assert "CommitFailed: nothing was committed to table kafka.t" in iceberg.why_failed()
+    assert calls == [1]
+    iceberg.export()
+    assert iceberg.rows() == iceberg.expected(streams)
