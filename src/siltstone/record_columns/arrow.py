@@ -50,6 +50,10 @@ class TimestampNotInRange(InvalidRequest):
     """The time of a record is so far from 1970 that Arrow's microseconds cannot hold it."""
 
 
+OnFarTime = Callable[[int, int, int], None]
+"""(partition, offset, time in ms): is called for a record with such a time, which is then null in its row."""
+
+
 def require_arrow() -> Any:
     """Returns the module pyarrow. Raises ArrowMissing."""
     if pa is None:
@@ -83,15 +87,17 @@ class RecordRows:
         names: Sequence[str],
         kernels: Kernels,
         times: tuple[int | None, int | None] = (None, None),
+        on_far_time: OnFarTime | None = None,
     ) -> None:
-        """``times``: records from the first on, and before the second, in ms; None is no bound. Raises
-        ArrowMissing."""
+        """``times``: records from the first on, and before the second, in ms; None is no bound. Without
+        ``on_far_time``, a time that microseconds cannot hold is an error. Raises ArrowMissing."""
         self._topic_name = topic
         self._partition_number = partition
         self._names = tuple(names)
         self._kernels = kernels
         self._schema = arrow_schema(names)
         self._from_ms, self._until_ms = times
+        self._on_far_time = on_far_time
 
     def rows(self, batches: Batches, start_offset: int, end_offset: int) -> Iterator[Any]:
         """Yields the records of the batches with offsets in [start, end), as pyarrow.RecordBatch. Control batches, and
@@ -165,16 +171,18 @@ class RecordRows:
     def _timestamp(self, batches: Batches, records: Records, wanted: Integers) -> Any:
         times = _times_ms(batches, records, wanted)
         is_out = (times > _MS_MAX) | (times < -_MS_MAX)
-        if is_out.any():
-            at = int(np.flatnonzero(is_out)[0])
-            where = (
-                f"offset {int(records.offsets[wanted[at]])} of {self._topic_name}-{self._partition_number}"
-            )
-            raise TimestampNotInRange(
-                f"the record at {where} has the time {int(times[at])} ms, which Arrow's microseconds cannot hold; leave"
-                " the column timestamp out"
-            )
-        return pa.array(times * _MICROSECONDS).view(pa.timestamp("us", tz="UTC"))
+        if not is_out.any():
+            return pa.array(times * _MICROSECONDS).view(pa.timestamp("us", tz="UTC"))
+        for at in np.flatnonzero(is_out).tolist():
+            offset, time_ms = int(records.offsets[wanted[at]]), int(times[at])
+            if self._on_far_time is None:
+                raise TimestampNotInRange(
+                    f"the record at offset {offset} of {self._topic_name}-{self._partition_number} has the time"
+                    f" {time_ms} ms, which Arrow's microseconds cannot hold; leave the column timestamp out"
+                )
+            self._on_far_time(self._partition_number, offset, time_ms)
+        held = np.where(is_out, 0, times) * _MICROSECONDS
+        return pa.array(held, mask=is_out).view(pa.timestamp("us", tz="UTC"))
 
     def _bytes(self, records: Records, starts: Integers, lengths: Integers) -> Any:
         """Returns the byte ranges as a binary array, null where the length is -1."""

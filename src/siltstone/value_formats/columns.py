@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from siltstone.record_columns.arrow import require_arrow
+from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
+from siltstone.value_formats.failures import RowNotEncodable
+from siltstone.value_formats.wire import NOT_FRAMED, SchemaName
 
 Path = tuple[int, ...]
 """The numbers of the fields from the outermost struct to a field; lists and maps between them have no number."""
@@ -39,6 +42,39 @@ def column_of(rows: Sequence[Any], arrow_type: Any, getter_of: GetterOf, path: P
         values = column_of(inner, arrow_type.value_type, getter_of, path)
         return arrow.ListArray.from_arrays(_offsets(rows), values, type=arrow_type, mask=_mask(rows))
     return arrow.array(rows, arrow_type)
+
+
+def decoded_column(
+    rows: list[Any],
+    arrow_type: Any,
+    getter_of: GetterOf,
+    bad: list[BadValue],
+    name_of: Callable[[int], SchemaName] = lambda _: NOT_FRAMED,
+) -> DecodedValues:
+    """Returns the rows, None for null and for a value that is ``bad`` already, as a column. Whether Arrow's type can
+    hold a value is found only here. A value that it cannot hold is bad, too, and its row becomes None; ``name_of``
+    gives the schema of a row."""
+    misfits: list[BadValue] = []
+
+    def made(first: int, end: int) -> Any:
+        try:
+            return column_of(rows[first:end], arrow_type, getter_of)
+        except MemoryError:
+            raise
+        except Exception as cause:  # of Arrow, of Protobuf's fields: one value never stops its column
+            if end - first == 1:
+                misfits.append(BadValue(first, reason_of(cause), name_of(first)))
+                rows[first] = None
+            else:
+                middle = (first + end) // 2
+                made(first, middle)
+                made(middle, end)
+        return None
+
+    column = made(0, len(rows)) if rows else column_of(rows, arrow_type, getter_of)
+    if column is None:
+        column = column_of(rows, arrow_type, getter_of)
+    return DecodedValues(column, tuple(sorted((*bad, *misfits), key=lambda each: each.row)))
 
 
 def _struct(rows: Sequence[Any], arrow_type: Any, getter_of: GetterOf, path: Path) -> Any:
@@ -73,6 +109,16 @@ def _offsets(rows: Sequence[Any]) -> Any:
 def _mask(rows: Sequence[Any]) -> Any:
     mask = np.fromiter((row is None for row in rows), dtype=np.bool_, count=len(rows))
     return require_arrow().array(mask)
+
+
+def rows_of(column: Any) -> list[Any]:
+    """Returns the rows of a pyarrow.Array as Python's values. Raises RowNotEncodable for a value that Python does not
+    have, such as a time of the year 10000."""
+    try:
+        rows: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except (OverflowError, ValueError) as cause:
+        raise RowNotEncodable(f"a value of the column cannot be written: {reason_of(cause)}") from cause
+    return rows
 
 
 def text_field(name: str) -> Any:

@@ -41,6 +41,6 @@ class ValueDecoder(Protocol):
 
 
 def reason_of(failure: BaseException) -> str:
-    """Returns the cause of a bad value in one line."""
+    """Returns the cause of a bad value in one line, which can be stored as UTF-8 whatever the value was."""
     text = " ".join(str(failure).split()) or type(failure).__name__
-    return text[:REASON_CHARACTERS_MAX]
+    return text[:REASON_CHARACTERS_MAX].encode(errors="replace").decode()

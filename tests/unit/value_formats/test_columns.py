@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.value_formats.columns import column_of, is_json_text, text_field
+from siltstone.value_formats.columns import column_of, decoded_column, is_json_text, text_field
 
 INNER = pa.struct([("x", pa.int32())])
 TYPE = pa.struct(
@@ -54,3 +54,20 @@ def test_json_in_text_is_marked() -> None:
     assert is_json_text(text_field("x"))
     assert not is_json_text(pa.field("x", pa.string()))
     assert not is_json_text(pa.field("x", pa.string(), metadata={"other": "json"}))
+
+
+def test_a_value_that_does_not_fit_is_found_by_halves() -> None:
+    rows = [{"x": number} for number in range(10_000)]
+    rows[7_000] = {"x": 2**40}
+    reads = []
+
+    def getter_of(*_: Any) -> Any:
+        reads.append(None)
+        return itemgetter("x")
+
+    found = decoded_column(rows, INNER, getter_of, [], lambda row: row + 1)
+    assert [(each.row, each.schema) for each in found.bad] == [(7_000, 7_001)]
+    assert [each["x"] for each in found.column.to_pylist() if each] == [
+        n for n in range(10_000) if n != 7_000
+    ]
+    assert len(reads) < 40

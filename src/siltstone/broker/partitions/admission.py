@@ -133,7 +133,7 @@ def _read_times(
     refused. Raises MalformedRecords."""
     largest_ms = NO_TIMESTAMP
     refused: dict[int, str] = {}
-    for record, (delta, _) in enumerate(skim_deltas(*open_batch(records))):
+    for record, (delta, _) in enumerate(skim_deltas(*open_batch(records, as_kafka=True))):
         timestamp_ms = timestamp_of(header, delta)
         if timestamp_ms == NO_TIMESTAMP:
             continue

@@ -21,6 +21,7 @@ from siltstone.cli.words import shown, shown_bytes
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.buffers import Buffer
+from siltstone.model.record_batch import NO_TIMESTAMP
 
 TEXT, JSON, RAW = "text", "json", "raw"
 FORMATS = (TEXT, JSON, RAW)
@@ -93,14 +94,15 @@ def _unpainted(text: str, _: str) -> str:
 
 
 def moment_words(timestamp_ms: int) -> str:
-    """Returns the time in UTC to the millisecond, always 23 characters; ``-`` for no timestamp."""
-    if timestamp_ms < 0:
+    """Returns the time in UTC to the millisecond, always 23 characters; ``-`` for no timestamp, and the number itself
+    for a time outside the years 1 to 9999."""
+    if timestamp_ms == NO_TIMESTAMP:
         return f"{'-':23}"
     try:
         moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
     except (OverflowError, ValueError, OSError):
         return f"{timestamp_ms:23}"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03}"
+    return f"{moment.replace(tzinfo=None).isoformat(' ', 'seconds')}.{timestamp_ms % 1000:03}"
 
 
 class FormatChoice(click.ParamType[str]):

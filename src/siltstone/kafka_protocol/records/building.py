@@ -25,7 +25,7 @@ from siltstone.kafka_protocol.batch_header import (
     patch_checksum,
 )
 from siltstone.kafka_protocol.records.compression import compress
-from siltstone.kafka_protocol.records.reading import Record, open_batch
+from siltstone.kafka_protocol.records.reading import Record, open_batch, skim_deltas
 from siltstone.kafka_protocol.records.varint import append_varint
 from siltstone.model.buffers import Buffer
 from siltstone.model.limits import DECOMPRESSED_BATCH_BYTES_MAX
@@ -119,12 +119,17 @@ def _wrapped(delta: int) -> int:
 def recompress(
     buffer: Buffer, codec: Codec, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
 ) -> bytearray:
-    """Returns the batch compressed with ``codec``: only codec, length and CRC of its header change, no record is
-    parsed.
+    """Returns the batch compressed with ``codec``: only codec, length and CRC of its header change, and no record is
+    parsed; those of lz4 are counted.
 
     The new batch may be larger than the old one, so the caller checks it against ``max.message.bytes`` again. Raises
-    what ``open_batch`` does.
+    what ``open_batch`` does, and MalformedRecords.
     """
-    header, data = open_batch(buffer, decompressed_bytes_max)
+    header, data = open_batch(buffer, decompressed_bytes_max, as_kafka=True)
+    if header.codec == Codec.LZ4:
+        for _ in skim_deltas(
+            header, data
+        ):  # Kafka's reader ends at the first frame: records behind it would be lost
+            pass
     attributes = header.attributes & ~CODEC_MASK | codec
     return seal_batch(msgspec.structs.replace(header, attributes=attributes), data, header.record_count)

@@ -4,8 +4,12 @@ docs/decisions/0006-kafka-codecs.md names the library of each codec and the reas
 one or more members, which need not state their decompressed size; one loop reads all three and stops at the limit.
 snappy states the decompressed size before the data.
 
-The output can be read by the strictest reader: lz4 frames have independent blocks of 64 KiB, because Java cannot read
-linked blocks; snappy has xerial's framing with blocks of 32 KiB, because Java reads no other.
+The output can be read by the strictest reader: lz4 frames have independent blocks of 64 KiB, because Java reads each
+block by itself; snappy has xerial's framing with blocks of 32 KiB, as Java writes it.
+
+What is stored is read in every framing that its codec has. What a producer sends is read ``as_kafka`` reads it, where a
+topic checks records: of lz4, Kafka's reader takes the first frame alone and each of its blocks by itself, so records
+behind them would be stored, and no Java consumer would ever see them. ``lz4_frames`` has these rules.
 """
 
 import sys
@@ -18,6 +22,7 @@ import lz4.frame
 
 from siltstone.kafka_protocol.batch_errors import DecompressedTooLarge, DecompressionFailed, UnknownCodec
 from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.kafka_protocol.records.lz4_frames import with_separate_blocks
 from siltstone.model.buffers import Buffer
 
 if sys.version_info >= (3, 14):
@@ -74,8 +79,11 @@ def compress(codec: Codec, records: Buffer) -> Buffer:
     return records if codec == Codec.NONE else _COMPRESS[codec](records)
 
 
-def decompress(codec_number: int, records: memoryview, size_bytes_max: int) -> memoryview:
+def decompress(
+    codec_number: int, records: memoryview, size_bytes_max: int, *, as_kafka: bool = False
+) -> memoryview:
     """Decompresses ``records`` to at most ``size_bytes_max``; returns the same view if they are not compressed.
+    ``as_kafka``: reads no more than Kafka's own reader does.
 
     Raises UnknownCodec, DecompressionFailed, DecompressedTooLarge.
     """
@@ -83,18 +91,21 @@ def decompress(codec_number: int, records: memoryview, size_bytes_max: int) -> m
         return records
     if codec_number not in _DECOMPRESS:
         raise UnknownCodec(f"compression codec {codec_number} does not exist; use 0 to {Codec.ZSTD:d}")
+    read = _decompress_lz4_as_kafka if as_kafka and codec_number == Codec.LZ4 else _DECOMPRESS[codec_number]
     try:
-        return memoryview(_DECOMPRESS[codec_number](records, size_bytes_max))
+        return memoryview(read(records, size_bytes_max))
     except _FAILURES as cause:
         raise DecompressionFailed(
             f"the records are not a {Codec(codec_number).name} stream: {cause}"
         ) from cause
 
 
-def _decompress_stream(new: Callable[[], Decompressor], data: Buffer, size_bytes_max: int) -> bytes:
-    """Decompresses all members of the stream. The loop requests up to one byte more than the limit, to distinguish a
-    stream that reaches the limit from one that exceeds it. Each call requests a moderate size, because lz4 allocates
-    all that is requested."""
+def _decompress_stream(
+    new: Callable[[], Decompressor], data: Buffer, size_bytes_max: int, *, first_only: bool = False
+) -> bytes:
+    """Decompresses all members of the stream, or the first one. The loop requests up to one byte more than the limit,
+    to distinguish a stream that reaches the limit from one that exceeds it. Each call requests a moderate size, because
+    lz4 allocates all that is requested."""
     pieces: list[bytes] = []
     left_bytes = size_bytes_max + 1
     step_bytes = max(_OUTPUT_BYTES_MIN, 4 * len(data))
@@ -115,7 +126,7 @@ def _decompress_stream(new: Callable[[], Decompressor], data: Buffer, size_bytes
             if left_bytes <= 0:
                 raise _too_large(size_bytes_max)
             data = b""
-        data = member.unused_data
+        data = b"" if first_only else member.unused_data
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -137,6 +148,11 @@ def _decompress_lz4(data: Buffer, size_bytes_max: int) -> Buffer:
     return _decompress_stream(lz4.frame.LZ4FrameDecompressor, data, size_bytes_max)
 
 
+def _decompress_lz4_as_kafka(data: memoryview, size_bytes_max: int) -> Buffer:
+    frame = with_separate_blocks(data)
+    return _decompress_stream(lz4.frame.LZ4FrameDecompressor, frame, size_bytes_max, first_only=True)
+
+
 def _decompress_zstd(data: Buffer, size_bytes_max: int) -> Buffer:
     return _decompress_stream(zstd.ZstdDecompressor, data, size_bytes_max)
 
@@ -154,8 +170,12 @@ def _decompress_snappy(data: memoryview, size_bytes_max: int) -> Buffer:
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
+    """Yields the blocks of one stream, or of several after one another, which Java reads, too."""
     position = len(XERIAL_HEADER)
     while position < len(data):
+        if data[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+            position += len(XERIAL_HEADER)
+            continue
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
         yield data[start:position]

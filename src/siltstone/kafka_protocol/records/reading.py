@@ -76,8 +76,11 @@ def takes_long_to_read(buffer: Buffer) -> bool:
     return header.codec != Codec.NONE or header.record_count > RECORDS_READ_AT_ONCE_MAX
 
 
-def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX) -> OpenedBatch:
-    """Returns the header of the single batch in the buffer, and its records, decompressed.
+def open_batch(
+    buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX, *, as_kafka: bool = False
+) -> OpenedBatch:
+    """Returns the header of the single batch in the buffer, and its records, decompressed; ``as_kafka`` decompresses
+    no more than Kafka's reader would.
 
     Raises TruncatedBatch, BatchLengthWrong, UnsupportedMagic, NotOneBatch, RecordCountWrong, UnknownCodec,
     DecompressionFailed, DecompressedTooLarge.
@@ -91,7 +94,7 @@ def open_batch(buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_
     if header.record_count < 0:
         raise RecordCountWrong(f"the batch header has a negative record count, {header.record_count}")
     records = memoryview(buffer)[BATCH_HEADER_BYTES:]
-    return header, decompress(header.codec, records, decompressed_bytes_max)
+    return header, decompress(header.codec, records, decompressed_bytes_max, as_kafka=as_kafka)
 
 
 def iterate_records(

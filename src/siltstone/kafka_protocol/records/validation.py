@@ -34,7 +34,7 @@ def validate_records(
     The largest timestamp may differ from the header's max timestamp, which some clients leave at -1; Kafka corrects it,
     see ``patch_max_timestamp``. Raises what ``iterate_records`` does and OffsetDeltaWrong.
     """
-    header, data = open_batch(buffer, decompressed_bytes_max)
+    header, data = open_batch(buffer, decompressed_bytes_max, as_kafka=True)
     timestamps: list[int] = []
     without_key: list[int] = []
     for index, record in enumerate(read_records(header, data)):
@@ -56,4 +56,6 @@ def validate_keys(
     """Reads the offset delta and the key of every record, which is what key compaction depends on. → The indexes, from
     0, of the first RECORDS_NAMED_MAX records without a key. Raises what ``iterate_records`` does and
     OffsetDeltaWrong."""
-    return tuple(records_without_key(*open_batch(buffer, decompressed_bytes_max), RECORDS_NAMED_MAX))
+    return tuple(
+        records_without_key(*open_batch(buffer, decompressed_bytes_max, as_kafka=True), RECORDS_NAMED_MAX)
+    )

@@ -14,13 +14,14 @@ from siltstone.maintenance.scanning.tail import TailReader
 from siltstone.maintenance.scanning.unit import ScanUnit
 from siltstone.maintenance.scanning.values import BadValueCount, ValueColumn
 from siltstone.model.errors import CorruptData, InvalidRequest
-from siltstone.record_columns.arrow import RecordRows
+from siltstone.record_columns.arrow import OnFarTime, RecordRows
 from siltstone.record_columns.batches import BAD_BATCH, BlockPlace, batches_of_block
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.record_columns.kernels.columns import read_only
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
+from siltstone.value_formats.value_format import BadValues
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +31,23 @@ def unit_rows(
     clock: Clock | None = None,
     rng: Random | None = None,
     bad_values: BadValueCount | None = None,
+    on_far_time: OnFarTime | None = None,
 ) -> Iterator[Any]:
     """Yields the rows of the unit as pyarrow.RecordBatch, in the order of its pieces. Values that are read as null
-    because they cannot be decoded are counted in ``bad_values`` and logged. Raises ScanOutdated, ScanDamaged,
-    TailNotReadable, DataLost, BadValueFound, RegistryNotReachable, ArrowMissing, and what the stores raise."""
+    because they cannot be decoded are counted in ``bad_values`` and logged. A time that microseconds cannot hold is
+    null if ``on_far_time`` is given; where bad values are null it is null, too, and counted as one. Raises
+    ScanOutdated, ScanDamaged, TailNotReadable, DataLost, BadValueFound, TimestampNotInRange, RegistryNotReachable,
+    ArrowMissing, and what the stores raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     if unit.value_format is None or VALUE not in unit.columns:
-        for _, batch in _rows(unit, unit.columns, clock, rng):
+        for _, batch in _rows(unit, unit.columns, clock, rng, on_far_time):
             yield batch
         return
     tally = BadValueCount()
     values = ValueColumn(unit.columns, unit.value_format, tally)
-    for partition, batch in _rows(unit, values.read_columns, clock, rng):
+    if on_far_time is None and unit.value_format.on_bad is BadValues.NULL:
+        on_far_time = tally.add_far_time
+    for partition, batch in _rows(unit, values.read_columns, clock, rng, on_far_time):
         yield values.decoded(batch, partition)
     if tally.count:
         log.warning("%s", tally)
@@ -49,7 +55,9 @@ def unit_rows(
             bad_values.add(tally.count, tally.first)
 
 
-def _rows(unit: ScanUnit, columns: tuple[str, ...], clock: Clock, rng: Random) -> Iterator[tuple[str, Any]]:
+def _rows(
+    unit: ScanUnit, columns: tuple[str, ...], clock: Clock, rng: Random, on_far_time: OnFarTime | None
+) -> Iterator[tuple[str, Any]]:
     """(partition, record batch) of the unit."""
     makers: dict[tuple[str, int], RecordRows] = {}
     times = (None, None) if unit.times is None else (unit.times.from_ms, unit.times.until_ms)
@@ -57,7 +65,7 @@ def _rows(unit: ScanUnit, columns: tuple[str, ...], clock: Clock, rng: Random) -
     def maker_of(topic: str, partition: int) -> RecordRows:
         made = makers.get((topic, partition))
         if made is None:
-            made = RecordRows(topic, partition, columns, best_kernels(), times)
+            made = RecordRows(topic, partition, columns, best_kernels(), times, on_far_time)
             makers[topic, partition] = made
         return made
 

@@ -21,7 +21,7 @@ from siltstone.value_formats.value_format import BadValues, ValueFormat
 
 
 class BadValueCount:
-    """How many values were read as null because they cannot be decoded, and the reason for the first of them."""
+    """How many values, and times, were read as null because they cannot be decoded, and the reason for the first."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -30,6 +30,12 @@ class BadValueCount:
     def add(self, count: int, first: str) -> None:
         self.first = self.first or first
         self.count += count
+
+    def add_far_time(self, partition: int, offset: int, time_ms: int) -> None:
+        """Counts a time that is null because microseconds cannot hold it."""
+        self.add(
+            1, f"offset {offset} of partition {partition}: its time, {time_ms} ms, is beyond microseconds"
+        )
 
     def __str__(self) -> str:
         if not self.count:

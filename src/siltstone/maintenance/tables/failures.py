@@ -1,8 +1,25 @@
 """The errors with which an export stops or waits, one class for each cause. None of them loses or repeats a record."""
 
+from collections.abc import Mapping
+
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable
 
 AGAIN = "siltstone tables forget TOPIC begins a new table once the old one is dropped or renamed"
+
+
+def in_one_line(cause: BaseException) -> str:
+    """Returns the class of an exception and its text."""
+    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
+
+
+def is_certain(cause: BaseException | None) -> bool:
+    """Returns whether the exception comes from values alone, so that it would be raised again. Those of networks,
+    files, databases and their clients are not certain: they derive from other classes, or from OSError."""
+    kinds = (
+        ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError, RecursionError,
+        TypeError, ValueError,
+    )  # fmt: skip
+    return isinstance(cause, kinds) and not isinstance(cause, OSError)
 
 
 class TablesMissing(InvalidRequest):
@@ -148,6 +165,32 @@ class CommitOvertaken(Stale):
 
 class CommitUnknown(Unavailable):
     """The catalog or the store has not said whether the commit took place."""
+
+
+class CommitFailed(InvalidRequest):
+    """The commit was not made, and would fail again: a fault of the program, or of a package that it uses, at these
+    offsets. ``offsets`` has the first and the end by partition."""
+
+    def __init__(self, table: str, offsets: Mapping[int, tuple[int, int]], cause: BaseException) -> None:
+        places = ", ".join(
+            f"{number} offsets {first} to {end - 1}" for number, (first, end) in offsets.items()
+        )
+        super().__init__(
+            f"nothing was committed to table {table}, and another try would fail as well, of partition"
+            f" {places or 'none'}: {in_one_line(cause)}. The records stay in the topic: please report this text"
+        )
+        self.table, self.offsets = table, dict(offsets)
+
+
+class ExportBroken(InvalidRequest):
+    """A fault of the program, or of a package that it uses, has stopped the round of one topic."""
+
+    def __init__(self, topic: str, table: str, cause: BaseException) -> None:
+        super().__init__(
+            f"the export of topic {topic} to table {table} stopped at a fault of the program: {in_one_line(cause)}."
+            " Nothing is lost: please report this text"
+        )
+        self.topic, self.table = topic, table
 
 
 class CatalogFailed(Unavailable):

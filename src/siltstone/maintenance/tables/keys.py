@@ -32,9 +32,10 @@ def key_bytes(column: Any) -> Any:
 
 
 def _plain(column: Any) -> Any:
-    """Times as numbers: their texts depend on the version of Arrow."""
-    is_time = pa.types.is_timestamp(column.type)
-    return column.cast(pa.int64()) if is_time else column
+    """Returns times and dates as numbers: their texts depend on the version of Arrow, and not all of them have one."""
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32())
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 def _field(column: Any, name: str) -> Any:

@@ -23,6 +23,7 @@ from siltstone.maintenance.tables.committing import commit_round, loaded
 from siltstone.maintenance.tables.decoding.keys import of_keys
 from siltstone.maintenance.tables.failures import (
     CommitOvertaken,
+    ExportBroken,
     LedgerLost,
     RecordsNotDecodable,
     RecordsRemoved,
@@ -108,7 +109,10 @@ class Rounds:
             return _not_needed(topic, str(overtaken))
         except SiltstoneError as failure:
             self._attempt.watch.check()
-            return UnitReport(name=topic, outcome=Outcome.FAILED, text=f"{type(failure).__name__}: {failure}")
+            return _failed(topic, failure)
+        except Exception as fault:
+            log.exception("the export of topic %s stopped at a fault of the program", topic)
+            return _failed(topic, ExportBroken(topic, export.table, fault))
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -116,6 +120,7 @@ class _Written(msgspec.Struct, frozen=True):
     scan that was really planned."""
 
     table: LoadedTable
+    dead_letters: LoadedTable | None
     token: str
     plan: ScanPlan | None
     ends: dict[int, int]
@@ -174,8 +179,9 @@ class _Round:
         written = self._written(table, dead_letters, ranges, offsets)
         self._refuse_bad(written, is_repeated=verdict is not None)
         self._attempt.watch.check()
+        dead_letters = written.dead_letters
         if verdict is None and any(each.dead_letter_files for each in written.results):
-            assert dead_letters is not None, "tasks were given its schema"
+            assert dead_letters is not None, "it was made, and tasks were given its schema"
             dead_letters = self._commit_dead_letters(dead_letters, written)
             if dead_letters is None:
                 return self._overtaken()
@@ -248,7 +254,8 @@ class _Round:
 
     def _opened_dead_letters(self) -> LoadedTable | None:
         """Opens the table of dead letters. It is made before there is a dead letter, because the tasks' files need its
-        field ids. Returns None if every value can be decoded, or if the configurations do not keep bad records."""
+        field ids. Returns None if every value can be decoded, or if the configurations do not keep bad records; if a
+        record is bad for another reason, ``_exported`` makes the table."""
         config, name = self._export.config, self._export.dead_letter_table
         table = self._tables.load(name)
         is_needed = config.errors == "dead-letter" and (config.value, config.key) != ("raw", "raw")
@@ -308,7 +315,7 @@ class _Round:
         wanted = {number: end for number, end in ranges.ends.items() if end > ranges.starts[number]}
         if not wanted:
             token = self._tasks.token([repr(ranges.gaps).encode()])
-            return _Written(table, token, None, ranges.ends, ranges.gaps)
+            return _Written(table, dead_letters, token, None, ranges.ends, ranges.gaps)
         plan = plan_scan(self._context, self._tasks.request(ranges, wanted))
         cuts = {each.of.partition: each for each in plan.cuts}
         if any(each.of.topic.topic_id != self._export.topic.topic_id for each in plan.cuts):
@@ -322,8 +329,10 @@ class _Round:
         ends = {**ranges.ends, **{number: each.end_offset for number, each in cuts.items()}}
         units = [encode_unit(unit) for unit in plan.units]
         token = self._tasks.token(units)
-        table, results = self._exported(table, dead_letters, units, token, verdict, plan.size_bytes)
-        return _Written(table, token, plan, ends, (*ranges.gaps, *later), results)
+        table, dead_letters, results = self._exported(
+            table, dead_letters, units, token, verdict, plan.size_bytes
+        )
+        return _Written(table, dead_letters, token, plan, ends, (*ranges.gaps, *later), results)
 
     def _exported(
         self,
@@ -333,10 +342,11 @@ class _Round:
         token: str,
         verdict: dict[int, list[int]] | None,
         size_bytes: int,
-    ) -> tuple[LoadedTable, tuple[ExportResult, ...]]:
+    ) -> tuple[LoadedTable, LoadedTable | None, tuple[ExportResult, ...]]:
         """Runs the tasks, and runs those again that have found schemas which were not in their input. If the table has
         got other columns for these schemas, all tasks run again, so that all files of a commit have the same columns.
-        Tasks that run again write files of other names."""
+        Tasks also run again that have dead letters where no table of them was expected. Tasks that run again write
+        files of other names."""
         numbered = dict(enumerate(units))
         results = self._run(table, dead_letters, numbered, token, verdict, size_bytes)
         needed = {name for each in results.values() for name in each.needed}
@@ -353,7 +363,12 @@ class _Round:
             again = {at: unit for at, unit in numbered.items() if at in lacked or not is_same}
             token = self._tasks.token(again.values())
             results |= self._run(table, dead_letters, again, token, verdict, size_bytes)
-        return table, tuple(results[at] for at in numbered)
+        with_dead_letters = {at: numbered[at] for at, each in results.items() if each.dead_letter_files}
+        if dead_letters is None and with_dead_letters:
+            dead_letters = self._made(self._export.dead_letter_table, dead_letter_schema(), ())
+            token = self._tasks.token(with_dead_letters.values())
+            results |= self._run(table, dead_letters, with_dead_letters, token, verdict, size_bytes)
+        return table, dead_letters, tuple(results[at] for at in numbered)
 
     def _run(
         self,
@@ -464,6 +479,10 @@ class _Round:
 
 def _lost(gaps: Iterable[Gap]) -> int:
     return sum(each.end_offset - each.start_offset for each in gaps)
+
+
+def _failed(topic: str, failure: SiltstoneError) -> UnitReport:
+    return UnitReport(name=topic, outcome=Outcome.FAILED, text=f"{type(failure).__name__}: {failure}")
 
 
 def _not_needed(topic: str, text: str) -> UnitReport:

@@ -2,11 +2,16 @@
 
 What it writes, and where, follows from its input alone, so it may run twice, or at the same time as another call with
 the same input. Nothing that it writes is in a table before the driver's commit.
+
+One record never stops it. A record is bad if its value or key cannot be decoded, if microseconds cannot hold its time,
+or if the division of the table has no part for it. Whatever else goes wrong while records become rows is narrowed down,
+by halves, to the records that cause it, and they are bad, too.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -15,22 +20,23 @@ from siltstone.maintenance.scanning.rows import unit_rows
 from siltstone.maintenance.scanning.unit import decode_unit
 from siltstone.maintenance.tables.decoding.choosing import value_decoder
 from siltstone.maintenance.tables.decoding.keys import key_decoder
-from siltstone.maintenance.tables.decoding.port import DecodedValues
+from siltstone.maintenance.tables.decoding.port import DecodedValues, reason_of
+from siltstone.maintenance.tables.dividing import divided, without_place
 from siltstone.maintenance.tables.formats.derived import with_division
 from siltstone.maintenance.tables.layout import REASON, Shaping
 from siltstone.maintenance.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
-from siltstone.maintenance.tables.writing import TOMBSTONE, FileWriting, divided, staged_schema
+from siltstone.maintenance.tables.writing import TOMBSTONE, FileWriting, staged_schema
 from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
 from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.port import ObjectStore
-from siltstone.record_columns.arrow import TimestampNotInRange
-from siltstone.record_columns.row_columns import HEADERS, KEY, OFFSET, PARTITION, VALUE
+from siltstone.record_columns.row_columns import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
 from siltstone.value_formats.headers import KEY_SCHEMA, VALUE_SCHEMA, framed
 from siltstone.value_formats.value_format import FormatKind
 from siltstone.value_formats.wire import SchemaName, in_order
 
-BAD_DATA = (ScanDamaged, ScanOutdated, TimestampNotInRange)
+BAD_DATA = (ScanDamaged, ScanOutdated)
 """Errors that become the result's ``failure``: other topics are not affected."""
 
 
@@ -45,6 +51,15 @@ def export_unit(given: ExportInput, store: ObjectStore) -> ExportResult:
         return _Exporting(given, store).export()
     except BAD_DATA as failure:
         return ExportResult(failure=TaskFailure(failure_in_one_line(failure)))
+
+
+class _Shaped(msgspec.Struct, frozen=True):
+    """The columns of the records of a batch, what was decoded of them, and their rows in the table; at the rows of bad
+    records the content does not matter."""
+
+    record: dict[str, Any]
+    decoded: DecodedValues
+    rows: Any
 
 
 class _Exporting:
@@ -69,10 +84,12 @@ class _Exporting:
         self._unexpected: tuple[int, int] | None = None
         self._needed: set[SchemaName] = set()
         self._needed_keys: set[SchemaName] = set()
+        self._far_times_ms: dict[tuple[int, int], int] = {}
 
     def export(self) -> ExportResult:
-        for batch in unit_rows(decode_unit(self._given.unit)):
-            self._add(batch)
+        for batch in unit_rows(decode_unit(self._given.unit), on_far_time=self._note_far_time):
+            for part in self._shaped(batch):
+                self._add(part)
         if self._needed or self._needed_keys:
             return ExportResult(
                 needed=tuple(in_order(self._needed)), needed_keys=tuple(in_order(self._needed_keys))
@@ -89,27 +106,62 @@ class _Exporting:
             peak_memory_bytes=peak_memory_bytes(),
         )
 
-    def _add(self, batch: Any) -> None:
-        given = self._given
-        record = {name: batch.column(name) for name in batch.schema.names}
+    def _note_far_time(self, partition: int, offset: int, time_ms: int) -> None:
+        self._far_times_ms[partition, offset] = time_ms
+
+    def _shaped(self, batch: Any) -> Iterator[_Shaped]:
+        """Makes rows of the table of a batch, or of its halves if it cannot be done for the whole. Yields nothing if a
+        schema is needed."""
+        try:
+            shaped = self._shape(batch)
+        except (SiltstoneError, MemoryError, OSError):
+            raise
+        except Exception as cause:  # of any decoder and of Arrow, for a value that nobody has thought of
+            if batch.num_rows > 1:
+                for first, end in ((0, batch.num_rows // 2), (batch.num_rows // 2, batch.num_rows)):
+                    yield from self._shaped(batch.take(pa.array(range(first, end))))
+                return
+            reason = f"it cannot be made a row: {type(cause).__name__}: {reason_of(cause)}"
+            shaped = _Shaped(_columns(batch), DecodedValues({}, {0: reason}), self._shaping.rows({}, 1))
+        if shaped is not None:
+            yield shaped
+
+    def _shape(self, batch: Any) -> _Shaped | None:
+        given, record = self._given, _columns(batch)
         decoded = self._decoded(record)
         if decoded is None:
-            return
-        self._records += batch.num_rows
+            return None
+        columns = self._table_columns(record, decoded)
+        if given.config.is_upsert:
+            columns[TOMBSTONE] = record[VALUE].is_null()
+        rows = self._shaping.rows(columns, batch.num_rows)
+        bad = without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
+        return _Shaped(record, DecodedValues(decoded.columns, bad), rows)
+
+    def _far(self, record: Mapping[str, Any]) -> dict[int, str]:
+        """Returns the rows of the batch with times that microseconds cannot hold."""
+        if not record[TIMESTAMP].null_count:
+            return {}
+        found = {}
+        for row in record[TIMESTAMP].is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+            time_ms = self._far_times_ms[_place(record, row)]
+            found[row] = f"its time is {time_ms} ms since 1970, which microseconds of 64 bits cannot hold"
+        return found
+
+    def _add(self, shaped: _Shaped) -> None:
+        given, record, decoded, rows = self._given, shaped.record, shaped.decoded, shaped.rows
+        self._records += rows.num_rows
         self._count(record, decoded)
         if given.verdict is None:
-            are_good = decoded.are_good(batch.num_rows)
+            are_good = decoded.are_good(rows.num_rows)
             if given.config.errors == "dead-letter":
                 self._add_dead_letters(record, decoded)
         else:
             are_good = ~_among(record, given.verdict)
             self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
-            are_good &= decoded.are_good(batch.num_rows)
-        columns = self._table_columns(record, decoded)
+            are_good &= decoded.are_good(rows.num_rows)
         if given.config.is_upsert:
-            columns[TOMBSTONE] = record[VALUE].is_null()
             are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
-        rows = self._shaping.rows(columns, batch.num_rows)
         if not are_good.all():
             rows = rows.filter(pa.array(are_good))
         for values, part in divided(rows, given.partition_by, given.config):
@@ -157,6 +209,10 @@ class _Exporting:
         columns = {name: each.take(pa.array(at)) for name, each in record.items()}
         columns[REASON] = pa.array([decoded.bad[row] for row in at], pa.string())
         self._dead_files.add(self._dead_shaping.rows(columns, len(at)))
+
+
+def _columns(batch: Any) -> dict[str, Any]:
+    return {name: batch.column(name) for name in batch.schema.names}
 
 
 def _place(record: Mapping[str, Any], row: int) -> tuple[int, int]:

@@ -6,8 +6,8 @@ With a registry every value names its writer's schema, in its prefix or in a hea
 data of the reader schema.
 
 Types: a union of null and one type is that type; another union, and a record that refers to itself, is JSON in text;
-enums, UUIDs and decimals of more digits than Arrow's decimal128 has are text, a fixed is binary. Times are in
-microseconds.
+enums, UUIDs and decimals of more digits than Arrow's decimal128 has are text; a fixed, a duration and a big-decimal
+are binary. Times are in microseconds; those in nanoseconds stay numbers. ``avro_logical`` has the logical types.
 """
 
 from collections.abc import Callable
@@ -15,37 +15,35 @@ from decimal import Decimal
 from io import BytesIO
 from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
-from siltstone.value_formats.columns import Getter, Path, column_of, is_json_text, text_field
+from siltstone.value_formats.columns import Getter, Path, decoded_column, is_json_text, text_field
+from siltstone.value_formats.decoders import avro_logical
+from siltstone.value_formats.decoders.avro_logical import adopted, logical_type, with_our_names
 from siltstone.value_formats.decoders.writers import WriterSchemas
-from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
+from siltstone.value_formats.decoding import DecodedValues, reason_of
 from siltstone.value_formats.failures import FormatExtraMissing, FormatRefused, SchemaMalformed
 from siltstone.value_formats.schemas.port import Registry
 from siltstone.value_formats.value_format import FormatKind, Schema, ValueFormat
-from siltstone.value_formats.wire import SchemaName, payload_at
+from siltstone.value_formats.wire import payload_at
 
 try:
     import fastavro
+    from fastavro.logical_readers import LOGICAL_READERS
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 except ModuleNotFoundError as missing:
     if missing.name != "fastavro":
         raise
     fastavro = None
+else:
+    avro_logical.register(LOGICAL_READERS)
 
 _PRIMITIVES = {
     "null": "null", "boolean": "bool_", "int": "int32", "long": "int64", "float": "float32", "double": "float64",
     "bytes": "binary", "string": "string",
 }  # fmt: skip
-_LOGICAL: dict[str, tuple[str, ...]] = {
-    "date": ("date32",), "time-millis": ("time64", "us"), "time-micros": ("time64", "us"), "uuid": ("string",),
-    "timestamp-millis": ("timestamp", "us", "UTC"), "timestamp-micros": ("timestamp", "us", "UTC"),
-    "local-timestamp-millis": ("timestamp", "us"), "local-timestamp-micros": ("timestamp", "us"),
-}  # fmt: skip
-_DECIMAL_DIGITS_MAX = 38
 
 
 class AvroDecoder:
@@ -56,11 +54,14 @@ class AvroDecoder:
         if value_format.reader is None:
             raise FormatRefused("Avro needs a schema: give one, or a schema registry")
         self.arrow_type = value_format.arrow_type
-        self._reader = parsed(value_format.reader)
+        self._reader, _ = _parsed(value_format.reader)
         self._writers = WriterSchemas(registry, FormatKind.AVRO, self._prepared)
 
     def decode(self, values: Any) -> DecodedValues:
-        return self._column(*self._writers.rows(values, self._read))
+        rows, bad, names = self._writers.rows(values, self._read)
+        if _has_texts(self.arrow_type):
+            rows = list(map(_texts, rows))
+        return decoded_column(rows, self.arrow_type, _getter_of, bad, names.__getitem__)
 
     def _read(self, value: bytes, writer: Any) -> tuple[Any, str | None]:
         payload = memoryview(value)
@@ -79,23 +80,8 @@ class AvroDecoder:
     def _prepared(self, schema: Schema) -> Any:
         """Returns the writer's schema; the reader schema itself if they are equal, because fastavro then resolves
         nothing and is twice as fast."""
-        writer = parsed(schema)
+        writer, _ = _parsed(schema, lambda given: adopted(with_our_names(given), self._reader))
         return self._reader if writer == self._reader else writer
-
-    def _column(self, rows: list[Any], bad: list[BadValue], names: list[SchemaName]) -> DecodedValues:
-        arrow = require_arrow()
-        too_wide = (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError, ValueError, TypeError)
-        try:
-            return DecodedValues(column_of(rows, self.arrow_type, _getter_of), tuple(bad))
-        except too_wide:
-            for number, row in enumerate(rows):
-                try:
-                    column_of([row], self.arrow_type, _getter_of)
-                except too_wide as cause:
-                    bad.append(BadValue(number, reason_of(cause), names[number]))
-                    rows[number] = None
-        bad.sort(key=lambda each: each.row)
-        return DecodedValues(column_of(rows, self.arrow_type, _getter_of), tuple(bad))
 
 
 def _getter_of(_: Path, field: Any) -> Getter:
@@ -106,8 +92,7 @@ def _getter_of(_: Path, field: Any) -> Getter:
 
 
 def _has_texts(arrow_type: Any) -> bool:
-    """Returns whether the values are text, or lists or maps of it: fastavro gives UUIDs and long decimals as
-    objects."""
+    """Returns whether the values are text, or lists or maps of it: long decimals are decoded to objects."""
     types = require_arrow().types
     if types.is_list(arrow_type):
         return _has_texts(arrow_type.value_type)
@@ -121,9 +106,7 @@ def _texts(value: Any) -> Any:
         return [_texts(each) for each in value]
     if isinstance(value, dict):
         return {name: _texts(each) for name, each in value.items()}
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    return str(value) if isinstance(value, UUID) else value
+    return f"{value:f}" if isinstance(value, Decimal) else value
 
 
 def as_json(value: Any) -> str | None:
@@ -135,18 +118,19 @@ def as_json(value: Any) -> str | None:
 
 
 def parsed(schema: Schema) -> Any:
-    """Returns the schema as fastavro wants it. Raises FormatExtraMissing, SchemaMalformed."""
-    return _parsed(schema)[0]
+    """Returns the schema as fastavro writes with it. Raises FormatExtraMissing, SchemaMalformed."""
+    return _parsed(schema, lambda given: given)[0]
 
 
-def _parsed(schema: Schema) -> tuple[Any, dict[str, Any]]:
+def _parsed(schema: Schema, named_by: Callable[[Any], Any] = with_our_names) -> tuple[Any, dict[str, Any]]:
+    """Returns the schema as fastavro reads with it, and the types that it names."""
     if fastavro is None:
         raise FormatExtraMissing("fastavro", "avro")
     named: dict[str, Any] = {}
     try:
         for text in schema.imports:
-            parse_schema(_json(text), named_schemas=named)
-        return parse_schema(_json(schema.text), named_schemas=named), named
+            parse_schema(named_by(_json(text)), named_schemas=named)
+        return parse_schema(named_by(_json(schema.text)), named_schemas=named), named
     except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as cause:
         raise SchemaMalformed(f"the Avro schema cannot be understood: {reason_of(cause)}") from cause
 
@@ -179,24 +163,10 @@ def _type_of(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> Any:
         if schema in _PRIMITIVES:
             return getattr(arrow, _PRIMITIVES[schema])()
         schema = named[schema]
-    if logical := _logical(schema):
+    if logical := logical_type(schema):
         return logical
     make = _COMPLEX.get(schema["type"])
     return _type_of(schema["type"], named, above) if make is None else make(schema, named, above)
-
-
-def _logical(schema: dict[str, Any]) -> Any:
-    arrow = require_arrow()
-    name = schema.get("logicalType")
-    if name == "decimal":
-        digits = int(schema.get("precision", 0))
-        if digits > _DECIMAL_DIGITS_MAX:
-            return arrow.string()
-        return arrow.decimal128(digits, int(schema.get("scale", 0))) if digits > 0 else None
-    if name not in _LOGICAL:
-        return None
-    kind, *arguments = _LOGICAL[name]
-    return getattr(arrow, kind)(*arguments)
 
 
 def _record(schema: dict[str, Any], named: dict[str, Any], above: tuple[str, ...]) -> Any:

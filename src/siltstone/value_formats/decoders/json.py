@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
-from siltstone.value_formats.columns import Getter, Path, column_of, is_json_text, text_field
+from siltstone.value_formats.columns import Getter, Path, decoded_column, is_json_text, text_field
 from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed
 from siltstone.value_formats.value_format import ValueFormat
-from siltstone.value_formats.wire import NOT_FRAMED, payload_at, schema_codes
+from siltstone.value_formats.wire import NOT_FRAMED, SchemaName, payload_at, schema_codes
 
 FIELDS_MAX = 2_000
 """The most fields of one inferred struct. If there are more, their names are taken to be data, and the column is JSON
@@ -52,10 +52,14 @@ class JsonDecoder:
                 rows.append(decode(payload_of(value)))
                 if self._whole is not None:
                     rows[-1] = self._whole(rows[-1])
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
+            except MemoryError:
+                raise
+            except (
+                Exception
+            ) as cause:  # of msgspec, and of the types that it makes: a value that none of them holds
                 bad.append(_bad(values, len(rows), cause))
                 rows.append(None)
-        return _column(values, rows, self.arrow_type, bad)
+        return decoded_column(rows, self.arrow_type, _getter_of, bad, lambda row: _schema_name(values, row))
 
 
 class TextDecoder:
@@ -86,27 +90,12 @@ def payload_of(value: bytes) -> bytes:
 
 
 def _bad(values: Any, row: int, cause: Exception) -> BadValue:
+    return BadValue(row, reason_of(cause), _schema_name(values, row))
+
+
+def _schema_name(values: Any, row: int) -> SchemaName:
     codes, names = schema_codes(values.slice(row, 1))
-    return BadValue(row, reason_of(cause), names.get(int(codes[0]), NOT_FRAMED))
-
-
-def _column(values: Any, rows: list[Any], arrow_type: Any, bad: list[BadValue]) -> DecodedValues:
-    """Returns the column of the rows. A number that the type cannot hold is found only here; then rows are made one by
-    one."""
-    arrow = require_arrow()
-    too_wide = (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError, ValueError)
-    try:
-        return DecodedValues(column_of(rows, arrow_type, _getter_of), tuple(bad))
-    except too_wide:
-        for number, row in enumerate(rows):
-            try:
-                column_of([row], arrow_type, _getter_of)
-            except too_wide as cause:
-                bad.append(_bad(values, number, cause))
-                rows[number] = None
-    return DecodedValues(
-        column_of(rows, arrow_type, _getter_of), tuple(sorted(bad, key=lambda each: each.row))
-    )
+    return names.get(int(codes[0]), NOT_FRAMED)
 
 
 # -- Arrow's types as msgspec's --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
-from siltstone.value_formats.columns import Getter, Path, column_of, text_field
+from siltstone.value_formats.columns import Getter, Path, decoded_column, text_field
 from siltstone.value_formats.decoders.writers import WriterSchemas
 from siltstone.value_formats.decoding import DecodedValues, reason_of
 from siltstone.value_formats.descriptors import file_of, message_at, message_of
@@ -53,8 +53,8 @@ class ProtobufDecoder:
         self._writers = WriterSchemas(registry, FormatKind.PROTOBUF, lambda schema: file_of(schema.text))
 
     def decode(self, values: Any) -> DecodedValues:
-        rows, bad, _ = self._writers.rows(values, self._read)
-        return DecodedValues(column_of(rows, self.arrow_type, self._getter_of), tuple(bad))
+        rows, bad, names = self._writers.rows(values, self._read)
+        return decoded_column(rows, self.arrow_type, self._getter_of, bad, names.__getitem__)
 
     def _read(self, value: bytes, file: Any) -> tuple[Any, str | None]:
         try:

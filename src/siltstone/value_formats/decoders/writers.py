@@ -17,6 +17,15 @@ ReadValue = Callable[[bytes, Any], tuple[Any, str | None]]
 registry the second argument is None, and the value has no prefix."""
 
 
+def _read(read: ReadValue, value: bytes, prepared: Any) -> tuple[Any, str | None]:
+    try:
+        return read(value, prepared)
+    except MemoryError:
+        raise
+    except Exception as cause:  # damaged data make the libraries raise errors of many kinds
+        return None, f"{type(cause).__name__}: {reason_of(cause)}"
+
+
 class WriterSchemas:
     """The writers' schemas that a decoder has met, each as ``prepare`` made it. ``prepare`` may raise SchemaMalformed;
     then no value that names the schema can be read."""
@@ -44,13 +53,13 @@ class WriterSchemas:
             if value is None:
                 pass
             elif not is_framed:
-                row, reason = read(value, None)
+                row, reason = _read(read, value, None)
             elif name == NOT_FRAMED:
                 reason = NO_SCHEMA
             elif name in reasons:
                 reason = reasons[name]
             else:
-                row, reason = read(value, self._prepared[name])
+                row, reason = _read(read, value, self._prepared[name])
             if reason is not None:
                 bad.append(BadValue(len(rows), reason, name))
             rows.append(row)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
+from siltstone.value_formats.columns import rows_of
 from siltstone.value_formats.decoders.avro import parsed
 from siltstone.value_formats.decoding import reason_of
 from siltstone.value_formats.failures import FormatExtraMissing, RowNotEncodable
@@ -38,7 +39,7 @@ class AvroEncoder:
     def encode(self, column: Any) -> Iterator[bytes | None]:
         """Yields a value for each row of a pyarrow.Array; null stays null, and is a tombstone. Raises
         RowNotEncodable."""
-        for row in column.to_pylist(maps_as_pydicts="strict"):
+        for row in rows_of(column):
             yield None if row is None else self._value(row)
 
     def _value(self, row: Any) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
+from siltstone.value_formats.columns import rows_of
 from siltstone.value_formats.failures import RowNotEncodable
 
 
@@ -25,7 +26,7 @@ class JsonEncoder:
         """Yields a value for each row of a pyarrow.Array; null stays null, and is a tombstone. Raises
         RowNotEncodable."""
         has_floats = _has_floats(column.type)
-        for row in column.to_pylist(maps_as_pydicts="strict"):
+        for row in rows_of(column):
             if row is None:
                 yield None
                 continue

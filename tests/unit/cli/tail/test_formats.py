@@ -75,6 +75,9 @@ def test_what_is_left_out() -> None:
 def test_the_first_moment_is_one() -> None:
     assert moment_words(0) == "1970-01-01 00:00:00.000"
     assert moment_words(-1) == f"{'-':23}"
+    assert moment_words(-2) == "1969-12-31 23:59:59.998"
+    assert moment_words(-62_135_596_800_000) == "0001-01-01 00:00:00.000"
+    assert moment_words(-62_135_596_800_001) == f"{-62_135_596_800_001:23}"
     assert moment_words(10**17) == f"{10**17:23}"
     assert {len(moment_words(at)) for at in (-1, 0, 1_372_680_000_007, 10**17)} == {23}
 

@@ -82,6 +82,7 @@ FOREIGN = {
     "raw snappy, as librdkafka writes it": (Codec.SNAPPY, cramjam.snappy.compress_raw),
     "xerial in large blocks": (Codec.SNAPPY, lambda data: xerial(data, 100_000)),
     "xerial in small blocks": (Codec.SNAPPY, lambda data: xerial(data, 1_000)),
+    "two xerial streams": (Codec.SNAPPY, lambda data: xerial(data[:70], 50) + xerial(data[70:], 1_000)),
     "lz4 with linked blocks and content size": (
         Codec.LZ4,
         lambda data: lz4.frame.compress(data, block_linked=True, store_size=True, content_checksum=True),
@@ -118,7 +119,7 @@ def test_others_read_what_we_write():
 
 
 def test_lz4_is_what_java_reads():
-    """Its reader knows version 1, independent blocks and sizes up to 4 MiB, and skips no dictionary id."""
+    """Its reader knows version 1, blocks that it can read one by one, of up to 4 MiB, and no dictionary."""
     flags, block = compress(Codec.LZ4, SAMPLES["large"])[4:6]
     assert flags == 0b0110_0000
     assert block == 4 << 4  # 64 KiB

@@ -1,8 +1,14 @@
 import pytest
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords, OffsetDeltaWrong, RecordCountWrong
-from siltstone.kafka_protocol.batch_header import Codec, patch_log_append_time, read_batch_header
-from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.batch_header import (
+    BATCH_HEADER_BYTES,
+    Codec,
+    patch_log_append_time,
+    read_batch_header,
+)
+from siltstone.kafka_protocol.records.building import build_batch, recompress
+from siltstone.kafka_protocol.records.compression import compress
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.kafka_protocol.records.validation import (
     RECORDS_NAMED_MAX,
@@ -160,3 +166,19 @@ def test_flipped_bits_are_read_or_named(codec):
             assert set(validate_keys(flipped)) <= {0, 1, 2}
         except SiltstoneError as error:
             assert str(error)
+
+
+@pytest.mark.parametrize(
+    "check", [validate_records, validate_keys, lambda batch: recompress(batch, Codec.ZSTD)]
+)
+def test_records_behind_the_first_lz4_frame_are_missing_as_for_kafkas_reader(check):
+    plain = build_batch([Record(key=b"k", value=b"v" * 100) for _ in range(20)])
+    body = bytes(plain[BATCH_HEADER_BYTES:])
+    for frames, is_taken in (((body,), True), ((body[:900], body[900:]), False), ((body, b""), True)):
+        packed = b"".join(bytes(compress(Codec.LZ4, each)) for each in frames)
+        batch = with_body(plain, packed, attributes=Codec.LZ4)
+        if is_taken:
+            check(batch)
+            continue
+        with pytest.raises((MalformedRecords, RecordCountWrong)):
+            check(batch)

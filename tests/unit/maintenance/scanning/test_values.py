@@ -6,14 +6,24 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from google.protobuf import message_factory
 
+from siltstone.kafka_protocol.records.reading import Record
+from siltstone.maintenance.scanning import reading
 from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.request import ValueWish
+from siltstone.maintenance.scanning.planning import cut, plan_pieces, wanted_partitions
+from siltstone.maintenance.scanning.request import ScanRequest, ValueWish
+from siltstone.maintenance.scanning.rows import unit_rows
+from siltstone.maintenance.scanning.unit import ScanUnit
 from siltstone.maintenance.scanning.values import BadValueCount, ValueColumn, rows_schema, settled
-from siltstone.record_columns.arrow import arrow_schema
+from siltstone.record_columns.arrow import TimestampNotInRange, arrow_schema
+from siltstone.value_formats.descriptors import message_of
 from siltstone.value_formats.failures import BadValueFound, SchemaUnknown
+from siltstone.value_formats.schemas.folder import read_schema_file
 from siltstone.value_formats.settling import settle_format
 from siltstone.value_formats.value_format import BadValues, FormatKind, ValueFormat
+from support.maintenance.keyed_world import keyed_world
+from support.maintenance.odd_values import put_schemas
 
 ROW = pa.struct([("a", pa.int64())])
 
@@ -121,3 +131,82 @@ def test_bad_values_are_null_and_counted_with_the_first_of_all_where_that_is_wis
     assert str(tally).startswith(
         "null instead of 3 values that cannot be decoded; the first: offset 21 of t-0: "
     )
+
+
+# -- values that only Arrow cannot hold
+
+
+def late_formats(folder: Path) -> dict[str, tuple[FormatKind, dict[str, Any], bytes, bytes]]:
+    """For each format how it is settled, a good value, and one that is found to be bad only as Arrow's column is made:
+    a number, a time or a decimal that the type of the column cannot hold."""
+    put_schemas(folder)
+    decimal = '{"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 2}'
+    moment = '{"type": "long", "logicalType": "timestamp-millis"}'
+    event = message_factory.GetMessageClass(message_of(read_schema_file(folder / "values.desc"), "t.Value"))
+    far = event(l=1)
+    far.ts.seconds = 1_700_000_000_000_000
+    of_proto = {"schema": folder / "values.desc", "message": "t.Value"}
+    ints = {"schema": pa.struct([("a", pa.int32())])}
+    return {
+        "json": (FormatKind.JSON, ints, b'{"a": 1}', b'{"a": 2147483648}'),
+        "json time": (
+            FormatKind.JSON, {"schema": pa.struct([("a", pa.decimal128(4, 2))])}, b'{"a": 1.25}', b'{"a": 123456.7}',
+        ),
+        "avro decimal": (FormatKind.AVRO, {"schema": decimal}, b"\x02\x7b", b"\x04\x30\x39"),
+        "avro time": (FormatKind.AVRO, {"schema": moment}, b"\x02", b"\xfe" + b"\xff" * 8 + b"\x01"),
+        "protobuf": (FormatKind.PROTOBUF, of_proto, event(l=1).SerializeToString(), far.SerializeToString()),
+        "string": (FormatKind.STRING, {}, b"a", b"\xff"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("of", ["json", "json time", "avro decimal", "avro time", "protobuf", "string"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_rule_14_a_value_that_arrow_cannot_hold_is_null_or_named(tmp_path: Path, of: str, at: int) -> None:
+    kind, settle, good, bad = late_formats(tmp_path)[of]
+    values = [good, good]
+    values.insert(at, bad)
+    tally = BadValueCount()
+    for on_bad in (BadValues.NULL, BadValues.FAIL):
+        decoding = ValueColumn(("value",), settle_format(kind, **settle, on_bad=on_bad), tally)
+        given = batch(decoding.read_columns, *values)
+        if on_bad is BadValues.FAIL:
+            with pytest.raises(BadValueFound, match=f"offset {10 + at} of t-0"):
+                decoding.decoded(given, "t-0")
+            continue
+        found = decoding.decoded(given, "t-0").column(0)
+        assert [each.is_valid for each in found] == [number != at for number in range(3)]
+        assert tally.count == 1 and f"offset {10 + at} of t-0" in tally.first
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_rule_14_a_time_beyond_microseconds_is_null_or_named(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "INDEXES", reading.Indexes())  # another world's objects have the same ids
+    with keyed_world() as world:
+        (stream,) = world.topic(cleanup_policy="delete")
+        times = [5, 6]
+        times.insert(at, 2**60)
+        world.append_records(stream, *(Record(timestamp_ms=each, value=b'{"a": 1}') for each in times))
+        image, request = world.image, ScanRequest(topics=("t",))
+        cuts = [
+            cut(each, 0, each.committed_offset, end_offset=each.committed_offset, fail_on_data_loss=True)
+            for each in wanted_partitions(image, request)
+        ]
+        (pieces,) = plan_pieces(image, cuts, request).units
+        for on_bad in (BadValues.NULL, BadValues.FAIL):
+            columns = ("value", "timestamp")
+            unit = ScanUnit(
+                "store", columns, {0: world.store.url}, 0, 0, pieces, value_format=json_format(on_bad)
+            )
+            tally = BadValueCount()
+            if on_bad is BadValues.FAIL:
+                with pytest.raises(TimestampNotInRange, match=f"offset {at} of t-0"):
+                    list(unit_rows(unit))
+                continue
+            (rows,) = unit_rows(unit, bad_values=tally)
+            assert [each.is_valid for each in rows.column("timestamp")] == [
+                number != at for number in range(3)
+            ]
+            assert rows.column("value").to_pylist() == [{"a": 1}] * 3
+            assert (tally.count, f"offset {at} of partition 0" in tally.first) == (1, True)

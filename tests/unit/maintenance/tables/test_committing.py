@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from siltstone.maintenance.tables.committing import ATTEMPTS_MAX, commit_round, loaded
-from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost
+from siltstone.maintenance.tables.failures import (
+    CatalogFailed,
+    CommitFailed,
+    CommitOvertaken,
+    CommitUnknown,
+    LedgerLost,
+)
 from siltstone.maintenance.tables.formats.port import DataFile
 from siltstone.maintenance.tables.ledger import Ledger, TableIdentity
 
@@ -120,3 +126,47 @@ def test_a_table_that_goes_meanwhile_is_a_lost_ledger() -> None:
         OneTable(gone).committed()
     there: Any = OneTable()
     assert loaded(there, "kafka.t").name == "kafka.t"
+
+
+def faulty(table: OneTable) -> None:
+    raise OverflowError("date value out of range")
+
+
+def sent_and_faulty(table: OneTable) -> None:
+    """The catalog's client fails at the answer, and whether the commit took place is not known."""
+    raise CommitUnknown("it may have taken place") from TypeError("no such answer")
+
+
+def taken_and_faulty(table: OneTable) -> None:
+    table.ledger = AFTER
+    sent_and_faulty(table)
+
+
+def out_of_reach(table: OneTable) -> None:
+    raise ConnectionRefusedError("no route")
+
+
+@pytest.mark.parametrize(
+    ("step", "cause"),
+    [(faulty, "OverflowError: date value out of range"), (sent_and_faulty, "TypeError: no such")],
+)
+def test_rule_14_a_failure_that_is_certain_is_tried_once_and_named(
+    step: Callable[[OneTable], None], cause: str
+) -> None:
+    table = OneTable(step)
+    with pytest.raises(
+        CommitFailed, match=rf"table kafka\.t.*partition 0 offsets 5 to 8: {cause}"
+    ) as failure:
+        table.committed()
+    assert failure.value.offsets == {0: (5, 9)}
+    assert len(table.appended) == 1
+
+
+def test_rule_14_a_fault_after_the_commit_took_place_is_no_failure() -> None:
+    assert OneTable(taken_and_faulty).committed().ledger == AFTER
+
+
+def test_rule_14_what_could_not_be_sent_is_tried_again_and_never_called_unknown() -> None:
+    assert OneTable(out_of_reach, done).committed().ledger == AFTER
+    with pytest.raises(CatalogFailed, match="could not be prepared: ConnectionRefusedError: no route"):
+        OneTable(*[out_of_reach] * ATTEMPTS_MAX).committed()

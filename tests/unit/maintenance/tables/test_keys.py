@@ -50,3 +50,9 @@ def test_a_path_goes_into_structs() -> None:
     rows = pa.record_batch({"kafka": [{"key": {"id": 1}}, {"key": None}, None], "a": [1, 2, 3]})
     assert column_at(rows, "kafka.key.id").to_pylist() == [1, None, None]
     assert column_at(rows, "a").to_pylist() == [1, 2, 3]
+
+
+def test_dates_that_have_no_text_are_keys_like_others() -> None:
+    days = [2**31 - 1, -(2**31), 2_932_897, 0]
+    column = pa.StructArray.from_arrays([pa.array(days, pa.date32())], names=["day"])
+    assert key_bytes(column).to_pylist() == [f"{len(str(day))}:{day}".encode() for day in days]

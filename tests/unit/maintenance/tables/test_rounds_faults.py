@@ -7,6 +7,7 @@ import pytest
 
 from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
 from siltstone.maintenance.pipeline.running import run
+from siltstone.maintenance.pipeline.set_aside import set_aside
 from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.maintenance.tables import rounds
@@ -373,3 +374,67 @@ def test_a_run_that_is_cancelled_commits_nothing_further(plain: TableWorld) -> N
     assert plain.rows() == []
     plain.export_now()
     assert plain.rows() == plain.expected(streams)
+
+
+@pytest.mark.parametrize("fault", [OverflowError("date value out of range"), TypeError("no len()")])
+def test_rule_14_a_program_error_before_the_commit_is_named_and_set_aside(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    streams = filled(world)
+
+    def instead(real: Append, table: Any, files: Any, ledger: Any) -> None:
+        raise fault
+
+    with appending(world, monkeypatch, instead):
+        text = world.why_failed()
+    assert text.startswith("CommitFailed: nothing was committed to table kafka.t")
+    assert "partition 0 offsets 0 to 2, 1 offsets 0 to 2" in text and str(fault) in text
+    assert "nothing is lost, the next run continues" not in text
+    assert set_aside(world.image, "table-export", "t") is not None
+    world.export_now()
+    assert world.rows() == world.expected(streams)
+
+
+def test_rule_14_a_program_error_elsewhere_in_a_round_fails_that_topic_alone(
+    plain: TableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(plain)
+
+    def broken(*_: Any) -> Any:
+        raise KeyError("a fault")
+
+    monkeypatch.setattr(rounds._Round, "_replacement", broken)
+    assert "ExportBroken: the export of topic t to table kafka.t stopped at a fault" in plain.why_failed()
+
+
+@pytest.mark.parametrize("place", ["a file's entry", "the catalog's client", "the answer"])
+def test_rule_14_a_fault_in_icebergs_path_is_tried_once(
+    iceberg: TableWorld, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    from siltstone.maintenance.tables.formats.iceberg import IcebergTable
+
+    streams, calls = filled(iceberg), [0]
+    iceberg.export_now()
+    iceberg.append_pairs(streams[0], [("d", "4")])
+    real = SqlCatalog.commit_table
+
+    def faulty(*given: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if place == "the answer":
+            real(*given, **named)
+        raise TypeError("a fault")
+
+    with monkeypatch.context() as patched:
+        if place == "a file's entry":
+            patched.setattr(IcebergTable, "_registered", faulty)
+        else:
+            patched.setattr(SqlCatalog, "commit_table", faulty)
+        if place == "the answer":
+            iceberg.export_now()
+        else:
+            assert "CommitFailed: nothing was committed to table kafka.t" in iceberg.why_failed()
+    assert calls == [1]
+    iceberg.export()
+    assert iceberg.rows() == iceberg.expected(streams)

@@ -5,6 +5,7 @@ from io import BytesIO
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,7 +15,7 @@ from siltstone.maintenance.scanning.reading import Indexes
 from siltstone.maintenance.scanning.request import ScanRequest
 from siltstone.maintenance.scanning.unit import ScanUnit, encode_unit
 from siltstone.maintenance.tables.formats.port import DataFile
-from siltstone.maintenance.tables.layout import dead_letter_schema, table_schema
+from siltstone.maintenance.tables.layout import Shaping, dead_letter_schema, table_schema
 from siltstone.maintenance.tables.task import export_unit
 from siltstone.maintenance.tables.task_input import ExportInput, ExportResult
 from siltstone.object_store.memory import MemoryStore
@@ -184,3 +185,23 @@ def test_a_damaged_object_is_this_topics_failure_and_no_error_of_the_task(export
     found = exporting.export()
     assert found.failure is not None and "t-0 cannot be read from offset 0 on" in found.failure.reason
     assert (found.files, list(exporting.tables.list())) == ((), [])
+
+
+def test_rule_14_what_nobody_has_thought_of_costs_the_records_that_cause_it(
+    exporting: Exporting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Shaping.rows
+
+    def rows(shaping: Any, columns: Any, count: int) -> Any:
+        if 3 in columns.get("a", pa.array([])).to_pylist():
+            raise AttributeError("a fault")
+        return real(shaping, columns, count)
+
+    exporting.put(0, *(f'{{"a": {number}}}' for number in range(7)))
+    monkeypatch.setattr(Shaping, "rows", rows)
+    result = exporting.export()
+    assert (result.records, result.bad) == (7, 1)
+    assert result.example == "partition 0 offset 3: it cannot be made a row: AttributeError: a fault"
+    assert exporting.places(result.files) == [(0, offset) for offset in (0, 1, 2, 4, 5, 6)]
+    (dead,) = exporting.rows(result.dead_letter_files, "kafka/t__errors/")
+    assert (dead["offset"], dead["value"]) == (3, b'{"a": 3}')

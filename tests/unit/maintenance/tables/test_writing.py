@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from siltstone.maintenance.tables.dividing import divided
 from siltstone.maintenance.tables.task_input import FileLimits
-from siltstone.maintenance.tables.writing import FileWriting, divided
+from siltstone.maintenance.tables.writing import FileWriting
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.topic_configs.table_export import PartitionTransform, TableColumn, TableConfig

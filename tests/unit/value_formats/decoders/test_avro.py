@@ -202,3 +202,121 @@ def test_schemas_that_cannot_be_understood() -> None:
     assert avro_type(Schema(FormatKind.AVRO, " int ")) == pa.int32(), (
         "the name of a plain type, without quotes"
     )
+
+
+# -- logical types; tests/integration/test_java_avro.py compares them with Java's
+
+
+def of_long(logical: str, *values: int) -> DecodedValues:
+    kind = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": {"type": "long", "logicalType": logical}}],
+    }
+    plain = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
+    return decode(schema(kind), [encode(plain, {"a": value}) for value in values])
+
+
+def test_rule_14_times_that_python_does_not_have_are_values() -> None:
+    far = [-62_135_596_800_001, 253_402_300_800_000, 1_764_000_000_000_000]
+    decoded = of_long("timestamp-millis", *far, 2**60, 0)
+    assert [each.row for each in decoded.bad] == [3]
+    assert decoded.column.field("a").cast(pa.int64()).to_pylist() == [
+        *(each * 1_000 for each in far),
+        None,
+        0,
+    ]
+    assert not decoded.column[3].is_valid
+    decoded = of_long("timestamp-micros", 2**63 - 1, -(2**63))
+    assert decoded.column.field("a").cast(pa.int64()).to_pylist() == [2**63 - 1, -(2**63)]
+
+
+def test_a_time_of_day_is_within_a_day() -> None:
+    decoded = of_long("time-micros", 86_399_999_999, 86_400_000_000, -1)
+    assert [(each.row, "no time of day" in each.reason) for each in decoded.bad] == [(1, True), (2, True)]
+
+
+def test_a_uuid_on_a_fixed_is_text() -> None:
+    fixed = {"type": "fixed", "name": "U", "size": 16}
+    found = decode(schema({**fixed, "logicalType": "uuid"}), [encode(fixed, UUID(int=5).bytes)])
+    assert (found.column.to_pylist(), found.bad) == ([str(UUID(int=5))], ())
+    again = {"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": {**fixed, "logicalType": "uuid"}}, {"name": "b", "type": ["null", "U"]},
+    ]}  # fmt: skip
+    value = b"".join((UUID(int=6).bytes, b"\2", UUID(int=7).bytes))
+    (row,) = decode(schema(again), [value]).column.to_pylist()
+    assert row == {"a": str(UUID(int=6)), "b": str(UUID(int=7))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrow"),
+    [
+        ({"type": "string", "logicalType": "date"}, pa.string()),
+        ({"type": "long", "logicalType": "date"}, pa.int64()),
+        ({"type": "int", "logicalType": "timestamp-millis"}, pa.int32()),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, pa.int64()),
+        ({"type": "bytes", "logicalType": "uuid"}, pa.binary()),
+        ({"type": "fixed", "name": "F", "size": 12, "logicalType": "uuid"}, pa.binary()),
+        ({"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"}, pa.binary()),
+        ({"type": "bytes", "logicalType": "big-decimal"}, pa.binary()),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 5}, pa.binary()),
+        ({"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 3}, pa.binary()),
+        (
+            {"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 2},
+            pa.decimal128(2, 0),
+        ),
+    ],
+)
+def test_a_logical_type_that_does_not_count_is_ignored(kind: Any, arrow: Any) -> None:
+    assert avro_type(schema(kind)) == arrow
+
+
+def test_times_in_json_text_are_written_as_iso_8601_writes_them() -> None:
+    moment = {"type": "long", "logicalType": "timestamp-millis"}
+    day, clock = {"type": "int", "logicalType": "date"}, {"type": "int", "logicalType": "time-millis"}
+    either = ["string", moment, {"type": "record", "name": "D", "fields": [
+        {"name": "d", "type": day}, {"name": "c", "type": clock},
+    ]}]  # fmt: skip
+    kind = {"type": "record", "name": "R", "fields": [{"name": "a", "type": either}]}
+    millis = b"\2\xd0\x0f"
+    far = encode({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["string", "long"]}]},
+                 {"a": 253_402_300_800_000})  # fmt: skip
+    found = decode(schema(kind), [millis, far, b"\4\2\xd0\x0f", b"\0\2x"])
+    assert [row["a"] for row in found.column.to_pylist()] == [
+        '"1970-01-01T00:00:01Z"', '"10000-01-01T00:00:00.000000Z"', '{"d":"1970-01-02","c":"00:00:01"}',
+        '"x"',
+    ]  # fmt: skip
+
+
+MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
+CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value", "found"),
+    [
+        ("long", MOMENT, 1_700_000_000_000, datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)),
+        ("int", MOMENT, 1_000, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        (["null", "long"], ["null", MOMENT], 1_000, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ("long", ["null", MOMENT], 1_000, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        (
+            {"type": "array", "items": "long"},
+            {"type": "array", "items": MOMENT},
+            [0],
+            [datetime(1970, 1, 1, tzinfo=UTC)],
+        ),
+        ("bytes", CENTS, b"\x7b", Decimal("1.23")),
+        (MOMENT, "long", 1_000, 1_000),
+        ("int", {"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
+    ],
+)
+def test_an_annotation_that_was_added_later_counts_for_older_values(
+    before: Any, after: Any, value: Any, found: Any
+) -> None:
+    def of(kind: Any) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
+
+    plain = of("long") if before is MOMENT else of(before)
+    registry = HeldSchemas({1: schema(of(before)), 2: schema(of(after))})
+    decoded = decode(schema(of(after)), [encode(plain, {"a": value}, 1)], registry)
+    assert (decoded.column.to_pylist(), decoded.bad) == ([{"a": found}], ())

@@ -81,3 +81,9 @@ def test_a_number_that_json_does_not_have_is_refused_at_any_depth(number: float)
 def test_every_row_survives(rows: list[Any]) -> None:
     kind = pa.struct([("a", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.float64()))])
     assert decoded(encoded(rows, kind), kind).to_pylist() == rows
+
+
+def test_a_time_that_python_does_not_have_is_named() -> None:
+    column = pa.array([{"at": 2**60}], pa.struct([("at", pa.timestamp("us", tz="UTC"))]))
+    with pytest.raises(RowNotEncodable, match="a value of the column cannot be written"):
+        list(JsonEncoder().encode(column))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from siltstone.record_columns.kernels.columns import Flags
+from siltstone.value_formats import decoding
 from siltstone.value_formats.wire import SchemaName
 
 REASON_CHARACTERS_MAX = 200
@@ -40,7 +41,7 @@ class ValueDecoder(Protocol):
 
 def reason_of(failure: BaseException) -> str:
     """Says in one line why a value cannot be decoded."""
-    return " ".join(str(failure).split())[:REASON_CHARACTERS_MAX] or type(failure).__name__
+    return decoding.reason_of(failure)[:REASON_CHARACTERS_MAX]
 
 
 def each_decoded(

@@ -21,7 +21,6 @@ from the object that commits. It does not repeat a refused commit here.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from io import BytesIO
 from typing import Any
@@ -50,7 +49,9 @@ from siltstone.maintenance.tables.formats.derived import (
     is_derived,
     log_text,
     partition_value,
+    time_text,
 )
+from siltstone.maintenance.tables.formats.footers import column_statistics
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
     DataFile,
@@ -78,7 +79,8 @@ _HOUSEKEEPING = {
 }
 """A table is read from its newest checkpoint and the commits after it, each of them a request. A reader that began a
 day ago still finds the files that were replaced since. The user may change both."""
-_BOUNDED = ("partition", "offset", "timestamp")
+_TIME = "timestamp"
+_BOUNDED = ("partition", "offset", _TIME)
 """The columns of the record whose smallest and largest values in a file are in the log."""
 _SIGN_BIT = 1 << 63
 
@@ -418,26 +420,23 @@ def _statistics(footer: Any) -> str:
     """Returns the statistics of a data file as Delta's log has them: its rows, and the bounds of the record's
     columns."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
-    for at in range(footer.num_columns):
-        path = footer.schema.column(at).path.split(".")
+    for each in column_statistics(footer):
+        path = each.path.split(".")
         if path[-1] not in _BOUNDED or len(path) > 2 or (len(path) == 2 and path[0] != KAFKA):
             continue
-        found = [footer.row_group(group).column(at).statistics for group in range(footer.num_row_groups)]
-        if all(each is not None and each.has_min_max and each.has_null_count for each in found) and found:
-            _put(bounds["minValues"], path, _bound(min(each.min for each in found), is_max=False))
-            _put(bounds["maxValues"], path, _bound(max(each.max for each in found), is_max=True))
-            _put(bounds["nullCount"], path, sum(each.null_count for each in found))
+        if each.nulls is not None:
+            _put(bounds["nullCount"], path, each.nulls)
+        if each.bounds is None:
+            continue
+        least: Any
+        most: Any
+        least, most = each.bounds
+        if path[-1] == _TIME:
+            least, most = time_text(least), time_text(most, is_upper=True)
+        if least is not None and most is not None:
+            _put(bounds["minValues"], path, least)
+            _put(bounds["maxValues"], path, most)
     return json.dumps({"numRecords": footer.num_rows, **bounds})
-
-
-def _bound(value: Any, *, is_max: bool) -> Any:
-    """Returns a bound as the log has it. Times have milliseconds there; an upper bound is rounded up."""
-    if not isinstance(value, datetime):
-        return value
-    whole = value.astimezone(UTC).replace(microsecond=value.microsecond // 1_000 * 1_000)
-    if is_max and whole < value:
-        whole += timedelta(milliseconds=1)
-    return whole.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _put(into: dict[str, Any], path: Sequence[str], value: Any) -> None:

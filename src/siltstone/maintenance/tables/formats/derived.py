@@ -21,6 +21,7 @@ _TYPES = {
     "hour": pa.timestamp("us", tz="UTC"),
 }
 _START = date(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def division_column(by: PartitionTransform) -> str:
@@ -61,7 +62,7 @@ def column_value(by: PartitionTransform, value: PartitionValue) -> Any:
             return date(1970 + value // 12, value % 12 + 1, 1)
         case "day":
             return _START + timedelta(days=value)
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=value)
+    return _EPOCH + timedelta(hours=value)
 
 
 def partition_value(by: PartitionTransform, found: Any) -> PartitionValue:
@@ -85,7 +86,18 @@ def log_text(value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return str(value).lower()
-    return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
+    return value.strftime(f"{value.date()} %H:%M:%S") if isinstance(value, datetime) else str(value)
+
+
+def time_text(micros: int, *, is_upper: bool = False) -> str | None:
+    """Returns a time as a bound in Delta's log, which has milliseconds; an upper bound is rounded up. None for a time
+    outside the years 1 to 9999, which the log cannot have."""
+    whole_ms = -(-micros // 1_000) if is_upper else micros // 1_000
+    try:
+        moment = _EPOCH + timedelta(milliseconds=whole_ms)
+    except OverflowError:
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def with_division(rows: Any, by: tuple[PartitionTransform, ...], values: tuple[PartitionValue, ...]) -> Any:

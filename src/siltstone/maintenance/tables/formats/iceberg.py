@@ -12,6 +12,7 @@ of its attempts is set to one in memory; the value that is stored with the table
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -24,12 +25,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.expressions import AlwaysFalse, And, EqualTo, GreaterThanOrEqual, Or
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-    schema_to_pyarrow,
-)
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import TableProperties
@@ -53,6 +49,7 @@ from siltstone.maintenance.tables.failures import (
     TableNotOurs,
     TableRolledBack,
 )
+from siltstone.maintenance.tables.formats.iceberg_statistics import file_statistics
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
     DataFile,
@@ -191,7 +188,7 @@ class IcebergTable:
     ) -> None:
         with self._committing() as transaction:
             if replacement is None or replacement.keeps_rows:
-                with transaction.update_snapshot().merge_append() as made:
+                with _Appending(Operation.APPEND, transaction, self._table.io) as made:
                     for each in files:
                         made.append_data_file(self._registered(each))
             if replacement is not None:
@@ -215,17 +212,12 @@ class IcebergTable:
         return made
 
     def _registered(self, each: DataFile) -> Any:
-        """Makes the entry of a data file in a manifest, with the statistics of its footer. The function of pyiceberg
+        """Makes the entry of a data file in a manifest, with the statistics of its footer. pyiceberg's own function
         finds no partition value of a column inside a struct, so the value that the writer recorded is used."""
         path = f"{self._home}/{folder_of(self._name)}{each.path}"
-        metadata, schema = self._table.metadata, self._table.schema()
+        metadata = self._table.metadata
         with self._table.io.new_input(path).open() as stream:
             footer = pq.read_metadata(stream)
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=footer,
-            stats_columns=compute_statistics_plan(schema, metadata.properties),
-            parquet_column_mapping=parquet_path_to_id_mapping(schema),
-        )
         return IcebergFile.from_args(
             content=DataFileContent.DATA,
             file_path=path,
@@ -236,7 +228,7 @@ class IcebergTable:
             spec_id=metadata.default_spec_id,
             equality_ids=None,
             key_metadata=None,
-            **statistics.to_serialized_dict(),
+            **file_statistics(footer, self._table.schema(), metadata.properties),
         )
 
     def add_columns(self, schema: Any) -> None:
@@ -260,11 +252,12 @@ class IcebergTable:
 
     @contextmanager
     def _committing(self) -> Iterator[Any]:
-        """Begins a transaction that is committed at the end of the ``with`` block, and tried once."""
+        """Begins a transaction that is committed at the end of the ``with`` block, and tried once. Exceptions inside
+        the block are raised as they are: nothing was sent to the catalog then."""
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = _ONE_TRY
         transaction = self._table.transaction()
+        yield transaction
         try:
-            yield transaction
             transaction.commit_transaction()
         except CommitFailedException as overtaken:
             raise CommitOvertaken(
@@ -280,7 +273,31 @@ class IcebergTable:
             ) from trouble
 
 
-class _Replacing(_OverwriteFiles, _MergeAppendFiles):  # type: ignore[misc]
+class _Summarised:
+    """A snapshot whose summary needs no text of a partition value. pyiceberg counts the changed partitions by their
+    texts, and has none for a day outside the years 1 to 9999: then the count is left out."""
+
+    def _summary(self, *given: Any, **named: Any) -> Any:
+        try:
+            return super()._summary(*given, **named)  # type: ignore[misc]
+        except OverflowError:
+            counted = copy(self)
+            counted._added_data_files = [_without_partition(each) for each in self._added_data_files]  # type: ignore[attr-defined]
+            counted._deleted_data_files = {_without_partition(each) for each in self._deleted_data_files}  # type: ignore[attr-defined]
+            return super(_Summarised, counted)._summary(*given, **named)  # type: ignore[misc]
+
+
+def _without_partition(file: Any) -> Any:
+    found = copy(file)
+    found._data = [Record() if each is file.partition else each for each in file._data]
+    return found
+
+
+class _Appending(_Summarised, _MergeAppendFiles):  # type: ignore[misc]
+    """A snapshot that adds files, and merges manifests."""
+
+
+class _Replacing(_Summarised, _OverwriteFiles, _MergeAppendFiles):  # type: ignore[misc]
     """A snapshot that replaces files, and merges manifests as an append does. The overwrite of pyiceberg keeps
     manifests with only entries of removed files in all later snapshots, and cannot mark a snapshot as one that keeps
     the rows."""

@@ -83,8 +83,8 @@ class LoadedTable(Protocol):
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
     ) -> None:
-        """Commits the data files, the ledger and a replacement together, trying once. Raises CommitOvertaken,
-        CommitUnknown."""
+        """Commits the data files, the ledger and a replacement together, trying once. Raises CommitOvertaken, and
+        CommitUnknown for any exception after the commit was sent. Any other exception is raised before that."""
         ...
 
     def add_columns(self, schema: Any) -> None:
