@@ -95,9 +95,10 @@ def given_up(refusal: NodeLogLost, location: str) -> WalLost:
 
 def damaged(damage: DamagedWal, log_epoch: int, location: str) -> DamagedWal:
     """Returns the error for the operator, with the way to start the node without the damaged log."""
+    once = f" once with engine.wal.lost_epoch={log_epoch}" if log_epoch else ""
     return DamagedWal(
-        f"{damage}. If that is not possible, move the log in {location} away and start once with "
-        f"engine.wal.lost_epoch={log_epoch}; the records that only this log held are lost then"
+        f"{damage}. If that is not possible, move the log in {location} away and start{once}; the records that only "
+        "this log held are lost then"
     )
 
 
