@@ -74,9 +74,7 @@ class State:
 
     def log(self, version: int) -> MemoryLog:
         log = MemoryLog()
-        log._entries = self.entries[:version]
-        if version:
-            log._head = LogPosition(version, link_of(log._entries[-1]).append_id)
+        put_entries(log, self.entries[:version])
         return log
 
 
@@ -100,7 +98,7 @@ class LostEntries:
         history = folder_of(self.folder / "history")
         self.world = self._world(history, MemoryLog(), {})
         for node_id in NODES:
-            self._nodes[node_id] = await self._opened(self.world, node_id)
+            self._nodes[node_id] = await opened(self.world, node_id)
         await self._create()
         for _ in range(self.actions):
             await self._act()
@@ -117,17 +115,6 @@ class LostEntries:
         rng = Random(self.rng.random())
         return World(
             folder, log=log, store=store, clock=clock, rng=rng, wal_in_bucket=self.wal_in_bucket, is_guarded=True
-        )
-
-    async def _opened(self, world: World, node_id: int) -> Node:
-        """Each node has its log in files in a folder of its own."""
-        listeners = (NodeListener("PLAINTEXT", f"host-{node_id}", 9092),)
-        return await world.passing(
-            world.open(
-                replace(SMALL, node_id=node_id),
-                wal=world.folder / f"node-{node_id}",
-                enrolment=NodeEnrolment(listeners=listeners),
-            )
         )
 
     def _said(self, what: str) -> None:
@@ -266,17 +253,18 @@ class LostEntries:
             self._forget_handles(node_id)
         else:
             self._kill(node_id)
-        self._nodes[node_id] = await self._opened(self.world, node_id)
+        self._nodes[node_id] = await opened(self.world, node_id)
         self._said(f"restart {node_id}")
 
     async def _failover(self) -> None:
         dead, by = self.rng.sample(NODES, 2)
-        if None in self._nodes.values():
+        survivor = self._nodes[by]
+        if survivor is None or self._nodes[dead] is None:
             return
         self._kill(dead)
-        await self._failed_over(self.world, dead, by, self._nodes[by])
+        await fenced_and_failed_over(self.world, survivor, dead)
         if self.rng.random() < 0.7:
-            self._nodes[dead] = await self._opened(self.world, dead)
+            self._nodes[dead] = await opened(self.world, dead)
         self._said(f"failover {dead}")
 
     def _kill(self, node_id: int) -> None:
@@ -288,28 +276,6 @@ class LostEntries:
 
     def _forget_handles(self, node_id: int) -> None:
         self._handles = {name: held for name, held in self._handles.items() if held[0] != node_id}
-
-    async def _failed_over(self, world: World, dead: int, by: int, node: Node | None) -> None:
-        assert node is not None
-        metadata, calls = node.metadata, FreezableCalls()
-        image = await metadata.refresh()
-        if (registered := image.nodes.get(dead)) is None:
-            return
-        if registered.is_live:
-            await metadata.execute(FenceNode(dead, registered.node_epoch))
-        buckets = Buckets({0: world.store})
-        folder = world.folder / f"node-{dead}"
-        attached = None if self.wal_in_bucket else AttachedLog(folder, dead, registered.node_epoch)
-        store_id = store_id_of(image) or ""
-        wal = open_wal_of(
-            registered, SMALL.wal, buckets, store_id, calls, world.clock, world.rng, attached=attached
-        )
-        components = EngineComponents(metadata, buckets, wal, node.reader, calls, world.clock)
-        try:
-            settings = replace(SMALL, node_id=by)
-            await world.passing(fail_over(components, settings, dead, registered.wal_location))
-        finally:
-            await world.passing(wal.close())
 
     # -- what is left of it ------------------------------------------------------------------------------
 
@@ -330,21 +296,21 @@ class LostEntries:
             whole = state.log(len(state.entries)) if "started" not in outcomes else world.log
             world = self._world(folder, whole, world.store._objects)
             for node_id in self.rng.sample(NODES, 2):
-                killed(await self._opened(world, node_id))
+                killed(await opened(world, node_id))
             self._check_everything_is_there(world)
         shutil.rmtree(folder)
 
     async def _started(self, world: World, node_id: int) -> list[str]:
         """Starts a node. One that starts fails the other one over, now and then, as a living node does."""
         try:
-            node = await self._opened(world, node_id)
+            node = await opened(world, node_id)
         except REFUSALS as refusal:
             self.counts[f"refused with {type(refusal).__name__}"] += 1
             return [f"refused: {refusal}"]
         outcomes = ["started"]
         try:
             if self.rng.random() < 0.4:
-                await self._failed_over(world, 1 - node_id, node_id, node)
+                await fenced_and_failed_over(world, node, 1 - node_id)
                 self.counts["failovers"] += 1
         except SiltstoneError as refusal:
             self.counts[f"failover refused with {type(refusal).__name__}"] += 1
@@ -380,6 +346,41 @@ class LostEntries:
 def folder_of(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+async def opened(world: World, node_id: int) -> Node:
+    """Opens a node that others find. With its log in files it has a folder of its own."""
+    listeners = (NodeListener("PLAINTEXT", f"host-{node_id}", 9092),)
+    settings = replace(SMALL, node_id=node_id)
+    folder, enrolment = world.folder / f"node-{node_id}", NodeEnrolment(listeners=listeners)
+    return await world.passing(world.open(settings, wal=folder, enrolment=enrolment))
+
+
+async def fenced_and_failed_over(world: World, node: Node, dead: int) -> None:
+    """The node fences the dead one, which may not be registered, and fails it over."""
+    metadata, calls = node.metadata, FreezableCalls()
+    image = await metadata.refresh()
+    if (registered := image.nodes.get(dead)) is None:
+        return
+    if registered.is_live:
+        await metadata.execute(FenceNode(dead, registered.node_epoch))
+    buckets, settings = Buckets({0: world.store}), replace(SMALL, node_id=node.engine.node_id)
+    folder, store_id = world.folder / f"node-{dead}", store_id_of(image) or ""
+    attached = None if world.wal_in_bucket else AttachedLog(folder, dead, registered.node_epoch)
+    wal = open_wal_of(
+        registered, SMALL.wal, buckets, store_id, calls, world.clock, world.rng, attached=attached
+    )
+    components = EngineComponents(metadata, buckets, wal, node.reader, calls, world.clock)
+    try:
+        await world.passing(fail_over(components, settings, dead, registered.wal_location))
+    finally:
+        await world.passing(wal.close())
+
+
+def put_entries(log: MemoryLog, entries: list[bytes]) -> None:
+    """The metadata log ends with the last of these entries."""
+    log._entries = list(entries)
+    log._head = LogPosition(len(entries), link_of(entries[-1]).append_id)
 
 
 def killed(node: Node) -> None:
