@@ -46,6 +46,7 @@ async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, locatio
         return never
     if identity.store_id != store_id:
         if await wal.is_empty():
+            await wal.reset()  # files of the other store are not missed here
             return never
         raise WalOfAnotherStore(
             f"the write-ahead log in {location} belongs to another store ({identity.store_id}, this is {store_id}): "
