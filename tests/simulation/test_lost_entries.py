@@ -25,7 +25,9 @@ def simulate(tmp_path):
             asyncio.run(simulation.run())
         except BaseException:
             print("\n".join(simulation.trace))
-            print(f"LOST_ENTRIES_SEED={seed} .venv/bin/pytest tests/simulation/test_lost_entries.py -k replay")
+            print(
+                f"LOST_ENTRIES_SEED={seed} .venv/bin/pytest tests/simulation/test_lost_entries.py -k replay"
+            )
             raise
         return simulation
 

@@ -185,9 +185,7 @@ class World:
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, calls, self.clock, SMALL_READ
         )
-        components = EngineComponents(
-            metadata, buckets, write_ahead_log, reader, calls, self.clock, guards
-        )
+        components = EngineComponents(metadata, buckets, write_ahead_log, reader, calls, self.clock, guards)
         try:
             engine = await open_engine(components, settings, self.rng, place.location, enrolment)
         except BaseException:

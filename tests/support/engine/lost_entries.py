@@ -114,7 +114,13 @@ class LostEntries:
         store._objects = dict(objects)
         rng = Random(self.rng.random())
         return World(
-            folder, log=log, store=store, clock=clock, rng=rng, wal_in_bucket=self.wal_in_bucket, is_guarded=True
+            folder,
+            log=log,
+            store=store,
+            clock=clock,
+            rng=rng,
+            wal_in_bucket=self.wal_in_bucket,
+            is_guarded=True,
         )
 
     def _said(self, what: str) -> None:
@@ -240,7 +246,9 @@ class LostEntries:
         name = self._any_topic()
         if name is not None:
             topic_id = self._image.topic_ids[name]
-            await self._some_node().metadata.execute(AlterTopicConfigs(topic_id, {"n": str(self.rng.random())}))
+            await self._some_node().metadata.execute(
+                AlterTopicConfigs(topic_id, {"n": str(self.rng.random())})
+            )
             self._said(f"configure {name}")
 
     async def _restart(self) -> None:
@@ -319,13 +327,17 @@ class LostEntries:
             killed(node)
         return outcomes
 
-    def _check_nothing_is_dropped(self, world: World, state: State, version: int, outcomes: list[str]) -> None:
+    def _check_nothing_is_dropped(
+        self, world: World, state: State, version: int, outcomes: list[str]
+    ) -> None:
         before = image_of(state.log(len(state.entries)), world)
         found = committed(world, image_of(world.log, world)) | in_logs(world)
         for each in self._needed(before):
             if before.streams[each.stream_id].end_offset >= each.end_offset:
                 continue  # committed: the bucket has it, and marks guard the bucket
-            assert each in found, f"entries after {version} of {len(state.entries)} lost: {each} is gone, {outcomes}"
+            assert each in found, (
+                f"entries after {version} of {len(state.entries)} lost: {each} is gone, {outcomes}"
+            )
 
     def _check_everything_is_there(self, world: World) -> None:
         image = image_of(world.log, world)

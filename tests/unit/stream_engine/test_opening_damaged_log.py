@@ -60,7 +60,9 @@ def test_rule_13_a_log_that_lacks_a_file_is_not_dropped(tmp_path, gone):
             path.unlink()
         named = missing[-1] if gone == "last two" else missing[0]
         for _ in range(2):
-            with pytest.raises(DamagedWal, match=f"{named} .*is missing.*; restore|{named} .*is missing: restore"):
+            with pytest.raises(
+                DamagedWal, match=f"{named} .*is missing.*; restore|{named} .*is missing: restore"
+            ):
                 await world.open()
         for path, content in kept.items():
             path.write_bytes(content)

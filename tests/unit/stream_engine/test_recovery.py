@@ -20,7 +20,8 @@ def image_of(ends, start_offsets=()):
     starts = dict(start_offsets)
     opened = {
         stream_id: streams.trimmed(
-            streams.advanced(streams.opened(streams.created(stream_id, {}), 0, NODE), end), starts.get(stream_id, 0)
+            streams.advanced(streams.opened(streams.created(stream_id, {}), 0, NODE), end),
+            starts.get(stream_id, 0),
         )
         for stream_id, end in ends.items()
     }
