@@ -1,4 +1,4 @@
-"""``siltstone serve`` with a copy of metadata.sqlite that lacks the last minute, beside the log of that minute (rule 13).
+"""``siltstone serve`` with a copy of metadata.sqlite that lacks the last minute, beside its log (rule 13).
 
 The broker is killed before anything was uploaded, so the acknowledged records are in the write-ahead log only, and no
 object in the bucket tells that the metadata is older.

@@ -1,6 +1,7 @@
 """Metadata that lost its newest entries, any number of them, beside logs that did not (rule 13).
 
-A failure prints its seed; ``LOST_ENTRIES_SEED=<seed> pytest tests/simulation/test_lost_entries.py -k replay`` runs it again.
+A failure prints its seed, which ``LOST_ENTRIES_SEED=<seed> pytest tests/simulation/test_lost_entries.py -k replay``
+runs again.
 """
 
 import asyncio

@@ -217,14 +217,11 @@ async def replay_log(
     the way of the newest copy. Only a log of several blocks is read twice. ``is_given_up``: what fits nowhere is
     dropped. Raises DamagedWal, EngineNotRunning."""
     image = components.metadata.image
-    wanted = RecoveryFilter(image, registration.node_id, is_given_up=is_given_up)
-    blocks: AsyncIterable[CacheBlock] = _blocks(components, settings, wanted)
-    if (only := await _only_block(blocks)) is not None:
-        blocks = _each(only)
-    wanted.refuse_misfits()
-    if only is None:
-        wanted = RecoveryFilter(image, registration.node_id, is_given_up=is_given_up)
-        blocks = _blocks(components, settings, wanted)
+
+    def new_filter() -> RecoveryFilter:
+        return RecoveryFilter(image, registration.node_id, is_given_up=is_given_up)
+
+    wanted, blocks = await _examined(components, settings, new_filter)
     carried: deque[CacheBlock] = deque()
     recovered_bytes = 0
     async for block in blocks:
@@ -252,6 +249,13 @@ async def replay_log(
     await close_in_metadata(
         components.metadata, registration.node_id, registration.node_epoch, registration.opened_streams
     )
+    _say_what_was_recovered(registration, wanted, recovered_bytes)
+    return NOTHING_CARRIED
+
+
+def _say_what_was_recovered(
+    registration: NodeRegistration, wanted: RecoveryFilter, recovered_bytes: int
+) -> None:
     if wanted.records_refused:
         log.warning(
             "%s of the write-ahead log that was given up are dropped",
@@ -265,7 +269,20 @@ async def replay_log(
             wanted.records_skipped,
             counted(len(registration.opened_streams), "stream"),
         )
-    return NOTHING_CARRIED
+
+
+async def _examined(
+    components: EngineComponents, settings: EngineSettings, new_filter: Callable[[], RecoveryFilter]
+) -> tuple[RecoveryFilter, AsyncIterable[CacheBlock]]:
+    """Reads the log to its end. Returns the blocks to upload, and the filter that counts what it reads for them. Raises
+    DamagedWal."""
+    wanted = new_filter()
+    only = await _only_block(_blocks(components, settings, wanted))
+    wanted.refuse_misfits()
+    if only is not None:
+        return wanted, _each(only)
+    wanted = new_filter()
+    return wanted, _blocks(components, settings, wanted)
 
 
 def _blocks(

@@ -44,6 +44,10 @@ def fate_of(
         return Fate.NEVER_OPENED
     if record.end_offset <= stream.start_offset:
         return Fate.TRIMMED
+    return _fate_above_the_start(record, stream, node_id, end_offset)
+
+
+def _fate_above_the_start(record: RecordBatch, stream: StreamMetadata, node_id: int, end_offset: int) -> Fate:
     is_open_here = stream.state is StreamState.OPENED and stream.owner == node_id
     continues = is_open_here and record.stream_epoch == stream.epoch
     if _is_committed(record, stream, node_id, end_offset if continues else stream.end_offset):

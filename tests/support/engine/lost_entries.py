@@ -52,7 +52,7 @@ ACTIONS = {
     "restart": 3, "failover": 2,
 }  # fmt: skip
 RARE = {"restart": 0.3, "failover": 0.3}
-"""In most histories: each start marks the version of the metadata in the bucket, and a mark refuses all that is older."""
+"""In most histories: each start marks the version of the metadata in the bucket, which refuses all that is older."""
 
 REFUSALS = (CorruptData, InvalidRequest)
 

@@ -92,10 +92,10 @@ def test_rule_13_a_hole_is_refused_with_the_first_record_after_it():
     misfit = refused.value
     assert (misfit.stream_id, misfit.base_offset, misfit.end_offset, misfit.version) == (233, 10, 13, 7)
     assert str(misfit) == (
-        "2 batches in the write-ahead log fit nowhere in the metadata, which is at version 7: the first has the offsets "
-        "10 to 12 of stream 233, appended under its epoch 0, and that stream is committed and recovered up to offset "
-        "5: part of the log is missing, or the metadata is an older copy. Nothing is deleted. Restore the newest copy "
-        "of the metadata, and the whole log beside it"
+        "2 batches in the write-ahead log fit nowhere in the metadata, which is at version 7: the first has the "
+        "offsets 10 to 12 of stream 233, appended under its epoch 0, and that stream is committed and recovered up to "
+        "offset 5: part of the log is missing, or the metadata is an older copy. Nothing is deleted. Restore the "
+        "newest copy of the metadata, and the whole log beside it"
     )
 
 
