@@ -113,6 +113,20 @@ def test_log_identity_v3():
     append_id = "ffeeddccbbaa99887766554433221100"
     identity = LogIdentity(STORE_ID, node_id=12, node_epoch=4, metadata_version=2**40, append_id=append_id)
     assert decode_log_identity(stored) == identity
+
+
+def test_log_identity_v4():
+    stored = golden("log_identity_v4")
+    append_id = "ffeeddccbbaa99887766554433221100"
+    identity = LogIdentity(
+        STORE_ID,
+        node_id=12,
+        node_epoch=4,
+        metadata_version=2**40,
+        append_id=append_id,
+        files=(2**35, 2**35 + 2**26),
+    )
+    assert decode_log_identity(stored) == identity
     assert encode_log_identity(identity) == stored
 
 

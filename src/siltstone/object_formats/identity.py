@@ -3,8 +3,10 @@
 Each file is one line of JSON (here broken for the page), which people can read as well. ``crc32c``, 8 hex digits, is
 the checksum of the JSON object without that field:
 
+    {"kind":"log","format":4,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,
+     "append_id":"<32 hex>","files":[0,67108864],"crc32c":"0a1b2c3d"}
     {"kind":"log","format":3,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,
-     "append_id":"<32 hex>","crc32c":"0a1b2c3d"}
+     "append_id":"<32 hex>","crc32c":"0a1b2c3d"}    read, not written
     {"kind":"log","format":2,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"metadata_version":17,
      "crc32c":"0a1b2c3d"}    read, not written
     {"kind":"log","format":1,"store_id":"<32 hex>","node_id":0,"node_epoch":3,"crc32c":"0a1b2c3d"}    read, not written
@@ -14,7 +16,9 @@ the checksum of the JSON object without that field:
 A log's identity is the file ``identity.json`` in the log's folder. Its ``node_epoch`` is the epoch with which the node
 last began to append there; its ``metadata_version`` is the version of the metadata at that moment, or at the node's
 last clean close, and its ``append_id`` is the append id of the metadata's entry at that version, 32 zeros when there is
-none. A store's identity is the object ``siltstone-store.json`` in each of its buckets. Format 2 also has the bucket's
+none. Its ``files`` are the first positions of the oldest and of the newest log file that may hold records that are not
+committed, ``[]`` when there is none; ``null`` when that is not known, as in the claims of a log in a bucket. A store's
+identity is the object ``siltstone-store.json`` in each of its buckets. Format 2 also has the bucket's
 id. Bucket 0 has format 1, which older programs read, and so has every bucket that was marked before format 2 existed.
 """
 
@@ -28,7 +32,7 @@ from siltstone.model.errors import CorruptData
 IDENTITY_BYTES_MAX = 4_096
 """A longer file is not an identity. Readers need not read more than this."""
 
-LOG_FORMAT = 3
+LOG_FORMAT = 4
 STORE_FORMAT = 2
 _STORE_FORMAT_WITHOUT_BUCKET = 1
 _NO_APPEND_ID = "00" * 16
@@ -41,11 +45,14 @@ class DamagedIdentity(CorruptData):
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
+    """``files``: the first positions of the oldest and the newest log file; empty: there is none; None: not known."""
+
     store_id: str
     node_id: int
     node_epoch: int
     metadata_version: int = 0
     append_id: str = _NO_APPEND_ID
+    files: tuple[int, ...] | None = None
 
 
 class StoreIdentity(msgspec.Struct, frozen=True):
@@ -62,6 +69,7 @@ class _LogLine(msgspec.Struct, tag="log", tag_field="kind"):
     node_epoch: int
     metadata_version: int = 0
     append_id: str = _NO_APPEND_ID
+    files: tuple[int, ...] | None = None
 
 
 class _StoreLine(msgspec.Struct, tag="store", tag_field="kind", omit_defaults=True):
@@ -79,6 +87,7 @@ def encode_log_identity(identity: LogIdentity) -> bytes:
             identity.node_epoch,
             identity.metadata_version,
             identity.append_id,
+            identity.files,
         )
     )
 
@@ -88,7 +97,11 @@ def decode_log_identity(data: bytes) -> LogIdentity:
     line = _unsealed(data)
     if not isinstance(line, _LogLine):
         raise DamagedIdentity("it is the identity of a bucket, not of a write-ahead log")
-    return LogIdentity(line.store_id, line.node_id, line.node_epoch, line.metadata_version, line.append_id)
+    if line.files is not None and (len(line.files) not in (0, 2) or list(line.files) != sorted(line.files)):
+        raise DamagedIdentity(f"it names the files {line.files}, and not the oldest and the newest one")
+    return LogIdentity(
+        line.store_id, line.node_id, line.node_epoch, line.metadata_version, line.append_id, line.files
+    )
 
 
 def encode_store_identity(identity: StoreIdentity) -> bytes:

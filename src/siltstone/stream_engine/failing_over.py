@@ -24,7 +24,11 @@ from siltstone.runtime.tasks import ends_in_time
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.opening import replay_log
 from siltstone.stream_engine.settings import EngineSettings
-from siltstone.stream_engine.wal.ownership import log_last_used
+from siltstone.stream_engine.wal.ownership import (
+    log_last_used,
+    refuse_forked_metadata,
+    refuse_older_metadata,
+)
 
 STUCK_MS = 30 * SECOND_MS
 """A failover that cannot upload a block for so long gives its claim back: the bucket may be unreachable from this node
@@ -55,7 +59,7 @@ async def fail_over(
     """Fails a fenced node over. ``settings`` are those of the node that does it; ``components.wal`` is the dead node's
     log, at ``log_location``, which the caller closes. A repetition after a failure continues where the first call
     ended. Raises the refusals of ClaimFailover and RegisterNode (FailoverUnderWay, ClaimLost, NodeLogBehind, …),
-    DamagedWal, FailoverStuck, EngineNotRunning."""
+    MetadataBehindLog, LogForked, DamagedWal, FailoverStuck, EngineNotRunning."""
     image = components.metadata.image
     claimer = image.nodes[settings.node_id]
     await components.metadata.execute(ClaimFailover(claimer.node_id, claimer.node_epoch, dead_node_id))
@@ -88,9 +92,15 @@ async def _give_back(components: EngineComponents, claimer: NodeMetadata, dead_n
 async def _register(
     components: EngineComponents, claimer: NodeMetadata, dead_node_id: int, log_location: str
 ) -> NodeRegistration:
+    """Refuses as a start of the node itself would, when the log was used with newer metadata than this."""
     store_id = store_id_of(components.metadata.image)
     assert store_id is not None
     last_used = await log_last_used(components.wal, store_id, dead_node_id, log_location)
+    # the log may have been used with an entry that is not read yet
+    image = await components.metadata.refresh()
+    refuse_older_metadata(last_used, image.nodes[dead_node_id].node_epoch, image.version, log_location)
+    seen = await components.metadata.append_id_at(last_used.metadata_version)
+    refuse_forked_metadata(last_used, seen, log_location)
     command = RegisterNode(
         dead_node_id, claimer.incarnation, log_location, failover=True, log_epoch=last_used.node_epoch
     )

@@ -13,7 +13,7 @@ under that id, and takes the log over; if the first process still runs, it stops
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.metadata.client import refuse_wrong_clock
 from siltstone.metadata.commands import RegisterNode
+from siltstone.metadata.decisions.nodes import lost_log_epoch
 from siltstone.metadata.entities import NodeListener, NodeMetadata, NodeRegistration
 from siltstone.metadata.refusals import FailoverUnderWay, NodeLogBehind, NodeLogLost
 from siltstone.metadata.store_id import put_store_id
@@ -103,7 +104,8 @@ async def open_engine(
     await enrolment.after(components.metadata.image.nodes[settings.node_id])
     try:
         await components.wal.fence(registration.node_epoch)
-        carried = await replay_log(components, settings, registration)
+        is_given_up = await _is_given_up(components, settings)
+        carried = await replay_log(components, settings, registration, is_given_up=is_given_up)
     except DamagedWal as damage:
         log_epoch = components.metadata.image.nodes[settings.node_id].log_epoch
         raise damaged(damage, log_epoch, wal_location) from damage
@@ -189,6 +191,15 @@ async def _register(
     return registration
 
 
+async def _is_given_up(components: EngineComponents, settings: EngineSettings) -> bool:
+    """Returns whether a person has given up the log with which the node starts, and the setting confirms it."""
+    lost_epoch = lost_log_epoch(components.metadata.image, settings.node_id)
+    if not lost_epoch or settings.wal.lost_epoch != lost_epoch:
+        return False
+    identity = await components.wal.identity()
+    return identity is not None and identity.node_epoch <= lost_epoch
+
+
 async def replay_log(
     components: EngineComponents,
     settings: EngineSettings,
@@ -196,18 +207,21 @@ async def replay_log(
     patience_ms: float = UPLOAD_PATIENCE_MS,
     *,
     carries: bool = True,
+    is_given_up: bool = False,
 ) -> CarriedLog:
     """Uploads the records in the log of the registered node, which was fenced, and closes the streams that the node had
     open. → The blocks that could not be uploaded in ``patience_ms`` each, for the running engine; without ``carries``
-    only the first such block. Raises DamagedWal, EngineNotRunning."""
-    ends = {stream.stream_id: stream.end_offset for stream in registration.opened_streams}
-    wanted = RecoveryFilter(ends, components.metadata.image.next_stream_id)
-    blocks = recovered_blocks(
-        components.wal.recover(),
-        wanted,
-        settings.upload.cache_block_bytes_max,
-        settings.upload.cache_block_streams_max,
-    )
+    only the first such block.
+
+    The log is read to its end before anything is uploaded: what an older copy of the metadata uploads would stand in
+    the way of the newest copy. Only a log of several blocks is read twice. ``is_given_up``: what fits nowhere is
+    dropped. Raises DamagedWal, EngineNotRunning."""
+    image = components.metadata.image
+
+    def new_filter() -> RecoveryFilter:
+        return RecoveryFilter(image, registration.node_id, is_given_up=is_given_up)
+
+    wanted, blocks = await _examined(components, settings, new_filter)
     carried: deque[CacheBlock] = deque()
     recovered_bytes = 0
     async for block in blocks:
@@ -223,7 +237,7 @@ async def replay_log(
             await _is_uploaded(carried.popleft(), components, settings, registration)
     if carried and not carries:
         return CarriedLog(tuple(carried), wanted.end_position, registration.opened_streams)
-    _refuse_to_drop(wanted)
+    wanted.refuse_misfits()
     if carried:
         log.error(
             "the write-ahead log of node %d could not be uploaded yet. The node starts all the same: the records are "
@@ -235,15 +249,63 @@ async def replay_log(
     await close_in_metadata(
         components.metadata, registration.node_id, registration.node_epoch, registration.opened_streams
     )
-    if ends:
+    _say_what_was_recovered(registration, wanted, recovered_bytes)
+    return NOTHING_CARRIED
+
+
+def _say_what_was_recovered(
+    registration: NodeRegistration, wanted: RecoveryFilter, recovered_bytes: int
+) -> None:
+    if wanted.records_refused:
+        log.warning(
+            "%s of the write-ahead log that was given up are dropped",
+            counted(wanted.records_refused, "batch", "batches"),
+        )
+    if registration.opened_streams:
         log.info(
             "recovered the write-ahead log: %s uploaded and committed, %d batches skipped as committed before, "
             "%s closed",
             size_words(recovered_bytes),
             wanted.records_skipped,
-            counted(len(ends), "stream"),
+            counted(len(registration.opened_streams), "stream"),
         )
-    return NOTHING_CARRIED
+
+
+async def _examined(
+    components: EngineComponents, settings: EngineSettings, new_filter: Callable[[], RecoveryFilter]
+) -> tuple[RecoveryFilter, AsyncIterable[CacheBlock]]:
+    """Reads the log to its end. Returns the blocks to upload, and the filter that counts what it reads for them. Raises
+    DamagedWal."""
+    wanted = new_filter()
+    only = await _only_block(_blocks(components, settings, wanted))
+    wanted.refuse_misfits()
+    if only is not None:
+        return wanted, _each(only)
+    wanted = new_filter()
+    return wanted, _blocks(components, settings, wanted)
+
+
+def _blocks(
+    components: EngineComponents, settings: EngineSettings, wanted: RecoveryFilter
+) -> AsyncIterator[CacheBlock]:
+    upload = settings.upload
+    return recovered_blocks(
+        components.wal.recover(), wanted, upload.cache_block_bytes_max, upload.cache_block_streams_max
+    )
+
+
+async def _only_block(blocks: AsyncIterable[CacheBlock]) -> tuple[CacheBlock, ...] | None:
+    """Reads all blocks. Returns the only one, or nothing, when there is none; None when there are several, which are
+    not kept in memory."""
+    first: tuple[CacheBlock, ...] | None = ()
+    async for block in blocks:
+        first = None if first is None or first else (block,)
+    return first
+
+
+async def _each(blocks: Iterable[CacheBlock]) -> AsyncIterator[CacheBlock]:
+    for block in blocks:
+        yield block
 
 
 def _copied(block: CacheBlock) -> CacheBlock:
@@ -254,15 +316,6 @@ def _copied(block: CacheBlock) -> CacheBlock:
             batch = replace(cached.batch, payload=bytes(cached.batch.payload))
             copy.put(CachedBatch(batch, cached.frame_header), block.end_position)
     return copy
-
-
-def _refuse_to_drop(wanted: RecoveryFilter) -> None:
-    """Raises DamagedWal when some records fit nowhere: the log, which is deleted next, may be their only copy."""
-    if wanted.records_lost:
-        raise DamagedWal(
-            f"{wanted.records_lost} records of the write-ahead log do not continue their streams in the metadata: part "
-            "of the log is missing, or the metadata is an older copy or another store's; restore what is missing"
-        )
 
 
 async def _is_uploaded(

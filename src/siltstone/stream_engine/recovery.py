@@ -2,30 +2,29 @@
 the running engine does (``CarriedLog``).
 
 As in AutoMQ's ``WALRecovery`` (T19), records of the streams that this node had open are accepted in order from the
-committed end on; records that are committed already are skipped; a record after a hole is counted, and ``opening``
-refuses to drop it. A trim beyond the committed end moves that end, perhaps into a batch: that batch is accepted whole
-(T24, the first crossing).
+committed end on, and records that the metadata proves to be committed are skipped. A trim beyond the committed end
+moves that end, perhaps into a batch: that batch is accepted whole (T24, the first crossing). Records that fit nowhere
+refuse the start, before anything of the log is uploaded or deleted (rule 13); ``record_fates`` decides about each.
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 
 import msgspec
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.commands import CloseStream
-from siltstone.metadata.entities import StreamMetadata
+from siltstone.metadata.entities import NO_NODE, StreamMetadata
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import StreamFenced, StreamNotExist
 from siltstone.metadata.service import MetadataService
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header, frame_bytes
-from siltstone.object_formats.log_file import WalRecord
+from siltstone.object_formats.log_file import DamagedWal, WalRecord
+from siltstone.stream_engine.record_fates import Fate, fate_of
 from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
-
-log = logging.getLogger(__name__)
-
-NO_LIMIT = 2**64
 
 
 class CarriedLog(msgspec.Struct, frozen=True):
@@ -51,43 +50,85 @@ class CarriedLog(msgspec.Struct, frozen=True):
 NOTHING_CARRIED = CarriedLog((), 0, ())
 
 
-class RecoveryFilter:
-    """Decides which WAL records have to be uploaded, from the committed end of each stream that was open (T19)."""
+class RecordsFitNowhere(DamagedWal):
+    """The log holds records of which the metadata does not prove that they were committed, trimmed or deleted, and
+    which continue no open stream. The metadata is an older copy, or part of the log is missing."""
 
-    def __init__(self, committed_ends: Mapping[int, int], next_stream_id: int = NO_LIMIT) -> None:
-        """``next_stream_id``: stream ids from this one on were never given out."""
-        self._expected = dict(committed_ends)
-        self._next_stream_id = next_stream_id
+    def __init__(self, first: RecordBatch, fate: Fate, records: int, version: int, evidence: str) -> None:
+        self.stream_id = first.stream_id
+        self.base_offset = first.base_offset
+        self.end_offset = first.end_offset
+        self.fate = fate
+        self.records = records
+        self.version = version
+        super().__init__(
+            f"{counted(records, 'batch', 'batches')} in the write-ahead log fit nowhere in the metadata, which is at "
+            f"version {version}: the first has the offsets {first.base_offset} to {first.end_offset - 1} of stream "
+            f"{first.stream_id}, appended under its epoch {first.stream_epoch}, and {evidence}. Nothing is deleted. "
+            "Restore the newest copy of the metadata, and the whole log beside it"
+        )
+
+
+class RecoveryFilter:
+    """Decides which records of the log of ``node_id`` have to be uploaded, by the metadata (``record_fates``).
+
+    ``is_given_up``: a person has given this log up, so what fits nowhere is dropped and counted."""
+
+    def __init__(self, image: MetadataImage, node_id: int, *, is_given_up: bool = False) -> None:
+        self._image = image
+        self._node_id = node_id
+        self._is_given_up = is_given_up
+        self._ends: dict[int, int] = {}
+        self._first_misfit: tuple[RecordBatch, Fate, str] | None = None
         self.end_position = 0
         """The log position after the last record that was read."""
-        self.records_skipped = 0
-        self.records_after_a_hole = 0
-        self.records_of_no_stream = 0
+        self.counts: Counter[Fate] = Counter()
 
     def accepts(self, batch: RecordBatch) -> bool:
-        expected = self._expected.get(batch.stream_id)
-        if batch.stream_id >= self._next_stream_id:
-            self.records_of_no_stream += 1
-            return False
-        if expected is None or batch.end_offset <= expected:
-            self.records_skipped += 1
-            return False
-        if batch.base_offset > expected:
-            self.records_after_a_hole += 1
-            log.warning(
-                "stream %d is committed and recovered up to offset %d, and the write-ahead log continues it at %d: "
-                "the records between were never acknowledged, or data is lost",
-                batch.stream_id, expected, batch.base_offset,
-            )  # fmt: skip
-            return False
-        self._expected[batch.stream_id] = batch.end_offset
-        return True
+        stream = self._image.streams.get(batch.stream_id)
+        end_offset = self._ends.get(batch.stream_id, 0 if stream is None else stream.end_offset)
+        fate = fate_of(batch, stream, self._image.next_stream_id, self._node_id, end_offset)
+        self.counts[fate] += 1
+        if fate is Fate.REPLAYED:
+            self._ends[batch.stream_id] = batch.end_offset
+        elif fate.is_refused and self._first_misfit is None:
+            self._first_misfit = batch, fate, _evidence(fate, stream, end_offset)
+        return fate is Fate.REPLAYED
 
     @property
-    def records_lost(self) -> int:
-        """The number of records that do not continue any stream of the metadata. It is 0 unless the log and the
-        metadata do not belong together, or one of them is incomplete."""
-        return self.records_after_a_hole + self.records_of_no_stream
+    def records_refused(self) -> int:
+        """The number of batches that fit nowhere. It is 0 unless the log and the metadata do not belong together, or
+        one of them is incomplete."""
+        return sum(count for fate, count in self.counts.items() if fate.is_refused)
+
+    @property
+    def records_skipped(self) -> int:
+        return sum(self.counts[fate] for fate in (Fate.COMMITTED, Fate.TRIMMED, Fate.DELETED))
+
+    def refuse_misfits(self) -> None:
+        """Raises RecordsFitNowhere when some records fit nowhere: the log, which is deleted after its replay, may be
+        their only copy."""
+        if self._first_misfit is None or self._is_given_up:
+            return
+        batch, fate, evidence = self._first_misfit
+        raise RecordsFitNowhere(batch, fate, self.records_refused, self._image.version, evidence)
+
+
+def _evidence(fate: Fate, stream: StreamMetadata | None, end_offset: int) -> str:
+    if stream is None or fate is Fate.NEVER_CREATED:
+        return "the metadata has never created that stream: it is an older copy, or another store's"
+    if fate is Fate.NEVER_OPENED:
+        return f"the metadata knows that stream under epoch {stream.epoch} at most"
+    if fate is Fate.AFTER_A_HOLE:
+        return (
+            f"that stream is committed and recovered up to offset {end_offset}: part of the log is missing, or the "
+            "metadata is an older copy"
+        )
+    whose = "at no node" if stream.owner == NO_NODE else f"at node {stream.owner}"
+    return (
+        f"the metadata does not show that they were committed: it has that stream {stream.state.name} {whose} under "
+        f"epoch {stream.epoch} up to offset {end_offset}"
+    )
 
 
 async def close_in_metadata(

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from siltstone.maintenance.context import guard_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.memory import MemoryLog
@@ -141,9 +142,12 @@ class World:
         clock: ManualClock | None = None,
         rng: Random | None = None,
         wal_in_bucket: bool = False,
+        is_guarded: bool = False,
     ) -> None:
+        """``is_guarded``: the bucket has marks, as a server's has, and refuses metadata older than those."""
         self.folder = folder
         self.wal_in_bucket = wal_in_bucket
+        self.is_guarded = is_guarded
         self.clock = clock or ManualClock()
         self.log = log or MemoryLog()
         self.store = store or MemoryStore(self.clock)
@@ -166,7 +170,12 @@ class World:
         buckets = Buckets({0: self.store})
         if self.wal_in_bucket:
             settings = replace(settings, wal=replace(settings.wal, location="bucket:0"))
+        guards = {}
+        if self.wal_in_bucket or self.is_guarded:
             client.execute(put_store_id(self.rng))
+        if self.is_guarded:
+            guards[0] = guard_of(self.store, store_id_of(client.image) or "", client)
+            guards[0].admit()
         metadata = MetadataService(client, calls, self.clock)
         place = WalPlace(settings, wal or self.wal_folder)
         store_id = store_id_of(client.image) or ""
@@ -176,7 +185,7 @@ class World:
         reader = CommittedReader(
             buckets, lambda: metadata.image, metadata.refresh, calls, self.clock, SMALL_READ
         )
-        components = EngineComponents(metadata, buckets, write_ahead_log, reader, calls, self.clock)
+        components = EngineComponents(metadata, buckets, write_ahead_log, reader, calls, self.clock, guards)
         try:
             engine = await open_engine(components, settings, self.rng, place.location, enrolment)
         except BaseException:

@@ -44,12 +44,48 @@ async def refused_twice(world: World, reason: str, kind: type[Exception] = Damag
     assert {path: path.read_bytes() for path in segments(world)} == before
 
 
-def test_rule_1_a_log_whose_beginning_is_missing_is_not_dropped(tmp_path):
+@pytest.mark.parametrize("gone", ["first", "middle", "last", "last two", "all"])
+def test_rule_13_a_log_that_lacks_a_file_is_not_dropped(tmp_path, gone):
+    """The newest file's absence is told by the identity alone: no later file follows it."""
+
     async def main() -> None:
         world = World(tmp_path)
         await crashed(world)
-        segments(world)[0].unlink()
-        await refused_twice(world, "part of the log is missing")
+        found = segments(world)
+        missing = {
+            "first": found[:1], "middle": found[1:2], "last": found[-1:], "last two": found[-2:], "all": found,
+        }[gone]  # fmt: skip
+        kept = {path: path.read_bytes() for path in missing}
+        for path in missing:
+            path.unlink()
+        named = missing[-1] if gone == "last two" else missing[0]
+        for _ in range(2):
+            with pytest.raises(
+                DamagedWal, match=f"{named} .*is missing.*; restore|{named} .*is missing: restore"
+            ):
+                await world.open()
+        for path, content in kept.items():
+            path.write_bytes(content)
+        node = await world.open()
+        stream = await node.engine.open_stream(0, 1)
+        payloads = [bytes(batch.payload[:1]) for batch in await node.read_all(stream)]
+        assert payloads == [bytes([number]) for number in range(APPENDS)]
+        await node.engine.close()
+
+    asyncio.run(main())
+
+
+def test_rule_13_a_log_that_no_record_was_appended_to_may_have_no_file(tmp_path):
+    """Streams are open, and the identity says that no file was begun."""
+
+    async def main() -> None:
+        world = World(tmp_path)
+        node = await world.open()
+        await node.new_stream()
+        world.crash(node.calls)
+        assert segments(world) == []
+        node = await world.open()
+        await node.engine.close()
 
     asyncio.run(main())
 

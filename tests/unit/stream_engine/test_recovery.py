@@ -1,13 +1,34 @@
 import asyncio
-import logging
 
 import pytest
+from msgspec.structs import replace
 
+from siltstone.foundation.sharded_map import ShardedMap
+from siltstone.metadata import streams
+from siltstone.metadata.image import MetadataImage
 from siltstone.object_formats.log_file import WalRecord
-from siltstone.stream_engine.recovery import RecoveryFilter, recovered_blocks
+from siltstone.stream_engine.record_fates import Fate
+from siltstone.stream_engine.recovery import RecordsFitNowhere, RecoveryFilter, recovered_blocks
 from support.engine.batches import batch
 
 FULL = 10**9
+NODE = 0
+
+
+def image_of(ends, start_offsets=()):
+    """Streams that the node has open under epoch 0, and has committed up to these ends."""
+    starts = dict(start_offsets)
+    opened = {
+        stream_id: streams.trimmed(
+            streams.advanced(streams.opened(streams.created(stream_id, {}), 0, NODE), end),
+            starts.get(stream_id, 0),
+        )
+        for stream_id, end in ends.items()
+    }
+    draft = ShardedMap().draft()
+    for stream_id, stream in opened.items():
+        draft[stream_id] = stream
+    return replace(MetadataImage(), version=7, next_stream_id=1_000, streams=draft.frozen())
 
 
 def record(one, end_position=0):
@@ -20,7 +41,7 @@ def blocks_of(segments, ends, bytes_max=FULL, streams_max=FULL):
             yield segment
 
     async def main():
-        wanted = RecoveryFilter(ends)
+        wanted = RecoveryFilter(image_of(ends), NODE)
         return [block async for block in recovered_blocks(read(), wanted, bytes_max, streams_max)], wanted
 
     return asyncio.run(main())
@@ -63,11 +84,26 @@ def test_t19_wal_recovery_records_with_a_range_beyond_32_bits():
     assert [offsets(block) for block in blocks] == [{42: [0, 2**31 - 1, 2**31]}]
 
 
-def test_a_hole_is_reported_loudly(caplog):
-    with caplog.at_level(logging.WARNING):
-        _, wanted = blocks_of([[record(batch(233, at)) for at in (10, 11)]], {233: 5})
-    assert wanted.records_after_a_hole == 2
-    assert "stream 233" in caplog.text and "data is lost" in caplog.text
+def test_rule_13_a_hole_is_refused_with_the_first_record_after_it():
+    _, wanted = blocks_of([[record(batch(233, at, 3)) for at in (10, 13)]], {233: 5})
+    assert wanted.counts == {Fate.AFTER_A_HOLE: 2}
+    with pytest.raises(RecordsFitNowhere) as refused:
+        wanted.refuse_misfits()
+    misfit = refused.value
+    assert (misfit.stream_id, misfit.base_offset, misfit.end_offset, misfit.version) == (233, 10, 13, 7)
+    assert str(misfit) == (
+        "2 batches in the write-ahead log fit nowhere in the metadata, which is at version 7: the first has the "
+        "offsets 10 to 12 of stream 233, appended under its epoch 0, and that stream is committed and recovered up to "
+        "offset 5: part of the log is missing, or the metadata is an older copy. Nothing is deleted. Restore the "
+        "newest copy of the metadata, and the whole log beside it"
+    )
+
+
+def test_a_log_that_was_given_up_is_replayed_as_far_as_it_fits():
+    wanted = RecoveryFilter(image_of({1: 5}), NODE, is_given_up=True)
+    assert [wanted.accepts(batch(1, at)) for at in (4, 5, 9)] == [False, True, False]
+    wanted.refuse_misfits()
+    assert (wanted.records_skipped, wanted.records_refused) == (1, 1)
 
 
 def test_a_record_larger_than_a_block_is_a_block_of_its_own():
@@ -78,9 +114,9 @@ def test_a_record_larger_than_a_block_is_a_block_of_its_own():
 def test_a_batch_that_a_trim_points_into_is_wanted_whole():
     """Trimmed to 100 before anything was committed: the end moved to 100, and [90, 110) was acknowledged."""
     log = [batch(1, 80, 10), batch(1, 90, 20), batch(1, 110, 5)]
-    blocks, wanted = blocks_of([[record(one) for one in log]], {1: 100})
-    assert offsets(blocks[0]) == {1: [90, 110]}
-    assert wanted.records_skipped == 1
+    wanted = RecoveryFilter(image_of({1: 0}, {1: 100}), NODE)
+    assert [wanted.accepts(one) for one in log] == [False, True, True]
+    assert wanted.counts == {Fate.TRIMMED: 1, Fate.REPLAYED: 2}
 
 
 def test_a_block_holds_no_more_streams_than_a_commit_may_name():

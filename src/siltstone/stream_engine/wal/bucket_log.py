@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 import msgspec
 
 from siltstone.model.buffers import Buffer, Buffers
-from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, MIB
+from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, MIB, SECOND_MS
 from siltstone.object_formats.identity import LogIdentity, decode_log_identity
 from siltstone.object_formats.log_file import DamagedWal, WalRecord
 from siltstone.object_formats.wal_object import (
@@ -34,7 +34,7 @@ from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, Obj
 from siltstone.object_store.write_once import has_content
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
-from siltstone.stream_engine.wal.port import WalOfAnotherNode, WalOfAnotherStore
+from siltstone.stream_engine.wal.port import LogObjectsContradict, WalOfAnotherNode, WalOfAnotherStore
 from siltstone.stream_engine.wal.runs import (
     LifeRun,
     Place,
@@ -44,6 +44,13 @@ from siltstone.stream_engine.wal.runs import (
     run_of_life,
     sealed_run,
 )
+
+CONTRADICTION_MS_MAX = 30 * SECOND_MS
+"""How long a bucket may contradict itself about the objects of a log: a listing may be behind for seconds."""
+
+LOOK_MS_MIN = 100
+LOOK_MS_MAX = 5 * SECOND_MS
+"""The waits between two looks at such a bucket, which double."""
 
 READ_AHEAD_BYTES_MAX = 32 * MIB
 READ_AHEAD_OBJECTS_MAX = 8
@@ -101,6 +108,27 @@ class Bulk:
         self.kept = kept
         self.asked_ms = asked_ms
         self.is_landed = False
+
+
+class Patience:
+    """Waits between two looks at a bucket that contradicts itself, up to an end. ``about``: the object concerned."""
+
+    def __init__(self, clock: Clock, about: str) -> None:
+        self._clock = clock
+        self._about = about
+        self._wait_ms = LOOK_MS_MIN
+        self._until_ms = clock.monotonic_ms() + CONTRADICTION_MS_MAX
+
+    async def wait(self) -> None:
+        """Raises LogObjectsContradict."""
+        if self._clock.monotonic_ms() >= self._until_ms:
+            raise LogObjectsContradict(
+                f"{self._about} of the write-ahead log has contradicted itself for {CONTRADICTION_MS_MAX // 1000} s: "
+                "it lists an object that it does not return, or refuses a put where it shows no object. Nothing was "
+                "deleted; check the bucket's server, and start again"
+            )
+        await self._clock.sleep_ms(self._wait_ms)
+        self._wait_ms = min(2 * self._wait_ms, LOOK_MS_MAX)
 
 
 class BucketLog:
@@ -268,7 +296,9 @@ class BucketLog:
 
     async def seal(self, by_epoch: int, by_node: int) -> SealedLog:
         """Seals every life before ``by_epoch`` that may have uncommitted records, and says what to read. The caller is
-        registered under that epoch, so no earlier life can commit, and so trim, any more."""
+        registered under that epoch, so no earlier life can commit, and so trim, any more. Raises DamagedWal,
+        LogObjectsContradict."""
+        patience = Patience(self._clock, f"{wal_prefix(self.node_id)} in {self.store.url}")
         while True:
             lives = {epoch: seqs for epoch, seqs in (await self.lives()).items() if epoch < by_epoch}
             if not lives:
@@ -276,6 +306,7 @@ class BucketLog:
             newest = await self.newest_header(lives, by_epoch)
             if newest is not None:
                 break
+            await patience.wait()
         runs: list[LifeRun] = []
         trimmed, end = newest.trimmed_position, max(newest.trimmed_position, newest.first_position)
         for epoch in sorted(epoch for epoch in lives if epoch >= newest.kept_epoch):
@@ -292,24 +323,51 @@ class BucketLog:
         return SealedLog(tuple(runs), others, trimmed, end, lives)
 
     async def _seal_life(self, epoch: int, kept_seq: int, seal: WalSeal, lives: Lives) -> tuple[LifeRun, int]:
-        """Seals one life, unless it is sealed. Returns the objects to read, and the position of the life's end."""
+        """Seals one life, unless it is sealed. Returns the objects to read, and the position of the life's end.
+
+        A listing may leave objects out, for a while or always. So what it should have is asked for by key: below a seal
+        and in a gap before anything is called missing, and where a put of the seal is refused."""
+        by_key: dict[int, int] = {}
+        about = f"the life {self.key((epoch, 0)).rpartition('/')[0]} in {self.store.url}"
+        patience = Patience(self._clock, about)
         while True:
             sizes = lives[epoch]
             newest = await self.header((epoch, max(sizes)), sizes[max(sizes)])
-            if newest is not None:
+            if newest is None:
+                by_key.pop(max(sizes), None)
+            else:
                 kept_seq = max(kept_seq, kept_seq_of(epoch, newest))
                 found = await self._seal_of(epoch, sizes, kept_seq)
                 if found is not None:
+                    for seq in set(range(kept_seq, found.seq)).difference(sizes):
+                        await self._look_up((epoch, seq), sizes)
                     return sealed_run(epoch, sizes, kept_seq, found.seq), found.first_position
                 run = run_of_life(epoch, sizes, kept_seq)
+                if max(sizes) > run.seal_seq and await self._look_up((epoch, run.seal_seq), by_key):
+                    lives[epoch] = sizes | by_key
+                    continue
                 refuse_acknowledged_gap(run, newest, f"{self.key((epoch, run.seal_seq))} in {self.store.url}")
                 end = await self._end_of(run, newest, sizes)
                 if end is not None and await self._put_seal(run, kept_seq, newest, end, seal):
                     return run, end
-            listed = (await self.lives()).get(epoch)
-            if listed is None:
+                await self._look_up((epoch, run.seal_seq), by_key)
+            listed = (await self.lives()).get(epoch, {}) | by_key
+            if not listed:
                 return LifeRun(epoch, (), 0), 0
+            if listed == sizes:
+                await patience.wait()
+            else:
+                patience = Patience(self._clock, about)
             lives[epoch] = listed
+
+    async def _look_up(self, place: Place, sizes: dict[int, int]) -> bool:
+        """Asks for an object by its key, and adds its size if there is one."""
+        try:
+            summary = await self._calls.run(self.store.head, self.key(place))
+        except ObjectNotFound:
+            return False
+        sizes[place[1]] = summary.size_bytes
+        return True
 
     async def _seal_of(self, epoch: int, sizes: dict[int, int], kept_seq: int) -> WalObjectHeader | None:
         for seq in possible_seals(sizes, kept_seq):

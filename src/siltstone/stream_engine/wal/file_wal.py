@@ -14,6 +14,8 @@ from math import inf
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from msgspec.structs import replace
+
 from siltstone.foundation.histogram import Histogram
 from siltstone.model.buffers import Buffer
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
@@ -84,7 +86,9 @@ class FileWriteAheadLog:
     # -- identity ----------------------------------------------------------------------------------------
 
     async def identity(self) -> LogIdentity | None:
-        return await self._calls.run(self._directory.identity)
+        """Which files the log has concerns nobody else."""
+        identity = await self._calls.run(self._directory.identity)
+        return None if identity is None else replace(identity, files=None)
 
     async def is_empty(self) -> bool:
         return await self._calls.run(self._directory.is_empty)
@@ -150,14 +154,16 @@ class FileWriteAheadLog:
 
     async def trim(self, position: int) -> None:
         self._trimmed_position = max(self._trimmed_position, position)
+        retired: list[LogFile | KeptLogFile] = []
         while len(self._live) > 1 and self._live[1].first_position <= position:
-            segment = self._live.pop(0)
+            retired.append(self._live.pop(0))
+        if retired:
             try:
-                await self._calls.run(self._retire, segment)
+                await self._calls.run(self._retire, retired, self._live[0].first_position)
             except (
                 OSError
-            ) as trouble:  # not fatal: only its space is not freed, and recovery skips its records
-                log.warning("the trimmed log file %s could not be freed: %s", segment.path, trouble)
+            ) as trouble:  # not fatal: only their space is not freed, and recovery skips their records
+                log.warning("trimmed files of the write-ahead log could not be freed: %s", trouble)
 
     async def close(self) -> None:
         if self._closing:
@@ -332,9 +338,12 @@ class FileWriteAheadLog:
         size_bytes = max(self._settings.segment_bytes, LOG_FILE_HEADER_BYTES + group_bytes)
         return self._directory.new_file(self._node_epoch, position, size_bytes)
 
-    def _retire(self, segment: LogFile | KeptLogFile) -> None:
-        segment.close()
-        self._directory.retire(segment)
+    def _retire(self, segments: list[LogFile | KeptLogFile], oldest_position: int) -> None:
+        for segment in segments:
+            segment.close()
+        self._directory.begin_with(oldest_position)
+        for segment in segments:
+            self._directory.retire(segment)
 
     def _failed(self, failure: BaseException) -> None:
         self._on_failure(WalWriteFailed(f"the write-ahead log cannot be written: {failure}"))

@@ -9,6 +9,11 @@ A spare holds stale records. They are distinguished from live records by their l
 with a start of the node that has committed everything, and continue with any other (``keep``); the spares of an earlier
 start are deleted before the first log file is created.
 
+The identity names the oldest and the newest log file. A new one is named there after its header is durable and before
+its first record is written, and the oldest one is named before an older one is retired. So a file that is missing is
+noticed, also the newest; files that are not named hold no record, or only committed ones. All files before the newest
+were synced whole before it was named, so no crash tears them.
+
 The space of a log file is reserved when it is created, because a file that grows costs a journal commit with every
 sync. Overwriting a file that was written before is the cheapest, so trimmed log files are used again.
 ``object_formats.log_file`` has the bytes of a log file.
@@ -18,6 +23,9 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import RLock
+
+from msgspec.structs import replace
 
 from siltstone.model.buffers import Buffers
 from siltstone.object_formats.identity import (
@@ -50,7 +58,7 @@ SPARES_MAX = 4
 """The most trimmed log files kept to be used again: as many as the commit of a cache block of default size frees, and
 some more."""
 
-
+NO_FILE = -1
 CLOSED = -1
 
 
@@ -114,6 +122,10 @@ class LogDirectory:
         self._node_id = node_id
         self._spares: list[Path] = []
         self._spare_number = 0
+        self._identity: LogIdentity | None = None
+        self._files: tuple[int, ...] | None = None
+        self._is_identity_read = False
+        self._naming = RLock()  # trims and new files may be on their way in two threads
         directory.mkdir(PRIVATE_FOLDER_MODE, parents=True, exist_ok=True)
         self._lock = _locked(directory / "LOCK")
         for path in (
@@ -130,30 +142,64 @@ class LogDirectory:
         """Returns the identity of the log; None if no node has claimed it. Raises DamagedIdentity."""
         path = self._directory / IDENTITY_FILE
         try:
-            return decode_log_identity(path.read_bytes())
+            identity = decode_log_identity(path.read_bytes())
         except FileNotFoundError:
             return None
         except DamagedIdentity as damage:
             raise DamagedIdentity(
                 f"{path}: {damage}; restore it, or delete it if you are sure that the log in this folder is this node's"
             ) from damage
+        return identity
 
     def is_empty(self) -> bool:
         return not self._paths()
 
     def claim(self, identity: LogIdentity) -> None:
-        """Writes the identity durably. A crash leaves the old file or the new one, never a part of one."""
+        """Writes the identity durably, with the log files that the folder has now. A crash leaves the old file or the
+        new one, never a part of one."""
+        with self._naming:
+            files = self._named_files()
+            if files is None and self.is_empty():
+                files = ()
+            self._write(replace(identity, files=files))
+
+    def _named_files(self) -> tuple[int, ...] | None:
+        """Returns the oldest and the newest log file by the identity; None when it does not say. Raises
+        DamagedIdentity."""
+        if not self._is_identity_read:
+            self._identity = self.identity()
+            self._files = None if self._identity is None else self._identity.files
+            self._is_identity_read = True
+        return self._files
+
+    def _name_files(self, *files: int) -> None:
+        """Records durably which log files there are. A log that nobody has claimed yet is named by its claim."""
+        if self._named_files() == files:
+            return
+        if self._identity is None:
+            self._files = files
+        else:
+            self._write(replace(self._identity, files=files))
+
+    def _write(self, identity: LogIdentity) -> None:
         replace_file(self._directory / IDENTITY_FILE, encode_log_identity(identity))
+        self._identity, self._files, self._is_identity_read = identity, identity.files, True
 
     # -- an earlier start --------------------------------------------------------------------------------
 
     def recover(self) -> Iterator[list[WalRecord]]:
         """Yields the records of each log file, in order, up to a tear. Raises DamagedWal, WalOfAnotherNode."""
+        oldest, newest = self._named_files() or (0, NO_FILE)
+        self._refuse_missing()
         expected: int | None = None
         torn_at: int | None = None
         for path in self._paths():
+            if _named_position(path) < oldest:
+                continue  # it was to be retired: its records are committed
             data = path.read_bytes()
             header = self._own_header(path, data)
+            if _named_position(path) <= newest:
+                self._refuse_gap(path, header, expected)
             if header is None:
                 continue
             if expected is not None and header.first_position != expected and torn_at is None:
@@ -165,8 +211,29 @@ class LogDirectory:
             expected = records[-1].end_position if records else header.first_position
             yield records
 
+    def _refuse_missing(self) -> None:
+        for path in self._paths():
+            _named_position(path)  # one that was renamed is named, rather than the one that is missed for it
+        for position in self._named_files() or ():
+            if not (path := self._path(position)).exists():
+                raise DamagedWal(f"{path} of the write-ahead log is missing: restore the file")
+
+    def _refuse_gap(self, path: Path, header: LogFileHeader | None, expected: int | None) -> None:
+        """Raises DamagedWal when a log file up to the newest one does not follow the one before it."""
+        if header is None:
+            raise DamagedWal(f"{path} of the write-ahead log has lost its header: restore the file")
+        if expected in (None, header.first_position):
+            return
+        missing = self._path(expected)
+        what = "the end of the file before it is damaged" if missing.exists() else f"{missing} is missing"
+        raise DamagedWal(
+            f"{path} of the write-ahead log does not follow the file before it, which ends at log position {expected}: "
+            f"{what}; restore the file"
+        )
+
     def clear(self) -> None:
         """Deletes all log files and spares of earlier starts."""
+        self._name_files()
         for path in [*self._paths(), *self._directory.glob("*.spare")]:
             path.unlink()
         sync_directory(self._directory)
@@ -175,15 +242,17 @@ class LogDirectory:
         """Keeps the log files of an earlier start up to a position, the end of the last record that ``recover`` has
         yielded, and deletes the others and the spares. What was read is synced first: the next records will be
         acknowledged as if it were durable."""
-        kept = []
+        oldest, _ = self._named_files() or (0, NO_FILE)
+        kept, dropped = [], []
         for path in self._paths():
-            if _named_position(path) >= end_position:
-                path.unlink()
+            if not oldest <= _named_position(path) < end_position:
+                dropped.append(path)
                 continue
             with path.open("rb") as file:
                 os.fsync(file.fileno())
             kept.append(KeptLogFile(path))
-        for path in self._directory.glob("*.spare"):
+        self._name_files(kept[0].first_position, kept[-1].first_position)
+        for path in [*dropped, *self._directory.glob("*.spare")]:
             path.unlink()
         sync_directory(self._directory)
         return kept
@@ -214,20 +283,33 @@ class LogDirectory:
     def _paths(self) -> list[Path]:
         return sorted(self._directory.glob("*.wal"))
 
+    def _path(self, first_position: int) -> Path:
+        return self._directory / f"{first_position:020d}.wal"
+
     # -- this start --------------------------------------------------------------------------------------
 
     def new_file(self, node_epoch: int, first_position: int, size_bytes: int) -> LogFile:
-        path = self._directory / f"{first_position:020d}.wal"
+        """Returns a new log file, which the identity names, so that its records are missed when it is gone."""
+        path = self._path(first_position)
         if self._spares and self._spares[-1].stat().st_size >= size_bytes:
             self._spares.pop().rename(path)
         reserved_bytes = max(size_bytes, LOG_FILE_HEADER_BYTES)
         segment = LogFile(path, LogFileHeader(self._node_id, node_epoch, first_position, reserved_bytes))
         try:
             sync_directory(self._directory)
+            with self._naming:
+                oldest_position, *_ = self._named_files() or (first_position,)
+                self._name_files(oldest_position, first_position)
         except OSError:
             segment.close()
             raise
         return segment
+
+    def begin_with(self, oldest_position: int) -> None:
+        """Records that the log files below this position hold nothing that is needed, before they are retired."""
+        with self._naming:
+            _, newest_position = self._named_files() or (oldest_position, oldest_position)
+            self._name_files(oldest_position, newest_position)
 
     def retire(self, segment: LogFile | KeptLogFile) -> None:
         """Keeps the file of a trimmed log file as a spare, or deletes it when there are SPARES_MAX spares, or when an

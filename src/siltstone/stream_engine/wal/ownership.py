@@ -46,6 +46,7 @@ async def log_last_used(wal: WriteAheadLog, store_id: str, node_id: int, locatio
         return never
     if identity.store_id != store_id:
         if await wal.is_empty():
+            await wal.reset()  # files of the other store are not missed here
             return never
         raise WalOfAnotherStore(
             f"the write-ahead log in {location} belongs to another store ({identity.store_id}, this is {store_id}): "
@@ -95,9 +96,10 @@ def given_up(refusal: NodeLogLost, location: str) -> WalLost:
 
 def damaged(damage: DamagedWal, log_epoch: int, location: str) -> DamagedWal:
     """Returns the error for the operator, with the way to start the node without the damaged log."""
+    once = f" once with engine.wal.lost_epoch={log_epoch}" if log_epoch else ""
     return DamagedWal(
-        f"{damage}. If that is not possible, move the log in {location} away and start once with "
-        f"engine.wal.lost_epoch={log_epoch}; the records that only this log held are lost then"
+        f"{damage}. If that is not possible, move the log in {location} away and start{once}; the records that only "
+        "this log held are lost then"
     )
 
 

@@ -40,6 +40,10 @@ class WalWriteFailed(Unavailable):
     """A write or a sync failed. Appends that were queued may or may not be in the log."""
 
 
+class LogObjectsContradict(Unavailable):
+    """The bucket lists an object of the log that it does not return, or refuses a put at a key where it shows none."""
+
+
 class QueuedAppend(msgspec.Struct, frozen=True):
     """The log position after the append's record, and its frame header, which the upload uses again."""
 

@@ -92,7 +92,7 @@ def test_a_new_folder_is_made_with_its_parents_and_locked(tmp_path: Path) -> Non
 def test_the_identity_is_the_one_that_was_claimed_last(log: LogDirectory, folder: Path) -> None:
     for epoch in (1, 2):
         log.claim(LogIdentity("a" * 32, NODE, epoch, 17))
-    assert log.identity() == LogIdentity("a" * 32, NODE, 2, 17)
+    assert log.identity() == LogIdentity("a" * 32, NODE, 2, 17, files=())
     assert log.is_empty()
     (folder / "identity.json").write_bytes(b"{}")
     with pytest.raises(DamagedIdentity, match=rf"{folder}/identity.json: .*; restore it, or delete it"):

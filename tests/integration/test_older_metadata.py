@@ -1,0 +1,99 @@
+"""``siltstone serve`` with a copy of metadata.sqlite that lacks the last minute, beside its log (rule 13).
+
+The broker is killed before anything was uploaded, so the acknowledged records are in the write-ahead log only, and no
+object in the bucket tells that the metadata is older.
+"""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from support.broker.broker_history import read_log
+from support.broker.broker_process import BrokerProcess
+
+SECONDS_MAX = 60
+BEFORE, AFTER = 100, 200
+
+
+def broker_in(folder: Path, *, in_bucket: bool) -> BrokerProcess:
+    settings = {"engine.upload.cache_block_age_ms_max": "1h"}
+    if in_bucket:
+        settings["engine.wal.location"] = "bucket:0"
+    return BrokerProcess(folder / "store", settings)
+
+
+def produce(broker: BrokerProcess, topic: str, first: int, count: int) -> None:
+    """Returns when every record is acknowledged."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    failed: list[object] = []
+    for number in range(first, first + count):
+        producer.produce(
+            topic, f"{topic}:{number}".encode(), partition=0,
+            on_delivery=lambda error, _: failed.append(error) if error is not None else None,
+        )  # fmt: skip
+    assert producer.flush(SECONDS_MAX) == 0
+    assert failed == []
+
+
+def create_topics(broker: BrokerProcess, *topics: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for made in admin.create_topics([NewTopic(topic, 1) for topic in topics]).values():
+        made.result(SECONDS_MAX)
+
+
+def records(topic: str, count: int) -> list[str]:
+    return [f"{topic}:{number}" for number in range(count)]
+
+
+def values_in(broker: BrokerProcess, topic: str) -> list[str]:
+    return [value for _, value in sorted(read_log(broker.bootstrap_servers, topic, 1).records.items())]
+
+
+def copy_of(metadata: Path, target: Path) -> None:
+    """As docs/operations.md copies the metadata of a broker that runs."""
+    with closing(sqlite3.connect(metadata)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+
+
+@pytest.mark.parametrize("in_bucket", [False, True])
+def test_rule_13_metadata_of_a_minute_ago_is_refused_by_name_and_the_newest_copy_is_accepted(
+    tmp_path: Path, in_bucket: bool
+) -> None:
+    broker = broker_in(tmp_path, in_bucket=in_bucket)
+    metadata = broker.folder / "metadata.sqlite"
+    with broker:
+        create_topics(broker, "a", "b")
+        produce(broker, "a", 0, BEFORE)
+        assert broker.stop() == 0
+        broker.start()
+        copy_of(metadata, tmp_path / "older.sqlite")
+        produce(broker, "a", BEFORE, AFTER)
+        produce(broker, "b", 0, AFTER)
+        broker.kill()
+        newest = tmp_path / "newest"
+        newest.mkdir()
+        for path in broker.folder.glob("metadata.sqlite*"):
+            path.rename(newest / path.name)
+
+        shutil.copy(tmp_path / "older.sqlite", metadata)
+        for _ in range(2):
+            with pytest.raises(AssertionError, match="did not start"):
+                broker.start()
+            assert broker.exit_status(SECONDS_MAX) in (1, 2)
+            refusal = broker.log.splitlines()[-1]
+            first, _, last = refusal.partition("Restore the newest copy of the metadata")
+            assert "the offsets 100 to " in first and "under its epoch 1" in first, refusal
+            assert "the records that only this log held are lost then" in last, refusal
+        assert "Traceback" not in broker.log and "skipped" not in broker.log
+        for path in broker.folder.glob("metadata.sqlite*"):
+            path.unlink()
+        for path in newest.iterdir():
+            shutil.copy(path, broker.folder / path.name)
+        broker.start()
+        assert values_in(broker, "a") == records("a", BEFORE + AFTER)
+        assert values_in(broker, "b") == records("b", AFTER)
