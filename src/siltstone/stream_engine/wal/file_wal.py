@@ -164,6 +164,7 @@ class FileWriteAheadLog:
                 OSError
             ) as trouble:  # not fatal: only their space is not freed, and recovery skips their records
                 log.warning("trimmed files of the write-ahead log could not be freed: %s", trouble)
+                self._live[:0] = [each for each in retired if each.path.exists()]  # the next trim tries again
 
     async def close(self) -> None:
         if self._closing:

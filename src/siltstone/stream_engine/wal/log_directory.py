@@ -22,6 +22,7 @@ sync. Overwriting a file that was written before is the cheapest, so trimmed log
 import fcntl
 import os
 from collections.abc import Iterator
+from errno import ENOSPC
 from pathlib import Path
 from threading import RLock
 
@@ -182,7 +183,17 @@ class LogDirectory:
             self._write(replace(self._identity, files=files))
 
     def _write(self, identity: LogIdentity) -> None:
-        replace_file(self._directory / IDENTITY_FILE, encode_log_identity(identity))
+        """On a full disk a spare makes room: trimming, which frees space, needs a block itself first."""
+        path, content = self._directory / IDENTITY_FILE, encode_log_identity(identity)
+        try:
+            replace_file(path, content)
+        except OSError as trouble:
+            if trouble.errno != ENOSPC or not (spares := list(self._directory.glob("*.spare"))):
+                raise
+            for spare in spares:
+                spare.unlink()
+            self._spares.clear()
+            replace_file(path, content)
         self._identity, self._files, self._is_identity_read = identity, identity.files, True
 
     # -- an earlier start --------------------------------------------------------------------------------
