@@ -133,7 +133,7 @@ class RoundTasks:
             added[at] = found.files
             self.peak_memory_bytes = max(self.peak_memory_bytes, found.peak_memory_bytes)
         return Replacement(
-            removed=tuple(each.path for plan in plans for each in plan.old),
+            removed=tuple(each for plan in plans for each in plan.old),
             added=tuple(each for at in range(len(plans)) for each in added[at]),
             keeps_rows=not config.is_upsert,
         )
