@@ -3,8 +3,8 @@
 In a table that is only appended to, the small files of a partition value are joined when there are many of them. In a
 table with the newest record of each key, the files of each bucket that has new records are merged with the new records.
 
-A file is rewritten without the rows that other programs have deleted of it (rule 16). If that cannot be done, the file is
-left out of joins, and no merge may need it.
+A file is rewritten without the rows that other programs have deleted of it (rule 16). If that cannot be done, the file
+is left out of joins, and no merge may need it.
 """
 
 from collections.abc import Iterable, Sequence

@@ -108,8 +108,8 @@ class RowFile:
 def restored(
     rows: Any, schema: Any, division: tuple[PartitionTransform, ...], values: tuple[PartitionValue, ...]
 ) -> Any:
-    """Puts rows of a data file of one partition value into the schema of the table. ``division`` has the transforms of a
-    Delta table, whose columns may not be in the file."""
+    """Puts rows of a data file of one partition value into the schema of the table. ``division`` has the transforms of
+    a Delta table, whose columns may not be in the file."""
     lacking = set(schema.names).difference(rows.schema.names) if division else ()
     return with_division(realigned(rows, schema), division, values, lacking)
 

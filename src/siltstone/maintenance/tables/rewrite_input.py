@@ -13,8 +13,9 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
     form; ``division`` has the transforms of a Delta table. Files are named
     ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
 
-    Without ``key`` the rows of the ``old`` files are written again, in their order, without those that were deleted. With ``key``, the path of the key's
-    column, the rows of the ``staged`` files take the place of older rows with their partition and key."""
+    Without ``key`` the rows of the ``old`` files are written again, in their order. With ``key``, the path of the key's
+    column, the rows of the ``staged`` files take the place of older rows with their partition and key. Rows of old
+    files that were deleted are not written."""
 
     name: str
     old: tuple[TableFile, ...]

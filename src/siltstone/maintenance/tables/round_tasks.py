@@ -118,7 +118,7 @@ class RoundTasks:
                 staged=plan.staged,
                 schema=table.file_schema.serialize().to_pybytes(),
                 values=plan.values,
-                division=config.division if config.table_format == "delta" else (),
+                division=table.columns_of_division,
                 key=config.source_of(KEY) if config.is_upsert else "",
                 location=self._settings.location,
                 folder=folder_of(table.name),

@@ -197,6 +197,10 @@ class DeltaTable:
         return tuple(PartitionTransform(each.transform, plain_column(each.column)) for each in self._division)
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        return self._division
+
+    @property
     def place(self) -> str:
         return str(self._table.table_uri)
 

@@ -159,6 +159,10 @@ class IcebergTable:
         return tuple(found)
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        return ()
+
+    @property
     def place(self) -> str:
         return str(self._table.metadata_location)
 

@@ -28,7 +28,10 @@ _HAS_EQUALITY_DELETES = (
 )
 _IS_NOT_PARQUET = "it is a file of {}: set write.format.default to parquet, and rewrite the data files"
 _IS_ENCRYPTED = "it is encrypted"
-_IS_DIVIDED_OTHERWISE = "it is of another division of the table: rewrite the data files, as Spark's CALL system.rewrite_data_files does"
+_IS_DIVIDED_OTHERWISE = (
+    "it is of another division of the table: rewrite the data files, for example with Spark's CALL"
+    " system.rewrite_data_files"
+)
 _LIES_ELSEWHERE = (
     "it lies outside the folder of the table: take write.data.path back, and rewrite the data files"
 )

@@ -103,6 +103,10 @@ class ParquetTable:
         return self._newest.partition_by
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        return ()
+
+    @property
     def place(self) -> str:
         return f"{self._store.url.split('?')[0].rstrip('/')}/{folder_of(self._name)}"
 

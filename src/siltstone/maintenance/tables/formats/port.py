@@ -35,8 +35,8 @@ class TableFile(DataFile, frozen=True, array_like=True):
     deletes is another file: two are equal only if their deletes are.
 
     ``deleted`` says which rows were deleted, as ``row_deletes`` packs them, and ``deleted_rows`` how many. ``lacks`` is
-    true if columns by which the table is divided may not be in the file. ``unreadable`` says why this program cannot read
-    the file as the table means it, ``kept`` why it cannot replace it by another file; empty: it can."""
+    true if columns by which the table is divided may not be in the file. ``unreadable`` says why this program cannot
+    read the file as the table means it, ``kept`` why it cannot replace it by another file; empty: it can."""
 
     deleted: bytes = b""
     deleted_rows: int = 0
@@ -110,6 +110,12 @@ class LoadedTable(Protocol):
         ...
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        """The transforms whose values are columns of the table, with columns as paths in the schema: those of a Delta
+        table."""
+        ...
+
+    @property
     def place(self) -> str:
         """The folder, or the metadata file, that other programs need to read the table."""
         ...
@@ -125,8 +131,8 @@ class LoadedTable(Protocol):
         ...
 
     def files(self) -> Iterator[TableFile]:
-        """Yields the data files of the table, with the deletes that apply to them. Raises what the catalog and the store
-        raise."""
+        """Yields the data files of the table, with the deletes that apply to them. Raises what the catalog and the
+        store raise."""
         ...
 
     def refuse_unknown_features(self, use: TableUse) -> None:
