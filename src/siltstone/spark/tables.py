@@ -1,8 +1,8 @@
 """``siltstone.spark.read_table`` reads the table of a topic as a DataFrame.
 
 No connector of Iceberg or Delta works with Spark 4.3. So the table is opened in this process, and Spark reads the list
-of its data files as Parquet. If the files do not have the rows and the columns of the table, because other programs have
-deleted rows, renamed columns or left columns out, Python tasks read them instead (rule 16).
+of its data files as Parquet. If the files do not have the rows and the columns of the table, because other programs
+have deleted rows, renamed columns or left columns out, Python tasks read them instead (rule 16).
 """
 
 from pathlib import Path

@@ -27,9 +27,9 @@ from pyiceberg.manifest import (
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
-from pyiceberg.typedef import Record
 from pyroaring import BitMap64
 
+from siltstone.maintenance.tables.formats.iceberg import CATALOG_NAME
 from siltstone.maintenance.tables.table_scan import file_inputs, rows_of_files
 from support.maintenance.table_world import TableWorld
 
@@ -113,7 +113,7 @@ def delete_by_vector(
 
 
 def iceberg_table(world: TableWorld, name: str = "kafka.t") -> Table:
-    return load_catalog("other", **world.settings.catalog).load_table(name)
+    return load_catalog(CATALOG_NAME, **world.settings.catalog).load_table(name)
 
 
 def delete_by_positions(

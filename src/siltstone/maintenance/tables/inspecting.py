@@ -3,7 +3,7 @@
 ``table_rows`` needs the metadata alone. ``opened_table`` opens the table itself, in its catalog.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -128,7 +128,7 @@ def url_of(table: LoadedTable, file: TableFile, settings: TableSettings) -> str:
     return f"{home_of(settings.location)}/{folder_of(table.name)}{file.path}"
 
 
-def deletes_in_words(files: Iterable[TableFile]) -> str:
+def deletes_in_words(files: Sequence[TableFile]) -> str:
     """Says how many rows other programs have deleted without writing new files, and which files are counted whole;
     nothing if there are none."""
     deleted = [each.deleted_rows for each in files if each.deleted_rows]

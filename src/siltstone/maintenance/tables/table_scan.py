@@ -1,8 +1,8 @@
 """Reads the rows of a table from its data files, where the files do not have them as they are.
 
-``file_inputs`` makes an input for each file, in the driver. ``rows_of_files`` is the function that Spark's tasks run. It
-reads one file after another, batch by batch, without the rows that other programs have deleted. It finds columns by the
-ids that Iceberg gave them, and fills the columns by which a Delta table is divided.
+``file_inputs`` makes an input for each file, in the driver. ``rows_of_files`` is the function that Spark's tasks run.
+It reads one file after another, batch by batch, without the rows that other programs have deleted. It finds columns by
+the ids that Iceberg gave them, and fills the columns by which a Delta table is divided.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from siltstone.topic_configs.table_export import PartitionTransform
 
 
 class FileInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A data file, and the schema of the table in Arrow's IPC form. ``division`` has the transforms of a Delta table."""
+    """A data file, and the schema of the table in Arrow's IPC form. ``division``: the transforms of a Delta table."""
 
     location: str
     folder: str

@@ -24,8 +24,9 @@ from support.maintenance.table_world import TableWorld, table_world
 
 @pytest.fixture(params=["iceberg", "delta"])
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld]:
-    """A folder whose name is written otherwise in a URL."""
-    with table_world(tmp_path / "a store, with ä", request.param) as made:
+    """The folder of a Delta table has a name that is written otherwise in a URL; pyiceberg cannot open such a folder."""
+    folder = tmp_path / "a store, with ä" if request.param == "delta" else tmp_path
+    with table_world(folder, request.param) as made:
         yield made
 
 
@@ -62,7 +63,7 @@ def test_rule_16_rows_that_others_delete_stay_deleted_and_the_others_stay_once(w
     assert offsets_by_reader(world) == offsets_by_tasks(world) == live
     with world.table_of() as table:
         assert table.rows == 7
-        assert deletes_in_words(table.files()) == "3 rows of 1 file, not counted"
+        assert deletes_in_words(list(table.files())) == "3 rows of 1 file, not counted"
         with pytest.raises(
             TableFileRefused, match=r"of table kafka\.t cannot be given to a reader of Parquet: another"
         ):
@@ -106,7 +107,10 @@ def test_rule_16_equality_deletes_are_never_overlooked(iceberg: TableWorld) -> N
     world.export_now()
     delete_by_equality(world, "offset", [1, 2])
     with world.table_of() as table:
-        assert (table.rows, deletes_in_words(table.files())) == (10, "unknown for 1 file, counted whole")
+        assert (table.rows, deletes_in_words(list(table.files()))) == (
+            10,
+            "unknown for 1 file, counted whole",
+        )
         with pytest.raises(TableFileRefused, match="it has equality deletes"):
             file_urls(table, world.settings)
     with pytest.raises(TableFileRefused, match=r"table kafka\.t cannot be read: it has equality deletes"):
@@ -235,14 +239,14 @@ def test_rule_16_a_feature_that_comes_during_an_export_stops_its_commit(
     assert offsets_by_reader(delta) == [0]
 
 
-def test_rule_16_an_iceberg_table_of_another_version_is_left_alone(iceberg: TableWorld) -> None:
+def test_rule_16_an_iceberg_table_that_was_encrypted_is_left_alone(iceberg: TableWorld) -> None:
     (stream,) = iceberg.kept()
     iceberg.append_pairs(stream, [("a", "1")])
     iceberg.export_now()
     with iceberg_table(iceberg).transaction() as transaction:
-        transaction.upgrade_table_version(3)
+        transaction.set_properties({"encryption.key-id": "k"})
     iceberg.append_pairs(stream, [("a", "2")])
-    assert "format version 3 (an export knows version 2 alone)" in iceberg.why_failed()
+    assert "has given it encryption (an export has no keys)" in iceberg.why_failed()
     with (
         iceberg.table_of() as table,
         pytest.raises(TableHasUnknownFeatures, match="cannot be read"),
@@ -257,7 +261,7 @@ def test_rule_16_an_iceberg_table_of_another_version_is_left_alone(iceberg: Tabl
 def test_tb22_snapshots_that_a_user_expires_after_a_commit_of_his_are_no_rollback(
     iceberg: TableWorld, how: str
 ) -> None:
-    (stream,) = iceberg.kept()
+    (stream,) = iceberg.kept(partition_by="")
     iceberg.append_pairs(stream, [("a", "1"), ("b", "1")])
     iceberg.export_now()
     table = iceberg_table(iceberg)
