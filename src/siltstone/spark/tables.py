@@ -1,7 +1,8 @@
 """``siltstone.spark.read_table`` reads the table of a topic as a DataFrame.
 
 No connector of Iceberg or Delta works with Spark 4.3. So the table is opened in this process, and Spark reads the list
-of its data files as Parquet. The table has no files with deletions, because exports write none.
+of its data files as Parquet. If the files do not have the rows and the columns of the table, because other programs
+have deleted rows, renamed columns or left columns out, Python tasks read them instead (rule 16).
 """
 
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.fitting import plain_type
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table
+from siltstone.maintenance.tables.formats.port import TableUse
+from siltstone.maintenance.tables.inspecting import opened_table, url_of
+from siltstone.maintenance.tables.table_scan import file_inputs, rows_of_files
 from siltstone.spark.frames import session
 
 if TYPE_CHECKING:
@@ -25,7 +28,8 @@ def read_table(
 
     A later export does not change the DataFrame. Files that were replaced since can be read for a day. Executors need
     access to ``tables.location``; for ``s3://`` Spark needs hadoop-aws. Raises what ``session`` raises, TableNotThere,
-    TablesMissing, CatalogFailed, LedgerLost."""
+    TablesMissing, CatalogFailed, LedgerLost, TableHasUnknownFeatures, and TableFileRefused if other programs have
+    deleted rows in a way that cannot be applied."""
     spark = spark or session()
     if isinstance(store, str | Path):
         from pyspark_siltstone import open_store_place  # noqa: PLC0415  finding a store is the server's
@@ -44,19 +48,32 @@ def _read(
     dead_letters: bool,
 ) -> "DataFrame":
     with opened_table(context, settings, topic, dead_letters=dead_letters) as table:
-        schema, files = _spark_schema(table.file_schema), file_urls(table, settings)
+        table.refuse_unknown_features(TableUse.READ)
+        plain, files = _plain(table.file_schema), list(table.files())
+        is_of_files = table.has_names_of_files and not any(each.other_rows for each in files)
+        urls = [url_of(table, each, settings) for each in files]
+        inputs = [] if is_of_files else file_inputs(table, files, settings)
+    schema = _spark_schema(plain)
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*[_of_hadoop(each) for each in files])
+    if is_of_files:
+        return spark.read.schema(schema).parquet(*[_of_hadoop(each) for each in urls])
+    frame = spark.createDataFrame([(each,) for each in inputs], "input binary").repartition(len(inputs))
+    return frame.mapInArrow(rows_of_files, schema)
+
+
+def _plain(schema: Any) -> Any:
+    from pyarrow import schema as arrow_schema  # noqa: PLC0415  takes a while, and is an extra
+
+    return arrow_schema([each.with_type(plain_type(each.type)) for each in schema])
 
 
 def _spark_schema(schema: Any) -> Any:
     """Returns the columns of the table in Spark's types. Spark needs the schema of the table, because older files lack
     the newer columns."""
-    from pyarrow import schema as arrow_schema  # noqa: PLC0415  takes a while, and is an extra
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
-    return from_arrow_schema(arrow_schema([each.with_type(plain_type(each.type)) for each in schema]))
+    return from_arrow_schema(schema)
 
 
 def _of_hadoop(url: str) -> str:

@@ -1,13 +1,15 @@
 """``siltstone tables show TOPIC``: columns, files and ledger of a table, read from the table itself."""
 
+from collections.abc import Sequence
+
 import click
 
 from siltstone.cli.output import facts, print_json, result, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, size_words
 from siltstone.foundation.quantity_words import time_words
-from siltstone.maintenance.tables.formats.port import LoadedTable
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table
+from siltstone.maintenance.tables.formats.port import LoadedTable, TableFile
+from siltstone.maintenance.tables.inspecting import deletes_in_words, file_urls, opened_table, url_of
 
 
 @click.command()
@@ -20,7 +22,8 @@ def show(choice: StoreChoice, topic: str, dead_letters: bool, is_files: bool, as
     """Show the table of a topic: its place, its columns, and up to which offset each partition was exported.
 
     Give a reader of Iceberg the place, which is a metadata file, or the catalog. Give a reader of Parquet the list of
-    the files (--files), because the folder of a plain Parquet table may also hold files of interrupted exports.
+    the files (--files), because the folder of a plain Parquet table may also hold files of interrupted exports. It is
+    refused when another program has deleted rows that are still in a file.
     """
     with choice.open() as store:
         settings = store.kind_settings.tables
@@ -29,17 +32,20 @@ def show(choice: StoreChoice, topic: str, dead_letters: bool, is_files: bool, as
                 for url in file_urls(opened, settings):
                     result(url)
             elif as_json:
-                print_json(_as_json(opened, file_urls(opened, settings)))
+                files = list(opened.files())
+                print_json(_as_json(opened, files, [url_of(opened, each, settings) for each in files]))
             else:
                 _print(opened)
 
 
-def _as_json(opened: LoadedTable, urls: list[str]) -> dict[str, object]:
+def _as_json(opened: LoadedTable, files: Sequence[TableFile], urls: list[str]) -> dict[str, object]:
     ledger = opened.ledger
     return {
         "table": opened.name,
         "place": opened.place,
         "rows": opened.rows,
+        "deleted_rows": sum(each.deleted_rows for each in files),
+        "files_with_other_rows": [url for url, each in zip(urls, files, strict=True) if each.other_rows],
         "columns": dict(_columns(opened)),
         "partition_by": [each.name for each in opened.partition_by],
         "offsets": {str(number): end for number, end in sorted(ledger.offsets.items())},
@@ -63,6 +69,7 @@ def _print(opened: LoadedTable) -> None:
             table=opened.name,
             place=opened.place,
             rows=count_words(opened.rows),
+            deleted=deletes_in_words(files) or None,
             files=f"{count_words(len(files))}, {size_words(sum(each.size_bytes for each in files))}",
             divided=", ".join(each.name for each in opened.partition_by) or "by nothing",
             exported=time_words(ledger.committed_ms or -1),

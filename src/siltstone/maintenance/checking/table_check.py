@@ -8,16 +8,24 @@ from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.failures import (
     CatalogFailed,
     TableAhead,
+    TableHasUnknownFeatures,
     TableOfAnotherTopic,
     TablesMissing,
 )
 from siltstone.maintenance.tables.formats.choosing import open_format
-from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
+from siltstone.maintenance.tables.formats.port import (
+    LoadedTable,
+    TableFormat,
+    TableUse,
+    folder_of,
+    is_elsewhere,
+)
 from siltstone.maintenance.tables.inspecting import opened_in
 from siltstone.maintenance.tables.planning import TopicExport, exports
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import SiltstoneError
+from siltstone.object_store.port import FolderMissing, ObjectNotFound
 
 
 def check_tables(
@@ -28,9 +36,7 @@ def check_tables(
         try:
             with open_format(export.config.table_format, settings) as tables:
                 yield from _check(tables, settings, image, export)
-        except TablesMissing as missing:
-            yield Finding(FindingKind.TABLE_NOT_CHECKED, f"table {export.table} is not checked: {missing}")
-        except CatalogFailed as trouble:
+        except (TablesMissing, CatalogFailed, TableHasUnknownFeatures) as trouble:
             yield Finding(FindingKind.TABLE_NOT_CHECKED, f"table {export.table} is not checked: {trouble}")
         except SiltstoneError as failure:
             yield Finding(FindingKind.TABLE_WRONG, f"topic {export.topic.name}: {failure}")
@@ -43,6 +49,7 @@ def _check(
     for each in (table, tables.load(export.dead_letter_table)):
         if each is not None:
             _refuse_foreign_ledger(each, image, export)
+            each.refuse_unknown_features(TableUse.READ)
             yield from _check_files(each, settings)
 
 
@@ -59,19 +66,28 @@ def _refuse_foreign_ledger(table: LoadedTable, image: MetadataImage, export: Top
 
 
 def _check_files(table: LoadedTable, settings: TableSettings) -> Iterator[Finding]:
-    """Compares the files that the table lists with those of the store. Files that another program has written
-    elsewhere are not looked for."""
+    """Compares the files that the table lists with those of the store, wherever another program has written them."""
     folder = folder_of(table.name)
     stored = {
-        each.key.removeprefix(folder): each.size_bytes
-        for each in store_at(settings.location).list(f"{folder}data/")
+        each.key.removeprefix(folder): each.size_bytes for each in store_at(settings.location).list(folder)
     }
     for file in table.files():
-        if "://" not in file.path and stored.get(file.path) != file.size_bytes:
-            size = stored.get(file.path)
+        size = _size_elsewhere(file.path, settings) if is_elsewhere(file.path) else stored.get(file.path)
+        if size != file.size_bytes:
             is_there = "is missing" if size is None else f"has {size} bytes and not {file.size_bytes}"
             yield Finding(
                 FindingKind.TABLE_WRONG,
                 f"data file {file.path} of table {table.name} {is_there}",
                 key=f"{folder}{file.path}",
             )
+
+
+def _size_elsewhere(url: str, settings: TableSettings) -> int | None:
+    """Returns the size of a file outside the folder of its table, reached as ``tables.location`` is; None if it is
+    missing."""
+    folder, _, name = url.rpartition("/")
+    options = settings.location.partition("?")[2]
+    try:
+        return store_at(f"{folder}?{options}" if options else folder).head(name).size_bytes
+    except (ObjectNotFound, FolderMissing):
+        return None

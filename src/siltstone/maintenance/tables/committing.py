@@ -50,7 +50,8 @@ def commit_round(
 ) -> LoadedTable | None:
     """In one commit, exactly once, appends the files, replaces other files, and sets the ledger to ``after``. Returns
     the table after the commit; None if another driver has moved the ledger. Raises CommitFailed, CommitUnknown,
-    CatalogFailed, what a ledger raises, and CommitOvertaken if another program has replaced the same files."""
+    CatalogFailed, TableHasUnknownFeatures, what a ledger raises, and CommitOvertaken if another program has replaced
+    the same files, or deleted rows of them (rule 16)."""
     before = table.ledger
     trouble: Exception | None = None
     for attempt in range(ATTEMPTS_MAX):
@@ -65,9 +66,9 @@ def commit_round(
             return table
         if found.offsets != before.offsets or found.token != before.token:
             return None
-        if replacement and not set(replacement.removed) <= {each.path for each in table.files()}:
+        if replacement and not set(replacement.removed) <= set(table.files()):
             raise CommitOvertaken(
-                f"another program has replaced files of table {table.name}; the next run continues"
+                f"another program has replaced files of table {table.name}, or rows of them; the next run continues"
             )
         if trouble is not None and is_certain(trouble.__cause__):
             raise _failed(table.name, before, after, trouble.__cause__) from trouble

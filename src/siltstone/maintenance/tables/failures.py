@@ -1,6 +1,6 @@
 """The errors with which an export stops or waits, one class for each cause. None of them loses or repeats a record."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale, Unavailable
 
@@ -95,6 +95,25 @@ class TableShapedOtherwise(InvalidRequest):
             " siltstone.table.name"
         )
         self.table = table
+
+
+class TableHasUnknownFeatures(InvalidRequest):
+    """Another program has given the table features that an export does not know how to keep, so it must not write."""
+
+    def __init__(self, table: str, features: Sequence[str], verb: str) -> None:
+        super().__init__(
+            f"table {table} cannot be {verb}, as another program has given it {'; '.join(features)}: take that back, or"
+            " name another table in siltstone.table.name"
+        )
+        self.table, self.features = table, tuple(features)
+
+
+class TableFileRefused(InvalidRequest):
+    """A data file cannot be read or replaced together with the deletes of other programs that apply to it."""
+
+    def __init__(self, table: str, path: str, verb: str, reason: str) -> None:
+        super().__init__(f"data file {path} of table {table} cannot be {verb}: {reason}")
+        self.table, self.path, self.reason = table, path, reason
 
 
 class RegistryNotNamed(InvalidRequest):

@@ -3,17 +3,25 @@
 ``table_rows`` needs the metadata alone. ``opened_table`` opens the table itself, in its catalog.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
+from siltstone.foundation.quantity_words import counted
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.set_aside import set_aside
 from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.failures import LedgerLost, TableNotThere
+from siltstone.maintenance.tables.failures import LedgerLost, TableFileRefused, TableNotThere
 from siltstone.maintenance.tables.formats.choosing import home_of, open_format
-from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
+from siltstone.maintenance.tables.formats.port import (
+    LoadedTable,
+    TableFile,
+    TableFormat,
+    TableUse,
+    folder_of,
+    is_elsewhere,
+)
 from siltstone.maintenance.tables.kind import TABLE_EXPORT
 from siltstone.maintenance.tables.planning import TopicExport, conflict, exports, lag_of, progress_in
 from siltstone.maintenance.tasks.source_bytes import store_at
@@ -102,16 +110,42 @@ def opened_in(tables: TableFormat, image: ImageView, export: TopicExport) -> Loa
 
 
 def file_urls(table: LoadedTable, settings: TableSettings) -> list[str]:
-    """Returns the URLs of the data files of a table. A reader of a Parquet table needs this list, because its folder
-    may also have files of rounds that failed."""
-    home = home_of(settings.location)
-    return [f"{home}/{folder_of(table.name)}{each.path}" for each in table.files()]
+    """Returns the URLs of the data files of a table whose rows are those of the files. A reader of a Parquet table
+    needs this list, because its folder may also have files of rounds that failed. Raises TableFileRefused if the files
+    have other rows than the table, and TableHasUnknownFeatures."""
+    table.refuse_unknown_features(TableUse.READ)
+    files = list(table.files())
+    for each in files:
+        if each.other_rows:
+            raise TableFileRefused(table.name, each.path, "given to a reader of Parquet", each.other_rows)
+    return [url_of(table, each, settings) for each in files]
+
+
+def url_of(table: LoadedTable, file: TableFile, settings: TableSettings) -> str:
+    """Returns the URL of a data file."""
+    if is_elsewhere(file.path):
+        return file.path
+    return f"{home_of(settings.location)}/{folder_of(table.name)}{file.path}"
+
+
+def deletes_in_words(files: Sequence[TableFile]) -> str:
+    """Says how many rows other programs have deleted without writing new files, and which files are counted whole;
+    nothing if there are none."""
+    deleted = [each.deleted_rows for each in files if each.deleted_rows]
+    unread = sum(1 for each in files if each.unreadable)
+    facts = []
+    if deleted:
+        facts.append(f"{counted(sum(deleted), 'row')} of {counted(len(deleted), 'file')}, not counted")
+    if unread:
+        facts.append(f"unknown for {counted(unread, 'file')}, counted whole")
+    return "; ".join(facts)
 
 
 def keys_in_several_partitions(table: LoadedTable, settings: TableSettings, config: TableConfig) -> int:
-    """Counts how many more rows than keys an upsert table has. Reads the keys of the whole table. Raises what the store
-    raises."""
+    """Counts how many more rows than keys an upsert table has. Reads the keys of the whole table. Raises
+    TableFileRefused, TableHasUnknownFeatures, and what the store raises."""
     from siltstone.maintenance.tables.reading import repeated_keys  # noqa: PLC0415  loads pyarrow
 
+    table.refuse_unknown_features(TableUse.READ)
     store = store_at(settings.location)
     return repeated_keys(store, folder_of(table.name), table.files(), config.source_of(KEY))

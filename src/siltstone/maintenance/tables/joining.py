@@ -2,13 +2,17 @@
 
 In a table that is only appended to, the small files of a partition value are joined when there are many of them. In a
 table with the newest record of each key, the files of each bucket that has new records are merged with the new records.
+
+A file is rewritten without the rows that other programs have deleted of it (rule 16). If that cannot be done, the file
+is left out of joins, and no merge may need it.
 """
 
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue
+from siltstone.maintenance.tables.failures import TableFileRefused
+from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue, TableFile
 from siltstone.maintenance.tables.task_input import FILE_BYTES
 from siltstone.model.limits import MIB
 
@@ -29,24 +33,24 @@ class Rewrite(msgspec.Struct, frozen=True):
     """The ``old`` files of a partition value become new ones. ``staged`` files have records to merge into them."""
 
     values: Values
-    old: tuple[DataFile, ...]
+    old: tuple[TableFile, ...]
     staged: tuple[DataFile, ...] = ()
 
 
-def joins(there: Iterable[DataFile], added: Sequence[DataFile]) -> list[Rewrite]:
+def joins(there: Iterable[TableFile], added: Sequence[DataFile]) -> list[Rewrite]:
     """Returns the joins of small files. Only partition values that get rows in this round are considered."""
-    small: dict[Values, list[DataFile]] = {each.partition: [] for each in added}
+    small: dict[Values, list[TableFile]] = {each.partition: [] for each in added}
     for each in there:
-        if each.partition in small and each.size_bytes < SMALL_BYTES:
+        if each.partition in small and each.size_bytes < SMALL_BYTES and not (each.unreadable or each.kept):
             small[each.partition].append(each)
     found = [(values, files) for values, files in small.items() if len(files) >= SMALL_FILES_MAX]
     found.sort(key=lambda each: -len(each[1]))
     return [Rewrite(values, _fitting(files)) for values, files in found[:JOINS_MAX]]
 
 
-def _fitting(files: list[DataFile]) -> tuple[DataFile, ...]:
+def _fitting(files: list[TableFile]) -> tuple[TableFile, ...]:
     """Returns the smallest files, as many as together become one file."""
-    chosen: list[DataFile] = []
+    chosen: list[TableFile] = []
     size_bytes = 0
     for each in sorted(files, key=lambda file: (file.size_bytes, file.path)):
         size_bytes += each.size_bytes
@@ -56,13 +60,15 @@ def _fitting(files: list[DataFile]) -> tuple[DataFile, ...]:
     return tuple(chosen)
 
 
-def merges(there: Iterable[DataFile], staged: Sequence[DataFile]) -> list[Rewrite]:
-    """Returns the merges of staged files, one for each bucket for which they have records."""
+def merges(table: str, there: Iterable[TableFile], staged: Sequence[DataFile]) -> list[Rewrite]:
+    """Returns the merges of staged files, one for each bucket for which they have records. Raises TableFileRefused."""
     by_bucket: dict[Values, list[DataFile]] = {}
     for each in staged:
         by_bucket.setdefault(each.partition, []).append(each)
-    old: dict[Values, list[DataFile]] = {values: [] for values in by_bucket}
+    old: dict[Values, list[TableFile]] = {values: [] for values in by_bucket}
     for each in there:
         if each.partition in old:
+            if reason := each.unreadable or each.kept:
+                raise TableFileRefused(table, each.path, "merged with newer records", reason)
             old[each.partition].append(each)
     return [Rewrite(values, tuple(old[values]), tuple(files)) for values, files in by_bucket.items()]

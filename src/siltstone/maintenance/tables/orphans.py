@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from siltstone.foundation.quantity_words import counted
-from siltstone.maintenance.tables.formats.port import LoadedTable, folder_of
+from siltstone.maintenance.tables.formats.port import OWN_NAME, LoadedTable, folder_of
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.model.limits import DAY_MS, DELETE_BATCH_KEYS_MAX
 from siltstone.object_store.port import ObjectStore
@@ -20,7 +20,6 @@ log = logging.getLogger(__name__)
 ORPHAN_AGE_MS = 1 * DAY_MS
 """Far longer than a round takes, its job's lease and the retries of a commit included."""
 
-_NAME = re.compile(r"data/(\d+)-[0-9a-f]{16}-\d{5}-\d{4}\.parquet")
 _OF_SNAPSHOT = re.compile(r"metadata/(snap-\d+-\d+-)?[0-9a-f-]{36}(-m\d+)?\.avro")
 """Manifests, and lists of them, as pyiceberg names them."""
 
@@ -52,7 +51,7 @@ def delete_orphans(
 def _is_of_ended_job(path: str, jobs: Mapping[int, JobMetadata]) -> bool:
     if _OF_SNAPSHOT.fullmatch(path):
         return True
-    named = _NAME.fullmatch(path)
+    named = OWN_NAME.fullmatch(path)
     if named is None:
         return False
     job = jobs.get(int(named[1]))

@@ -11,10 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.maintenance.tables.failures import TableFileRefused
+from siltstone.maintenance.tables.formats.derived import with_division
+from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue, TableFile
 from siltstone.maintenance.tables.keys import column_at, key_bytes
+from siltstone.maintenance.tables.row_deletes import deleted_flags, live_flags
 from siltstone.model.limits import MIB
 from siltstone.object_store.port import ObjectStore
+from siltstone.topic_configs.table_export import PartitionTransform
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 32 * MIB
@@ -51,10 +55,18 @@ class _StoredFile(RawIOBase):
 
 
 class RowFile:
-    """A data file that is open."""
+    """A data file in the folder of a table that is open. The rows that other programs have deleted of it are not read
+    (rule 16). Raises TableFileRefused if these are not known."""
 
-    def __init__(self, store: ObjectStore, key: str, size_bytes: int) -> None:
-        self._file = pq.ParquetFile(_StoredFile(store, key, size_bytes))
+    def __init__(self, store: ObjectStore, folder: str, file: DataFile) -> None:
+        self._deleted = deleted_flags(b"")
+        if isinstance(file, TableFile):
+            if file.unreadable:
+                raise TableFileRefused(
+                    folder.strip("/").replace("/", "."), file.path, "read", file.unreadable
+                )
+            self._deleted = deleted_flags(file.deleted)
+        self._file = pq.ParquetFile(_StoredFile(store, f"{folder}{file.path}", file.size_bytes))
 
     def __enter__(self) -> "RowFile":
         return self
@@ -66,10 +78,14 @@ class RowFile:
         """Yields the rows of the file as pyarrow.RecordBatches, none of which has rows of two row groups: a group that
         an export has written takes a limited number of bytes in memory, however large its rows are. ``columns`` are
         paths; None: all columns."""
+        at = 0
         for group in range(self._file.num_row_groups):
-            yield from self._file.iter_batches(
+            for rows in self._file.iter_batches(
                 self._batch_rows(group), row_groups=[group], columns=columns, use_threads=False
-            )
+            ):
+                live = live_flags(self._deleted, at, rows.num_rows)
+                at += rows.num_rows
+                yield rows if live is None else rows.filter(pa.array(live))
 
     def _batch_rows(self, group: int) -> int:
         """Returns how many rows of the file take a limited number of bytes, also in a file of another program."""
@@ -87,6 +103,15 @@ class RowFile:
             for at, each in paths.items()
             if each.startswith(f"{path}.")
         )
+
+
+def restored(
+    rows: Any, schema: Any, division: tuple[PartitionTransform, ...], values: tuple[PartitionValue, ...]
+) -> Any:
+    """Puts rows of a data file of one partition value into the schema of the table. ``division`` has the transforms of
+    a Delta table, whose columns may not be in the file."""
+    lacking = set(schema.names).difference(rows.schema.names) if division else ()
+    return with_division(realigned(rows, schema), division, values, lacking)
 
 
 def realigned(rows: Any, schema: Any) -> Any:
@@ -130,17 +155,17 @@ def _of_type(array: Any, kind: Any) -> Any:
     return array.cast(kind)
 
 
-def repeated_keys(store: ObjectStore, folder: str, files: Iterable[DataFile], key: str) -> int:
+def repeated_keys(store: ObjectStore, folder: str, files: Iterable[TableFile], key: str) -> int:
     """Counts how many more rows than keys an upsert table has, because some keys have records in several partitions.
-    ``key`` is the path of the key's column. The keys of one bucket are in memory at a time."""
-    buckets: dict[tuple[Any, ...], list[DataFile]] = {}
+    ``key`` is the path of the key's column. The keys of one bucket are in memory at a time. Raises TableFileRefused."""
+    buckets: dict[tuple[Any, ...], list[TableFile]] = {}
     for each in files:
         buckets.setdefault(each.partition, []).append(each)
     found = 0
     for of_bucket in buckets.values():
         keys: list[Any] = []
         for each in of_bucket:
-            with RowFile(store, f"{folder}{each.path}", each.size_bytes) as file:
+            with RowFile(store, folder, each) as file:
                 keys.extend(key_bytes(column_at(rows, key)) for rows in file.batches([key]))
         whole = pa.chunked_array(keys)
         found += len(whole) - len(whole.unique())

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue
+from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue, TableFile
 from siltstone.maintenance.tables.task_input import FileLimits
 from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.topic_configs.table_export import PartitionTransform
@@ -14,10 +14,11 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
     ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
 
     Without ``key`` the rows of the ``old`` files are written again, in their order. With ``key``, the path of the key's
-    column, the rows of the ``staged`` files take the place of older rows with their partition and key."""
+    column, the rows of the ``staged`` files take the place of older rows with their partition and key. Rows of old
+    files that were deleted are not written."""
 
     name: str
-    old: tuple[DataFile, ...]
+    old: tuple[TableFile, ...]
     staged: tuple[DataFile, ...] = ()
     schema: bytes
     values: tuple[PartitionValue, ...] = ()

@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from siltstone.maintenance.tables.bucketing import hashes_of
-from siltstone.maintenance.tables.formats.derived import with_division
 from siltstone.maintenance.tables.formats.port import DataFile
 from siltstone.maintenance.tables.keys import column_at, key_bytes
-from siltstone.maintenance.tables.reading import RowFile, realigned
+from siltstone.maintenance.tables.reading import RowFile, restored
 from siltstone.maintenance.tables.rewrite_input import CODEC, RewriteInput, RewriteResult
 from siltstone.maintenance.tables.writing import TOMBSTONE, FileWriting
 from siltstone.maintenance.tasks.runner import peak_memory_bytes
@@ -70,12 +69,12 @@ class _Rewriting:
 
     def _rows(self, files: Sequence[DataFile], columns: Sequence[str] | None = None) -> Iterator[Any]:
         for each in files:
-            with RowFile(self._store, f"{self._given.folder}{each.path}", each.size_bytes) as file:
+            with RowFile(self._store, self._given.folder, each) as file:
                 yield from file.batches(columns)
 
     def _write(self, rows: Any) -> None:
         if rows.num_rows:
-            shaped = with_division(realigned(rows, self._schema), self._given.division, self._given.values)
+            shaped = restored(rows, self._schema, self._given.division, self._given.values)
             self._files.add(shaped, self._given.values)
 
     # -- merging -------------------------------------------------------------------------------------------------
@@ -96,7 +95,7 @@ class _Rewriting:
         rows = sum(each.rows for each in self._given.staged)
         key_bytes = 0
         for each in self._given.staged:
-            with RowFile(self._store, f"{self._given.folder}{each.path}", each.size_bytes) as file:
+            with RowFile(self._store, self._given.folder, each) as file:
                 key_bytes += file.column_bytes(self._given.key)
         return max(1, -(-rows // SLICE_ROWS), -(-key_bytes // SLICE_KEY_BYTES))
 

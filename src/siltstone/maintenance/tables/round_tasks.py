@@ -118,7 +118,7 @@ class RoundTasks:
                 staged=plan.staged,
                 schema=table.file_schema.serialize().to_pybytes(),
                 values=plan.values,
-                division=config.division if config.table_format == "delta" else (),
+                division=table.columns_of_division,
                 key=config.source_of(KEY) if config.is_upsert else "",
                 location=self._settings.location,
                 folder=folder_of(table.name),
@@ -133,7 +133,7 @@ class RoundTasks:
             added[at] = found.files
             self.peak_memory_bytes = max(self.peak_memory_bytes, found.peak_memory_bytes)
         return Replacement(
-            removed=tuple(each.path for plan in plans for each in plan.old),
+            removed=tuple(each for plan in plans for each in plan.old),
             added=tuple(each for at in range(len(plans)) for each in added[at]),
             keeps_rows=not config.is_upsert,
         )

@@ -33,7 +33,13 @@ from siltstone.maintenance.tables.failures import (
     VerdictLost,
 )
 from siltstone.maintenance.tables.formats.choosing import open_format
-from siltstone.maintenance.tables.formats.port import DataFile, LoadedTable, Replacement, TableFormat
+from siltstone.maintenance.tables.formats.port import (
+    DataFile,
+    LoadedTable,
+    Replacement,
+    TableFormat,
+    TableUse,
+)
 from siltstone.maintenance.tables.joining import joins, merges
 from siltstone.maintenance.tables.layout import (
     added,
@@ -270,11 +276,13 @@ class _Round:
         return table
 
     def _checked(self, table: LoadedTable) -> Ledger:
-        """Returns the ledger of a table, which has to be this topic's. Raises TableOfAnotherTopic, and what a ledger
-        raises."""
+        """Returns the ledger of a table, which has to be this topic's, with features that an export keeps (rule 16).
+        Raises TableOfAnotherTopic, TableHasUnknownFeatures, and what a ledger raises."""
         ledger = table.ledger
         if ledger.identity != self._identity:
             raise TableOfAnotherTopic(table.name, self._export.topic.name)
+        is_merged = self._export.config.is_upsert and table.name == self._export.table
+        table.refuse_unknown_features(TableUse.UPSERT if is_merged else TableUse.APPEND)
         return ledger
 
     def _refuse_rolled_back(self, ledger: Ledger) -> None:
@@ -393,7 +401,9 @@ class _Round:
         if not files:
             return None
         there = written.table.files()
-        plans = merges(there, files) if self._export.config.is_upsert else joins(there, files)
+        plans = (
+            merges(written.table.name, there, files) if self._export.config.is_upsert else joins(there, files)
+        )
         return self._tasks.rewrite(written.table, plans) if plans else None
 
     def _refuse_bad(self, written: _Written, *, is_repeated: bool) -> None:

@@ -1,6 +1,6 @@
 """The plan: which files are joined or merged in a round."""
 
-from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.maintenance.tables.formats.port import DataFile, TableFile
 from siltstone.maintenance.tables.joining import (
     JOINS_MAX,
     SMALL_BYTES,
@@ -13,8 +13,10 @@ from siltstone.maintenance.tables.task_input import FILE_BYTES
 from siltstone.model.limits import MIB
 
 
-def files(day: int, *sizes: int) -> list[DataFile]:
-    return [DataFile(f"data/{day}-{number:02}.parquet", 1, size, (day,)) for number, size in enumerate(sizes)]
+def files(day: int, *sizes: int) -> list[TableFile]:
+    return [
+        TableFile(f"data/{day}-{number:02}.parquet", 1, size, (day,)) for number, size in enumerate(sizes)
+    ]
 
 
 NEW = files(1, 5)
@@ -50,7 +52,7 @@ def test_a_round_joins_a_limited_number_of_values_the_worst_first() -> None:
 def test_staged_files_are_merged_with_the_files_of_their_buckets() -> None:
     there = [*files(0, 10, 10), *files(1, 10), *files(2, 10)]
     staged = [*files(1, 7), *files(3, 7), *files(1, 8)]
-    assert merges(there, staged) == [
+    assert merges("kafka.t", there, staged) == [
         Rewrite((1,), (there[2],), (staged[0], staged[2])),
         Rewrite((3,), (), (staged[1],)),
     ]

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from siltstone.maintenance.tables import reading
+from siltstone.maintenance.tables.formats.port import DataFile
 from siltstone.maintenance.tables.reading import RowFile, _StoredFile, realigned
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
@@ -41,7 +42,7 @@ def test_a_file_is_read_by_ranges(store: MemoryStore) -> None:
 def test_rows_and_the_bytes_of_a_column(store: MemoryStore) -> None:
     rows = pa.table({"k": [b"abc", b"d"] * 500, "s": [{"n": number} for number in range(1_000)]})
     size = put(store, rows, row_group_size=300)
-    with RowFile(store, "x", size) as file:
+    with RowFile(store, "", DataFile("x", rows.num_rows, size)) as file:
         batches = list(file.batches())
         assert pa.Table.from_batches(batches).to_pylist() == rows.to_pylist()
         assert next(each.schema.names for each in file.batches(["s.n"])) == ["s"]
@@ -52,7 +53,7 @@ def test_batches_of_large_rows_are_small(store: MemoryStore, monkeypatch: pytest
     monkeypatch.setattr(reading, "BATCH_BYTES", 10_000)
     rows = pa.table({"v": [bytes([number % 251]) * 1_000 for number in range(100)]})
     size = put(store, rows, row_group_size=25, use_dictionary=False, compression="none")
-    with RowFile(store, "x", size) as file:
+    with RowFile(store, "", DataFile("x", rows.num_rows, size)) as file:
         counts = [each.num_rows for each in file.batches()]
     assert sum(counts) == 100 and max(counts) <= 10 and len(counts) >= 12
 

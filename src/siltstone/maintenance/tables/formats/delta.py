@@ -34,13 +34,23 @@ from deltalake import CommitProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from siltstone.maintenance.tables import row_deletes
 from siltstone.maintenance.tables.failures import (
     CatalogFailed,
     CommitOvertaken,
     CommitUnknown,
     LedgerLost,
+    TableHasUnknownFeatures,
     TableNotOurs,
     TableRolledBack,
+)
+from siltstone.maintenance.tables.features import stopping_delta_features
+from siltstone.maintenance.tables.formats.delta_log import (
+    deletion_vectors,
+    paths_of_checkpoint,
+    paths_of_commit,
+    traits_of,
+    why_kept,
 )
 from siltstone.maintenance.tables.formats.derived import (
     column_value,
@@ -54,11 +64,15 @@ from siltstone.maintenance.tables.formats.derived import (
 from siltstone.maintenance.tables.formats.footers import column_statistics
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
+    OWN_NAME,
     DataFile,
     LoadedTable,
     Replacement,
+    TableFile,
+    TableUse,
     folder_of,
     plain_column,
+    use_of,
 )
 from siltstone.maintenance.tables.ledger import (
     LAYOUT,
@@ -185,22 +199,51 @@ class DeltaTable:
         return tuple(PartitionTransform(each.transform, plain_column(each.column)) for each in self._division)
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        return self._division
+
+    @property
     def place(self) -> str:
         return str(self._table.table_uri)
 
     @property
     def rows(self) -> int:
-        return sum(each.rows for each in self.files())
+        return sum(each.live_rows for each in self.files())
 
-    def files(self) -> Iterator[DataFile]:
+    @property
+    def has_names_of_files(self) -> bool:
+        """A table whose columns have other names in its files is refused: the feature columnMapping."""
+        return True
+
+    def refuse_unknown_features(self, use: TableUse) -> None:
+        if found := stopping_delta_features(traits_of(self._table), use):
+            verb = "read" if use is TableUse.READ else "written to"
+            raise TableHasUnknownFeatures(self._name, found, verb)
+
+    def files(self) -> Iterator[TableFile]:
         columns = [division_column(each) for each in self._division]
+        with _delta_errors(self._name):
+            vectors = deletion_vectors(self._table)
         for each in self._added():
             found = [each[f"partition.{column}"] for column in columns]
-            yield DataFile(
-                each["path"],
+            values = tuple(
+                partition_value(by, value) for by, value in zip(self._division, found, strict=True)
+            )
+            vector = vectors.pop(each["path"], None)
+            deleted = vector or b""
+            yield TableFile(
+                unquote(each["path"]),
                 each["num_records"] or 0,
                 each["size_bytes"],
-                tuple(partition_value(by, value) for by, value in zip(self._division, found, strict=True)),
+                values,
+                deleted,
+                row_deletes.count(deleted),
+                lacks=bool(columns) and OWN_NAME.fullmatch(each["path"]) is None,
+                kept=why_kept(each["path"], has_vector=vector is not None),
+            )
+        if vectors:
+            raise CatalogFailed(
+                f"table {self._name} has deletes of {next(iter(vectors))}, which it does not list"
             )
 
     def _added(self) -> Iterator[dict[str, Any]]:
@@ -221,9 +264,9 @@ class DeltaTable:
         paths: set[str] = set()
         for name in names:
             if name == newest or (name.endswith(".parquet") and name not in checkpoints):
-                paths |= _paths_of_checkpoint(self._read(f"{before}{name}"))
+                paths |= paths_of_checkpoint(self._read(f"{before}{name}"))
             elif name.endswith(".json") and name.removesuffix(".json") > newest.removesuffix(suffix):
-                paths |= _paths_of_commit(self._read(f"{before}{name}"))
+                paths |= paths_of_commit(self._read(f"{before}{name}"))
         return paths | {each.path for each in self.files()}
 
     def _read(self, key: str) -> bytes:
@@ -238,6 +281,7 @@ class DeltaTable:
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
     ) -> None:
+        self.refuse_unknown_features(use_of(replacement))
         version = self._table.version() + 1
         transactions = _transactions(msgspec.structs.replace(ledger, snapshot_id=version), self.ledger)
         actions = [self._registered(each, ledger.committed_ms) for each in files]
@@ -254,12 +298,13 @@ class DeltaTable:
 
     def _replaced(self, replacement: Replacement, now_ms: int) -> list[Any]:
         is_change = not replacement.keeps_rows
-        found = {each.path: each for each in self.files() if each.path in replacement.removed}
-        if len(found) < len(replacement.removed):
-            raise CommitOvertaken(f"files of table {self._name} that were to be replaced are gone")
+        if not set(replacement.removed) <= set(self.files()):
+            raise CommitOvertaken(
+                f"files of table {self._name} that were to be replaced are gone, or have deletes"
+            )
         removed = [
-            RemoveAction(path, is_change, now_ms, each.size_bytes, self._values(each))
-            for path, each in found.items()
+            RemoveAction(each.path, is_change, now_ms, each.size_bytes, self._values(each))
+            for each in replacement.removed
         ]
         return [
             *removed,
@@ -279,6 +324,7 @@ class DeltaTable:
         )
 
     def add_columns(self, schema: Any) -> None:
+        self.refuse_unknown_features(TableUse.APPEND)
         known = set(self.file_schema.names)
         added = pa.schema([field for field in schema if field.name not in known])
         with self._committing():
@@ -290,7 +336,7 @@ class DeltaTable:
         for each in self._added() if ends else ():
             if (largest := each.get("max.offset")) is not None and largest < lowest:
                 continue
-            data = BytesIO(self._read(f"{folder_of(self._name)}{each['path']}"))
+            data = BytesIO(self._read(f"{folder_of(self._name)}{unquote(each['path'])}"))
             collect_offsets(pq.read_table(data, columns=["partition", "offset"]), ends, found)
         return found
 
@@ -443,19 +489,6 @@ def _put(into: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for name in path[:-1]:
         into = into.setdefault(name, {})
     into[path[-1]] = value
-
-
-def _paths_of_commit(data: bytes) -> set[str]:
-    entries = [json.loads(line) for line in data.splitlines() if line.strip()]
-    return {unquote(each[kind]["path"]) for each in entries for kind in ("add", "remove") if kind in each}
-
-
-def _paths_of_checkpoint(data: bytes) -> set[str]:
-    file = pq.ParquetFile(BytesIO(data))
-    columns = [kind for kind in ("add", "remove") if kind in file.schema_arrow.names]
-    rows = file.read(columns=[f"{kind}.path" for kind in columns])
-    found = (rows[kind].combine_chunks().field("path").to_pylist() for kind in columns)
-    return {unquote(path) for paths in found for path in paths if path}
 
 
 @contextmanager

@@ -6,6 +6,7 @@ has a column ``timestamp_day``, and one that is divided by a column inside the s
 files.
 """
 
+from collections.abc import Container
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -100,11 +101,17 @@ def time_text(micros: int, *, is_upper: bool = False) -> str | None:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def with_division(rows: Any, by: tuple[PartitionTransform, ...], values: tuple[PartitionValue, ...]) -> Any:
-    """Returns a pyarrow.RecordBatch of one partition value with its derived columns filled. ``by`` has its columns as
-    paths in the schema."""
+def with_division(
+    rows: Any,
+    by: tuple[PartitionTransform, ...],
+    values: tuple[PartitionValue, ...],
+    lacking: Container[str] = (),
+) -> Any:
+    """Returns a pyarrow.RecordBatch of one partition value with its derived columns filled, and with other columns of
+    the division that the file was ``lacking``: other programs leave all of them out of data files. ``by`` has its
+    columns as paths in the schema."""
     for each, value in zip(by, values, strict=False):
-        if is_derived(each):
+        if is_derived(each) or each.column in lacking:
             at = rows.schema.get_field_index(division_column(each))
             field = rows.schema.field(at)
             filled = pa.array([column_value(each, value)], field.type).take(

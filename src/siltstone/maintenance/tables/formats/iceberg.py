@@ -42,12 +42,23 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.typedef import Record
 
+from siltstone.maintenance.tables import row_deletes
 from siltstone.maintenance.tables.failures import (
     CatalogFailed,
     CommitOvertaken,
     CommitUnknown,
+    TableHasUnknownFeatures,
     TableNotOurs,
     TableRolledBack,
+)
+from siltstone.maintenance.tables.features import stopping_iceberg_features
+from siltstone.maintenance.tables.formats.iceberg_deletes import (
+    data_files,
+    has_deletes,
+    names_are_kept,
+    traits_of,
+    why_kept,
+    why_unreadable,
 )
 from siltstone.maintenance.tables.formats.iceberg_statistics import file_statistics
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
@@ -55,8 +66,11 @@ from siltstone.maintenance.tables.formats.port import (
     DataFile,
     LoadedTable,
     Replacement,
+    TableFile,
+    TableUse,
     folder_of,
     plain_column,
+    use_of,
 )
 from siltstone.maintenance.tables.ledger import PREFIX, Ledger, ledger_of, properties_of
 from siltstone.model.errors import SiltstoneError
@@ -113,15 +127,16 @@ class IcebergTable:
 
     def _descends_from(self, snapshot_id: int) -> bool:
         """Returns whether the current snapshot descends from that one. A snapshot that is no longer listed was expired,
-        and counts as an ancestor: a table that was rolled back still lists the snapshots that were undone."""
+        and counts as an ancestor: a table that was rolled back still lists the snapshots that were undone. Programs
+        that expire a snapshot leave the snapshot after it with the id of a parent that is not listed, or, as pyiceberg
+        does, without a parent."""
         metadata = self._table.metadata
         snapshot, wanted = self._table.current_snapshot(), snapshot_id
         while snapshot is not None:
             if wanted in (snapshot.snapshot_id, snapshot.parent_snapshot_id):
                 return True
-            if snapshot.parent_snapshot_id is None:
-                return False
-            snapshot = metadata.snapshot_by_id(snapshot.parent_snapshot_id)
+            parent_id = snapshot.parent_snapshot_id
+            snapshot = None if parent_id is None else metadata.snapshot_by_id(parent_id)
         return bool(metadata.current_snapshot_id) and metadata.snapshot_by_id(wanted) is None
 
     @property
@@ -141,23 +156,55 @@ class IcebergTable:
         return tuple(found)
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        return ()
+
+    @property
     def place(self) -> str:
         return str(self._table.metadata_location)
 
     @property
     def rows(self) -> int:
+        with _catalog_errors(self._name):
+            if has_deletes(self._table):
+                return sum(each.live_rows for each in self.files())
         snapshot = self._table.current_snapshot()
         summary = None if snapshot is None else snapshot.summary
         return 0 if summary is None else int(summary["total-records"] or 0)
 
-    def files(self) -> Iterator[DataFile]:
+    @property
+    def has_names_of_files(self) -> bool:
+        return names_are_kept(self._table.metadata)
+
+    def refuse_unknown_features(self, use: TableUse) -> None:
+        if found := stopping_iceberg_features(traits_of(self._table.metadata), use):
+            verb = "read" if use is TableUse.READ else "written to"
+            raise TableHasUnknownFeatures(self._name, found, verb)
+
+    def files(self) -> Iterator[TableFile]:
+        for file, _ in self._listed():
+            yield file
+
+    def _listed(self) -> Iterator[tuple[TableFile, Any]]:
+        """Yields the data files, each also as pyiceberg has it."""
         before = f"{self._home}/{folder_of(self._name)}"
         with _catalog_errors(self._name):
-            for task in self._table.scan().plan_files():
-                each = task.file
+            for each, deletes in data_files(self._table):
                 values = tuple(each.partition[at] for at in range(len(each.partition)))
                 path = each.file_path.removeprefix(before)
-                yield DataFile(path, each.record_count, each.file_size_in_bytes, values)
+                yield (
+                    TableFile(
+                        path,
+                        each.record_count,
+                        each.file_size_in_bytes,
+                        values,
+                        deletes.rows,
+                        row_deletes.count(deletes.rows),
+                        unreadable=why_unreadable(each, deletes),
+                        kept=why_kept(each, path, self._table.metadata.default_spec_id),
+                    ),
+                    each,
+                )
 
     def kept_paths(self) -> set[str]:
         before = f"{self._home}/{folder_of(self._name)}"
@@ -186,6 +233,7 @@ class IcebergTable:
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
     ) -> None:
+        self.refuse_unknown_features(use_of(replacement))
         with self._committing() as transaction:
             if replacement is None or replacement.keeps_rows:
                 with _Appending(Operation.APPEND, transaction, self._table.io) as made:
@@ -200,10 +248,12 @@ class IcebergTable:
     def _replacing(self, transaction: Any, replacement: Replacement) -> Any:
         """Begins a snapshot that removes files. When rows are appended, too, they get another snapshot, because
         programs that follow the table skip a snapshot that keeps the rows."""
-        wanted = {f"{self._home}/{folder_of(self._name)}{path}" for path in replacement.removed}
-        found = [each.file for each in self._table.scan().plan_files() if each.file.file_path in wanted]
+        wanted = set(replacement.removed)
+        found = [each for file, each in self._listed() if file in wanted]
         if len(found) < len(wanted):
-            raise CommitOvertaken(f"files of table {self._name} that were to be replaced are gone")
+            raise CommitOvertaken(
+                f"files of table {self._name} that were to be replaced are gone, or have deletes"
+            )
         is_first = transaction.table_metadata.current_snapshot() is None
         made = _Replacing(Operation.APPEND if is_first else Operation.OVERWRITE, transaction, self._table.io)
         made.keeps_rows = replacement.keeps_rows
@@ -232,6 +282,7 @@ class IcebergTable:
         )
 
     def add_columns(self, schema: Any) -> None:
+        self.refuse_unknown_features(TableUse.APPEND)
         known = set(self.schema.names)
         with self._committing() as transaction, transaction.update_schema() as update:
             update.union_by_name(schema)

@@ -23,7 +23,10 @@ from siltstone.maintenance.tables.formats.port import (
     DataFile,
     LoadedTable,
     Replacement,
+    TableFile,
+    TableUse,
     folder_of,
+    listed,
     plain_column,
 )
 from siltstone.maintenance.tables.ledger import LAYOUT, PREFIX, Ledger, ledger_of, properties_of
@@ -100,6 +103,10 @@ class ParquetTable:
         return self._newest.partition_by
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        return ()
+
+    @property
     def place(self) -> str:
         return f"{self._store.url.split('?')[0].rstrip('/')}/{folder_of(self._name)}"
 
@@ -107,7 +114,18 @@ class ParquetTable:
     def rows(self) -> int:
         return self._newest.rows
 
-    def files(self) -> Iterator[DataFile]:
+    @property
+    def has_names_of_files(self) -> bool:
+        """No other program changes a table whose commit files are ours."""
+        return True
+
+    def refuse_unknown_features(self, use: TableUse) -> None:
+        """Does nothing: a layout that is not known is refused with the ledger."""
+
+    def files(self) -> Iterator[TableFile]:
+        yield from map(listed, self._files())
+
+    def _files(self) -> Iterator[DataFile]:
         found: dict[str, DataFile] = {}
         for commit in reversed(list(self._commits_since_whole())):
             if commit.whole is not None:
@@ -147,7 +165,7 @@ class ParquetTable:
         removed: tuple[str, ...] = ()
         if replacement is not None:
             assert replacement.keeps_rows, "a Parquet table is only appended to"
-            removed, files = replacement.removed, (*files, *replacement.added)
+            removed, files = tuple(each.path for each in replacement.removed), (*files, *replacement.added)
         self._commit(rows=rows, properties=properties_of(ledger), files=tuple(files), removed=removed)
 
     def add_columns(self, schema: Any) -> None:
@@ -162,7 +180,7 @@ class ParquetTable:
         number, layout = self._newest.number + 1, self._newest.layout
         commit = msgspec.structs.replace(self._newest, number=number, whole=None, **changes)
         if number % WHOLE_EVERY == 0:
-            there = [each for each in self.files() if each.path not in commit.removed]
+            there = [each for each in self._files() if each.path not in commit.removed]
             commit = msgspec.structs.replace(commit, whole=(*there, *commit.files))
         if layout == REPLACING_LAYOUT or commit.removed or commit.whole is not None:
             properties = {**commit.properties, _LAYOUT: REPLACING_LAYOUT}

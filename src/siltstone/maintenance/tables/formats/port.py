@@ -4,7 +4,9 @@ A loaded table shows one state of the table. ``append`` commits on top of that s
 changed since: two drivers that loaded the same ledger cannot both commit.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any, Protocol
 
 import msgspec
@@ -13,6 +15,9 @@ from siltstone.maintenance.tables.ledger import Ledger
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
 
 PartitionValue = str | int | bool | None
+
+OWN_NAME = re.compile(r"data/(\d+)-[0-9a-f]{16}-\d{5}-\d{4}\.parquet")
+"""The name that a task gives a data file. The number is that of its job."""
 
 
 class DataFile(msgspec.Struct, frozen=True, array_like=True):
@@ -25,13 +30,58 @@ class DataFile(msgspec.Struct, frozen=True, array_like=True):
     partition: tuple[PartitionValue, ...] = ()
 
 
+class TableFile(DataFile, frozen=True, array_like=True):
+    """A data file as a table lists it, with the deletes of other programs that apply to it (rule 16). A file with other
+    deletes is another file: two are equal only if their deletes are.
+
+    ``deleted`` says which rows were deleted, as ``row_deletes`` packs them, and ``deleted_rows`` how many. ``lacks`` is
+    true if columns by which the table is divided may not be in the file. ``unreadable`` says why this program cannot
+    read the file as the table means it, ``kept`` why it cannot replace it by another file; empty: it can."""
+
+    deleted: bytes = b""
+    deleted_rows: int = 0
+    lacks: bool = False
+    unreadable: str = ""
+    kept: str = ""
+
+    @property
+    def live_rows(self) -> int:
+        return self.rows - self.deleted_rows
+
+    @property
+    def other_rows(self) -> str:
+        """Says why the rows of the file are not those of the table; nothing if they are."""
+        if self.unreadable:
+            return self.unreadable
+        if self.deleted:
+            return "another program has deleted rows of it, and they are still in the file"
+        return (
+            "another program has written it without the columns by which the table is divided"
+            if self.lacks
+            else ""
+        )
+
+
+def listed(file: DataFile, **found: Any) -> TableFile:
+    """Returns the file as a table lists it; ``found`` has the fields of the deletes."""
+    return TableFile(file.path, file.rows, file.size_bytes, file.partition, **found)
+
+
 class Replacement(msgspec.Struct, frozen=True):
-    """Data files that a commit replaces: the paths of old ones, and new ones. ``keeps_rows``: old and new files have
+    """Data files that a commit replaces, as the table listed them, and new ones. ``keeps_rows``: old and new files have
     the same rows, so a reader that follows the table need not read the new ones."""
 
-    removed: tuple[str, ...]
+    removed: tuple[TableFile, ...]
     added: tuple[DataFile, ...]
     keeps_rows: bool
+
+
+class TableUse(Enum):
+    """What a table is loaded for. Each value allows what those before it allow."""
+
+    READ = 0
+    APPEND = 1
+    UPSERT = 2
 
 
 class LoadedTable(Protocol):
@@ -60,15 +110,33 @@ class LoadedTable(Protocol):
         ...
 
     @property
+    def columns_of_division(self) -> tuple[PartitionTransform, ...]:
+        """The transforms whose values are columns of the table, with columns as paths in the schema: those of a Delta
+        table."""
+        ...
+
+    @property
     def place(self) -> str:
         """The folder, or the metadata file, that other programs need to read the table."""
         ...
 
     @property
-    def rows(self) -> int: ...
+    def rows(self) -> int:
+        """Rows without those that other programs have deleted; rows of files that are unreadable are counted whole."""
+        ...
 
-    def files(self) -> Iterator[DataFile]:
-        """Yields the data files of the table. Raises what the catalog and the store raise."""
+    @property
+    def has_names_of_files(self) -> bool:
+        """Whether each column has had its present name, and no other column has had it, in every data file."""
+        ...
+
+    def files(self) -> Iterator[TableFile]:
+        """Yields the data files of the table, with the deletes that apply to them. Raises what the catalog and the
+        store raise."""
+        ...
+
+    def refuse_unknown_features(self, use: TableUse) -> None:
+        """Raises TableHasUnknownFeatures if the table has a feature that this program does not know how to keep."""
         ...
 
     def kept_paths(self) -> set[str]:
@@ -83,8 +151,9 @@ class LoadedTable(Protocol):
     def append(
         self, files: Sequence[DataFile], ledger: Ledger, replacement: Replacement | None = None
     ) -> None:
-        """Commits the data files, the ledger and a replacement together, trying once. Raises CommitOvertaken, and
-        CommitUnknown for any exception after the commit was sent. Any other exception is raised before that."""
+        """Commits the data files, the ledger and a replacement together, trying once. Raises CommitOvertaken, also if a
+        file that is to be replaced has other deletes now, TableHasUnknownFeatures, and CommitUnknown for any exception
+        after the commit was sent. Any other exception is raised before that."""
         ...
 
     def add_columns(self, schema: Any) -> None:
@@ -110,6 +179,16 @@ class TableFormat(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def is_elsewhere(path: str) -> bool:
+    """Returns whether the path of a data file is a whole URL, because the file is not in the folder of the table."""
+    return "://" in path
+
+
+def use_of(replacement: Replacement | None) -> TableUse:
+    """Returns the use of a table that a commit is."""
+    return TableUse.APPEND if replacement is None or replacement.keeps_rows else TableUse.UPSERT
 
 
 def plain_column(path: str) -> str:

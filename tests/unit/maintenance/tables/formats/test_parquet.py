@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.maintenance.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
 from siltstone.maintenance.tables.formats.parquet import WHOLE_EVERY, ParquetCommit, ParquetFormat, _write
-from siltstone.maintenance.tables.formats.port import DataFile, Replacement
+from siltstone.maintenance.tables.formats.port import DataFile, Replacement, listed
 from siltstone.maintenance.tables.ledger import Ledger, TableIdentity
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreTransient
@@ -91,7 +91,11 @@ def test_a_table_is_what_its_commits_say(store: MemoryStore) -> None:
     table.append(files, first)
     assert table.rows == 0, "a loaded table is of one moment"
     newer = tables.load("kafka.t")
-    assert newer is not None and (newer.rows, newer.ledger, list(newer.files())) == (7, first, files)
+    assert newer is not None and (newer.rows, newer.ledger, list(newer.files())) == (
+        7,
+        first,
+        [listed(each) for each in files],
+    )
     newer.append([DataFile("data/c.parquet", 1, 10)], first.after({0: 8}, "second", 9))
     newest = tables.load("kafka.t")
     assert newest is not None and newest.rows == 8
@@ -188,7 +192,11 @@ def test_a_table_whose_files_were_replaced_is_not_read_by_a_program_that_knows_l
         ledger = ledger.after({0: number}, f"{number}", number)
         replaced = None
         if number == 1:
-            replaced = Replacement(("data/0.parquet",), (DataFile("data/x.parquet", 1, 10),), keeps_rows=True)
+            replaced = Replacement(
+                (listed(DataFile("data/0.parquet", 1, 10)),),
+                (DataFile("data/x.parquet", 1, 10),),
+                keeps_rows=True,
+            )
         table.append([DataFile(f"data/{number}.parquet", 1, 10)], ledger, replaced)
     newest = tables.load("kafka.t")
     assert newest is not None and newest.ledger == ledger and newest.rows == 3
