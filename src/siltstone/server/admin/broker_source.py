@@ -17,6 +17,7 @@ from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
+from siltstone.server.admin.cluster_source import ClusterSource
 from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.group_lags import GroupLags
 from siltstone.server.admin.largest_topics import NOTHING, Bytes, LargestTopics
@@ -57,6 +58,9 @@ class ObservedBroker:
             EngineSource(node, broker, settings),
             StoreSource((node.buckets,), settings.admin.prices),
             ObjectSource(lambda: node.metadata.image, clock),
+            ClusterSource(
+                lambda: node.metadata.image, lambda: clock.now_ms() + node.metadata.clock_offset_ms
+            ),
             DiskSource(_folders_of(settings), disks, calls, clock),
             GroupSource(broker, clock),
         )

@@ -1,0 +1,154 @@
+"""The shipped alert rules, asked by Prometheus' own promtool what fires, and when.
+
+promtool is Debian's (package prometheus). Where it is neither on the path nor unpacked below ``.build``, the tests
+are skipped."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "dashboards" / "alerts.yml"
+UNPACKED = ROOT / ".build" / "prometheus"
+BROKER, OTHER, MAINTENANCE = "broker-0:9644", "broker-1:9644", "maintenance:9645"
+
+
+def series(name: str, values: str, **labels: str) -> str:
+    shown = ",".join(f'{label}="{value}"' for label, value in {"job": "siltstone", **labels}.items())
+    return f"- series: '{name}{{{shown}}}'\n  values: '{values}'"
+
+
+def kind_of(kind: str, *, interval: str, last: str, running: str = "0x600") -> list[str]:
+    labels = {"kind": kind, "instance": MAINTENANCE}
+    return [
+        series("siltstone_maintenance_running", running, **labels),
+        series("siltstone_maintenance_interval_seconds", f"{interval}x600", **labels),
+        series("siltstone_maintenance_last_success_seconds", last, **labels),
+        series("siltstone_start_time_seconds", "0x600", instance=MAINTENANCE),
+    ]
+
+
+FIRES = {
+    "a dead process": (
+        "SiltstoneDown",
+        "3m",
+        {"instance": BROKER, "job": "siltstone", "severity": "critical"},
+        [series("up", "1 0x600", instance=BROKER), series("up", "1x600", instance=OTHER)],
+    ),
+    "a bucket that hangs": (
+        "SiltstoneBucketSilent",
+        "3m",
+        {"instance": BROKER, "job": "siltstone", "bucket": "0", "severity": "critical"},
+        [series("siltstone_store_silent", "0 1x600", instance=BROKER, bucket="0")],
+    ),
+    "maintenance that nobody started, or that died": (
+        "SiltstoneNoMaintenance",
+        "70m",
+        {"kind": "sweep", "severity": "warning"},
+        [
+            series("siltstone_last_maintenance_age_seconds", "0+60x600", instance=BROKER, kind="sweep"),
+            series("siltstone_last_maintenance_age_seconds", "0+60x600", instance=OTHER, kind="sweep"),
+        ],
+    ),
+    "a node that stays fenced": (
+        "SiltstoneNodeFenced",
+        "8m",
+        {"state": "fenced", "severity": "warning"},
+        [series("siltstone_nodes", "0 1x600", instance=BROKER, state="fenced")],
+    ),
+    "a kind that has never succeeded, beside a broker that restarts every quarter of an hour": (
+        "SiltstoneMaintenanceIsLate",
+        "6h",
+        {"instance": MAINTENANCE, "job": "siltstone", "kind": "retention", "severity": "warning"},
+        [
+            *kind_of("retention", interval="300+0", last="0x600"),
+            series(
+                "siltstone_start_time_seconds", " ".join(f"{n * 900}x14" for n in range(40)), instance=BROKER
+            ),
+        ],
+    ),
+    "a kind that hangs in a run": (
+        "SiltstoneMaintenanceHangs",
+        "8h",
+        {"instance": MAINTENANCE, "job": "siltstone", "kind": "retention", "severity": "warning"},
+        kind_of("retention", interval="300+0", last="60x600", running="1x600"),
+    ),
+}
+
+SILENT = {
+    "all is well": [
+        series("up", "1x600", instance=BROKER),
+        series("siltstone_store_silent", "0x600", instance=BROKER, bucket="0"),
+        series("siltstone_last_maintenance_age_seconds", "600x600", instance=BROKER, kind="sweep"),
+        series("siltstone_nodes", "3x600", instance=BROKER, state="live"),
+        series("siltstone_nodes", "0x600", instance=BROKER, state="fenced"),
+        *kind_of("retention", interval="300+0", last="0+60x600"),
+    ],
+    "a kind that is not due yet, in a service that has just started": kind_of(
+        "major-gc", interval="86400+0", last="0x600"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def promtool(request: pytest.FixtureRequest) -> str:
+    found = shutil.which("promtool") or shutil.which("promtool", path=str(UNPACKED / "usr" / "bin"))
+    if found is None:
+        pytest.skip("no promtool: Debian has it in the package prometheus")
+    return found
+
+
+def assert_alerts(promtool: str, folder: Path, alerts: str, given: list[str]) -> None:
+    text = dedent(
+        f"""\
+        rule_files: ["{RULES}"]
+        evaluation_interval: 1m
+        tests:
+          - interval: 1m
+            input_series:
+        """
+    )
+    text += (
+        indent("\n".join(given), " " * 6) + "\n" + " " * 4 + "alert_rule_test:\n" + indent(alerts, " " * 6)
+    )
+    (folder / "test.yml").write_text(text)
+    done = subprocess.run(
+        [promtool, "test", "rules", folder / "test.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr + text
+
+
+@pytest.mark.parametrize("what", FIRES)
+def test_what_fires(promtool: str, tmp_path: Path, what: str) -> None:
+    name, at, labels, given = FIRES[what]
+    assert isinstance(given, list)
+    shown = "{" + ", ".join(f'{label}: "{value}"' for label, value in labels.items()) + "}"
+    # The text of an alert is compared, too; it is taken from the rules with the labels put in.
+    rule = RULES.read_text().split(f"- alert: {name}\n")[1]
+    summary = rule.split('summary: "')[1].split('"\n')[0]
+    for label, value in labels.items():
+        summary = summary.replace("{{ $labels." + label + " }}", value)
+    alerts = (
+        f"- eval_time: {at}\n  alertname: {name}\n  exp_alerts:\n"
+        f'    - exp_labels: {shown}\n      exp_annotations: {{summary: "{summary}"}}\n'
+    )
+    assert_alerts(promtool, tmp_path, alerts, given)
+
+
+@pytest.mark.parametrize("what", SILENT)
+def test_what_fires_nothing(promtool: str, tmp_path: Path, what: str) -> None:
+    names = [line.split(": ")[1] for line in RULES.read_text().splitlines() if "- alert: " in line]
+    alerts = "".join(
+        f"- eval_time: {at}\n  alertname: {name}\n  exp_alerts: []\n"
+        for name in names
+        for at in ("30m", "2h")
+    )
+    assert_alerts(promtool, tmp_path, alerts, SILENT[what])
+
+
+def test_promtool_finds_the_rules_sound(promtool: str) -> None:
+    done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr
