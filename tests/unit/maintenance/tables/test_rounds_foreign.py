@@ -1,5 +1,6 @@
 """Tables that other programs change between exports, and during them (rule 16)."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from support.maintenance.foreign_writers import (
     iceberg_table,
     offsets_by_reader,
     offsets_by_tasks,
+    rows_by_tasks,
 )
 from support.maintenance.table_faults import appending
 from support.maintenance.table_world import TableWorld, table_world
@@ -179,10 +181,8 @@ def test_rule_16_files_that_others_write_are_joined_once_with_the_columns_that_t
     delta: TableWorld, value: str
 ) -> None:
     """deltalake leaves the columns of the division out of the file and puts their values into its path, quoted twice."""
-    import json
-
     (stream,) = delta.kept(value="json", columns="carrier string", partition_by="identity(carrier)")
-    for number in range(4):
+    for _ in range(4):
         delta.append_values(stream, *[json.dumps({"carrier": value})] * 2, '{"carrier": "B"}')
         delta.export_now()
     delta_table(delta).optimize.compact()
@@ -197,8 +197,6 @@ def test_rule_16_files_that_others_write_are_joined_once_with_the_columns_that_t
 
 
 def rows_of(world: TableWorld) -> list[str]:
-    from support.maintenance.foreign_writers import rows_by_tasks
-
     return list(rows_by_tasks(world)["carrier"].to_pylist())
 
 
