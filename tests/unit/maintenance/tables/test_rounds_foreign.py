@@ -26,7 +26,7 @@ from support.maintenance.table_world import TableWorld, table_world
 
 @pytest.fixture(params=["iceberg", "delta"])
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld]:
-    """The folder of a Delta table has a name that is written otherwise in a URL; pyiceberg cannot open such a folder."""
+    """The folder of a Delta table has a name that a URL writes otherwise; pyiceberg cannot open such a folder."""
     folder = tmp_path / "a store, with ä" if request.param == "delta" else tmp_path
     with table_world(folder, request.param) as made:
         yield made
@@ -180,7 +180,7 @@ def test_rule_16_a_vector_without_rows_also_keeps_its_file(delta: TableWorld) ->
 def test_rule_16_files_that_others_write_are_joined_once_with_the_columns_that_they_lack(
     delta: TableWorld, value: str
 ) -> None:
-    """deltalake leaves the columns of the division out of the file and puts their values into its path, quoted twice."""
+    """deltalake leaves the columns of the division out of files and puts their values into paths, quoted twice."""
     (stream,) = delta.kept(value="json", columns="carrier string", partition_by="identity(carrier)")
     for _ in range(4):
         delta.append_values(stream, *[json.dumps({"carrier": value})] * 2, '{"carrier": "B"}')

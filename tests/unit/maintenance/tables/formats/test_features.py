@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from siltstone.maintenance.tables.features import (
+from siltstone.maintenance.tables.formats.features import (
     DELTA,
     ICEBERG,
     Decision,
