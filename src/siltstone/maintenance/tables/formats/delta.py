@@ -45,7 +45,6 @@ from siltstone.maintenance.tables.failures import (
     TableNotOurs,
     TableRolledBack,
 )
-from siltstone.maintenance.tables.formats.features import stopping_delta_features
 from siltstone.maintenance.tables.formats.delta_log import (
     deletion_vectors,
     delta_errors,
@@ -63,6 +62,7 @@ from siltstone.maintenance.tables.formats.derived import (
     log_text,
     partition_value,
 )
+from siltstone.maintenance.tables.formats.features import stopping_delta_features
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
     OWN_NAME,
