@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,8 @@ from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.server.components import Store
 from support.engine.s3_server import ENVIRONMENT, S3Server
+from support.maintenance.foreign_writers import delete_by_positions, delete_by_vector
+from support.maintenance.table_world import table_world
 from support.processes.tried import RecordTried
 
 pytestmark = pytest.mark.spark
@@ -203,3 +206,29 @@ def test_tb13_executors_merge_a_table_by_key_in_a_bucket_of_s3(
         assert {row["key"]["id"]: row["value"] for row in rows.to_pylist()} == view
         assert rows.num_rows == len(view)
         record_tried("rounds on Spark in S3", 1)
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_rule_16_a_dataframe_has_no_rows_that_others_deleted(
+    spark: Any, tmp_path: Path, table_format: str
+) -> None:
+    """Its other columns are those of the table, also a column of the division and nested ones."""
+    with table_world(tmp_path, table_format) as world:
+        (stream,) = world.kept(value="json", columns="a long, b string", partition_by="identity(b)")
+        world.append_values(stream, *[f'{{"a": {number}, "b": "x"}}' for number in range(10)])
+        world.export_now()
+        with world.table_of() as table:
+            (path,) = (each.path for each in table.files())
+        store: Any = SimpleNamespace(
+            context=world.context, kind_settings=SimpleNamespace(tables=world.settings)
+        )
+        before = siltstone.spark.read_table("t", store=store, spark=spark)
+        if table_format == "delta":
+            delete_by_vector(world, path, [0, 1, 2], is_inline=False)
+        else:
+            delete_by_positions(world, {path: [0, 1, 2]})
+        rows = siltstone.spark.read_table("t", store=store, spark=spark)
+    assert rows.schema == before.schema and before.count() == 10
+    found = sorted(rows.collect(), key=lambda row: row.a)
+    assert found == sorted(before.where("a >= 3").collect(), key=lambda row: row.a)
+    assert [(row.a, row.b, row.kafka.offset) for row in found] == [(n, "x", n) for n in range(3, 10)]

@@ -1,5 +1,5 @@
-"""Changes tables as other programs do: deltalake and pyiceberg by their own calls; deletion vectors, position deletes and
-equality deletes as their specifications say, because neither library writes these."""
+"""Changes tables as other programs do: deltalake and pyiceberg by their own calls; deletion vectors, position deletes
+and equality deletes as their specifications say, because neither library writes these."""
 
 import json
 import struct
@@ -119,8 +119,8 @@ def iceberg_table(world: TableWorld, name: str = "kafka.t") -> Table:
 def delete_by_positions(
     world: TableWorld, deletes: Mapping[str, Sequence[int]], name: str = "kafka.t"
 ) -> None:
-    """Deletes rows of data files as Trino, or Spark with merge-on-read, does. ``deletes`` has positions by path below the
-    folder of the table."""
+    """Deletes rows of data files as Trino, or Spark with merge-on-read, does. ``deletes`` has positions by path below
+    the folder of the table."""
     table = iceberg_table(world, name)
     rows = [(f"{table.location()}/{path}", at) for path, found in deletes.items() for at in found]
     content = pa.table(

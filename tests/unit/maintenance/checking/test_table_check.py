@@ -7,7 +7,10 @@ import pytest
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
+from siltstone.maintenance.checking.table_check import _size_elsewhere
+from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.failures import CatalogFailed, TablesMissing
+from support.maintenance.foreign_writers import delta_table
 from support.maintenance.table_world import TableWorld, table_world
 
 
@@ -64,3 +67,27 @@ def test_what_cannot_be_opened_is_a_note(world: TableWorld, monkeypatch: pytest.
         monkeypatch.setattr(table_check, "open_format", refuse)
         ((kind, text),) = findings(world)
         assert kind is FindingKind.TABLE_NOT_CHECKED and str(failure) in text
+
+
+@pytest.mark.parametrize("world", ["delta"], indirect=True)
+def test_files_that_another_program_wrote_into_the_folder_of_the_table_are_found_there(
+    world: TableWorld,
+) -> None:
+    world.export_now()
+    world.append_values(world.image.topics[world.topic_named().topic_id].partitions[0].data_stream_id, "{}")
+    world.export_now()
+    delta_table(world).optimize.compact()
+    with world.table_of() as table:
+        (path,) = [each.path for each in table.files()]
+    assert not path.startswith("data/") and findings(world) == []
+    (world.folder / "tables/kafka/t" / path).unlink()
+    ((kind, text),) = findings(world)
+    assert kind is FindingKind.TABLE_WRONG and text.endswith("of table kafka.t is missing")
+
+
+def test_files_outside_the_folder_of_the_table_are_looked_for_there(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"123")
+    settings = TableSettings(location=(tmp_path / "tables").as_uri())
+    assert _size_elsewhere(f"{tmp_path.as_uri()}/x.parquet", settings) == 3
+    assert _size_elsewhere(f"{tmp_path.as_uri()}/y.parquet", settings) is None
+    assert _size_elsewhere(f"{tmp_path.as_uri()}/gone/y.parquet", settings) is None

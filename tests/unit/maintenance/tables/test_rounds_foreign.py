@@ -1,5 +1,6 @@
 """Tables that other programs change between exports, and during them (rule 16)."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from support.maintenance.foreign_writers import (
     iceberg_table,
     offsets_by_reader,
     offsets_by_tasks,
+    rows_by_tasks,
 )
 from support.maintenance.table_faults import appending
 from support.maintenance.table_world import TableWorld, table_world
@@ -24,7 +26,7 @@ from support.maintenance.table_world import TableWorld, table_world
 
 @pytest.fixture(params=["iceberg", "delta"])
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld]:
-    """The folder of a Delta table has a name that is written otherwise in a URL; pyiceberg cannot open such a folder."""
+    """The folder of a Delta table has a name that a URL writes otherwise; pyiceberg cannot open such a folder."""
     folder = tmp_path / "a store, with ä" if request.param == "delta" else tmp_path
     with table_world(folder, request.param) as made:
         yield made
@@ -178,11 +180,9 @@ def test_rule_16_a_vector_without_rows_also_keeps_its_file(delta: TableWorld) ->
 def test_rule_16_files_that_others_write_are_joined_once_with_the_columns_that_they_lack(
     delta: TableWorld, value: str
 ) -> None:
-    """deltalake leaves the columns of the division out of the file and puts their values into its path, quoted twice."""
-    import json
-
+    """deltalake leaves the columns of the division out of files and puts their values into paths, quoted twice."""
     (stream,) = delta.kept(value="json", columns="carrier string", partition_by="identity(carrier)")
-    for number in range(4):
+    for _ in range(4):
         delta.append_values(stream, *[json.dumps({"carrier": value})] * 2, '{"carrier": "B"}')
         delta.export_now()
     delta_table(delta).optimize.compact()
@@ -197,8 +197,6 @@ def test_rule_16_files_that_others_write_are_joined_once_with_the_columns_that_t
 
 
 def rows_of(world: TableWorld) -> list[str]:
-    from support.maintenance.foreign_writers import rows_by_tasks
-
     return list(rows_by_tasks(world)["carrier"].to_pylist())
 
 

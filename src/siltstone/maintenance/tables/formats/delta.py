@@ -31,7 +31,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from siltstone.maintenance.tables import row_deletes
@@ -44,9 +44,10 @@ from siltstone.maintenance.tables.failures import (
     TableNotOurs,
     TableRolledBack,
 )
-from siltstone.maintenance.tables.features import stopping_delta_features
 from siltstone.maintenance.tables.formats.delta_log import (
     deletion_vectors,
+    delta_errors,
+    in_one_line,
     paths_of_checkpoint,
     paths_of_commit,
     traits_of,
@@ -61,6 +62,7 @@ from siltstone.maintenance.tables.formats.derived import (
     partition_value,
     time_text,
 )
+from siltstone.maintenance.tables.formats.features import stopping_delta_features
 from siltstone.maintenance.tables.formats.footers import column_statistics
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
@@ -146,7 +148,7 @@ class DeltaTable:
         return found
 
     def _number(self, transaction: str) -> int:
-        with _delta_errors(self._name):
+        with delta_errors(self._name):
             found = self._table.transaction_version(transaction)
         if found is None:
             raise LedgerLost(self._name, f"its transaction {transaction} is missing")
@@ -166,7 +168,7 @@ class DeltaTable:
             )
         if version == exported_version:
             return
-        with _delta_errors(self._name):
+        with delta_errors(self._name):
             later = self._table.history(version - exported_version)
         for each in later:
             to = (each.get("operationParameters") or {}).get("version")
@@ -222,7 +224,7 @@ class DeltaTable:
 
     def files(self) -> Iterator[TableFile]:
         columns = [division_column(each) for each in self._division]
-        with _delta_errors(self._name):
+        with delta_errors(self._name):
             vectors = deletion_vectors(self._table)
         for each in self._added():
             found = [each[f"partition.{column}"] for column in columns]
@@ -247,7 +249,7 @@ class DeltaTable:
             )
 
     def _added(self) -> Iterator[dict[str, Any]]:
-        with _delta_errors(self._name):
+        with delta_errors(self._name):
             for batch in pa.table(self._table.get_add_actions(flatten=True)).to_batches():
                 yield from batch.to_pylist()
 
@@ -274,7 +276,7 @@ class DeltaTable:
 
     def expire(self, now_ms: int) -> None:
         """Deletes files that were replaced longer ago than the table keeps them, as Delta's ``vacuum`` does."""
-        with _delta_errors(self._name):
+        with delta_errors(self._name):
             if self._table.vacuum(dry_run=True):
                 self._table.vacuum(dry_run=False)
 
@@ -346,13 +348,13 @@ class DeltaTable:
             yield
         except CommitFailedError as overtaken:
             raise CommitOvertaken(
-                f"table {self._name} has changed meanwhile: {_line(overtaken)}"
+                f"table {self._name} has changed meanwhile: {in_one_line(overtaken)}"
             ) from overtaken
         except SiltstoneError:
             raise
         except Exception as trouble:  # of object stores in Rust: none says whether the commit took place
             raise CommitUnknown(
-                f"the commit to table {self._name} may have taken place: {_line(trouble)}"
+                f"the commit to table {self._name} may have taken place: {in_one_line(trouble)}"
             ) from trouble
 
 
@@ -366,7 +368,7 @@ class DeltaFormat:
         self._store = store
 
     def load(self, name: str) -> LoadedTable | None:
-        with _delta_errors(name):
+        with delta_errors(name):
             try:
                 table = deltalake.DeltaTable(self._place(name), storage_options=self._options)
             except TableNotFoundError:
@@ -388,7 +390,7 @@ class DeltaFormat:
             f"{PREFIX}mode": ledger.mode,
             _DIVISION: msgspec.json.encode(tuple(partition_by)).decode(),
         }
-        with _delta_errors(name):
+        with delta_errors(name):
             try:
                 deltalake.DeltaTable.create(
                     self._place(name),
@@ -401,7 +403,7 @@ class DeltaFormat:
                 )
             except Exception as trouble:
                 if self.load(name) is None:  # otherwise another driver has made it
-                    raise CatalogFailed(f"table {name} cannot be made: {_line(trouble)}") from trouble
+                    raise CatalogFailed(f"table {name} cannot be made: {in_one_line(trouble)}") from trouble
         loaded = self.load(name)
         assert loaded is not None, "the table was made"
         return loaded
@@ -489,18 +491,3 @@ def _put(into: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for name in path[:-1]:
         into = into.setdefault(name, {})
     into[path[-1]] = value
-
-
-@contextmanager
-def _delta_errors(name: str) -> Iterator[None]:
-    """Turns exceptions of deltalake, inside the ``with`` block, into CatalogFailed."""
-    try:
-        yield
-    except SiltstoneError:
-        raise
-    except (DeltaError, OSError) as trouble:
-        raise CatalogFailed(f"table {name} cannot be read: {_line(trouble)}") from trouble
-
-
-def _line(trouble: BaseException) -> str:
-    return f"{type(trouble).__name__}: {' '.join(str(trouble).split())[:300]}"

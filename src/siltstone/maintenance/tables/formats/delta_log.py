@@ -8,6 +8,7 @@ replaced.
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 from urllib.parse import quote, unquote
@@ -16,14 +17,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
-from siltstone.maintenance.tables.features import DeltaTraits
+from siltstone.maintenance.tables.failures import CatalogFailed
+from siltstone.maintenance.tables.formats.features import DeltaTraits
 from siltstone.maintenance.tables.formats.port import is_elsewhere
 from siltstone.maintenance.tables.row_deletes import packed
+from siltstone.model.errors import SiltstoneError
 
 _HAS_VECTOR = (
-    "rows of it were deleted with a deletion vector; Spark's REORG TABLE delta.`FOLDER` APPLY (PURGE) writes the other"
-    " rows to new files, as does deltalake's optimize.compact() for small files"
+    "rows of it were deleted with a deletion vector; Spark's REORG TABLE delta.`FOLDER` APPLY (PURGE), or"
+    " DeltaTable(FOLDER).optimize.z_order([COLUMN]) of deltalake, writes the other rows to new files"
 )
 _HAS_STRANGE_PATH = (
     "its path is written in Delta's log as deltalake would not write it, so it could not be removed from the table;"
@@ -97,3 +101,18 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
                 yield {"type": each}
             elif name != "metadata":
                 yield from _nodes(each)
+
+
+@contextmanager
+def delta_errors(name: str) -> Iterator[None]:
+    """Turns exceptions of deltalake, inside the ``with`` block, into CatalogFailed."""
+    try:
+        yield
+    except SiltstoneError:
+        raise
+    except (DeltaError, OSError) as trouble:
+        raise CatalogFailed(f"table {name} cannot be read: {in_one_line(trouble)}") from trouble
+
+
+def in_one_line(trouble: BaseException) -> str:
+    return f"{type(trouble).__name__}: {' '.join(str(trouble).split())[:300]}"

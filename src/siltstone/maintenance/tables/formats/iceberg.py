@@ -51,7 +51,7 @@ from siltstone.maintenance.tables.failures import (
     TableNotOurs,
     TableRolledBack,
 )
-from siltstone.maintenance.tables.features import stopping_iceberg_features
+from siltstone.maintenance.tables.formats.features import stopping_iceberg_features
 from siltstone.maintenance.tables.formats.iceberg_deletes import (
     data_files,
     has_deletes,

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 
-from siltstone.maintenance.tables.features import IcebergTraits
+from siltstone.maintenance.tables.formats.features import IcebergTraits
 from siltstone.maintenance.tables.formats.port import is_elsewhere
 from siltstone.maintenance.tables.row_deletes import DeletedRows
 
