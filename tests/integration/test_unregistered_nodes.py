@@ -37,6 +37,7 @@ def test_n23_a_node_that_was_unregistered_serves_again_under_its_number(
         drained(cluster)
         assert cluster.nodes[LEAVING].stop(SECONDS_MAX) == 0
         unregistered(cluster)
+        checked_store(cluster.folder)
 
         cluster.start(LEAVING)
         cluster.move("t", 0)

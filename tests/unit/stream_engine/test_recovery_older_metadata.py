@@ -108,7 +108,7 @@ def test_n23_the_log_of_a_node_that_was_unregistered_is_refused_beside_metadata_
         whole = list(world.log._entries)
         killed(staying)
         put_entries(world.log, older)
-        with pytest.raises(MetadataBehindLog, match="older copy. Restore the newest copy"):
+        with pytest.raises(MetadataBehindLog, match=r"older copy\. Restore the newest copy"):
             await opened(world, 1)
         put_entries(world.log, whole)
         for node_id in (1, 2):
