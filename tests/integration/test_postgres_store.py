@@ -13,6 +13,8 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 
+from siltstone.metadata.store.opening import open_log
+from siltstone.metadata.store.port import LogOutOfReach, LogUnavailable
 from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.metadata.postgres_server import PostgresServer, running_postgres_server
 from support.processes.cli import assert_one_line, run
@@ -122,7 +124,7 @@ def answer_of(url: str) -> int:
         return refused.code
 
 
-def test_p16_brokers_and_maintenance_that_start_while_the_server_is_down_wait_for_it(
+def test_p22_brokers_and_maintenance_that_start_while_the_server_is_down_wait_for_it(
     server: PostgresServer, tmp_path: Path
 ) -> None:
     url, folder, admin = url_of(server), tmp_path / "store", f"127.0.0.1:{free_port()}"
@@ -174,7 +176,7 @@ def test_p16_brokers_and_maintenance_that_start_while_the_server_is_down_wait_fo
             assert PASSWORD not in each.read_text() and "Traceback" not in each.read_text()
 
 
-def test_p16_what_a_server_refuses_ends_a_start_at_once(server: PostgresServer, tmp_path: Path) -> None:
+def test_p23_what_a_server_refuses_ends_a_start_at_once(server: PostgresServer, tmp_path: Path) -> None:
     rules = server.data / "pg_hba.conf"
     server.sql("CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'right'")
     rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
@@ -191,3 +193,15 @@ def test_p16_what_a_server_refuses_ends_a_start_at_once(server: PostgresServer, 
             ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
             assert ended.returncode == status, ended
             assert reason in ended.stderr and len(ended.stderr.splitlines()) == 1, ended
+
+
+def test_p22_a_server_that_is_silent_or_may_be_promoted_has_refused_nothing(server: PostgresServer) -> None:
+    server.sql("CREATE ROLE reader LOGIN")
+    server.sql("ALTER ROLE reader SET default_transaction_read_only = on")  # libpq takes it for a standby
+    with pytest.raises(LogOutOfReach, match="read-only"):
+        open_log(server.tcp_url("any", user="reader"))
+    with server.silent(), pytest.raises(LogOutOfReach, match="timeout"):
+        open_log(f"{server.tcp_url('any')}&connect_timeout=2")
+    with pytest.raises(LogUnavailable, match="does not exist") as refused:
+        open_log(server.tcp_url("any", user="nobody-there"))
+    assert not isinstance(refused.value, LogOutOfReach)
