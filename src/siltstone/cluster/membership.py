@@ -25,6 +25,7 @@ from siltstone.cluster.suspicion import (
     turn_of,
 )
 from siltstone.metadata.commands import FenceNode, ResumeNode
+from siltstone.metadata.decisions.membership import life_unregistered
 from siltstone.metadata.entities import NodeMetadata
 from siltstone.metadata.leases.board import (
     BOARD_DEADLINE_MS,
@@ -253,8 +254,11 @@ class Membership:
 
     def _act(self) -> None:
         """Fences the nodes that are suspect. If this node is fenced itself, it resumes first."""
+        if self._is_lost:
+            return
         own = self._metadata.image.nodes.get(self._life.node_id)
-        if own is None or self._is_lost:
+        if own is None:
+            self._lose(life_unregistered(self._life.node_id, self._life.node_epoch))
             return
         if not self._is_of_this_life(own):
             self._lose(
@@ -283,6 +287,8 @@ class Membership:
         return (own.node_epoch, own.incarnation) == (self._life.node_epoch, self._life.incarnation)
 
     def _lose(self, loss: Fenced) -> None:
+        if self._is_lost:  # a round and a refused resumption may both find it
+            return
         self._is_lost = True
         log.error("node %d was fenced and cannot resume: %s", self._life.node_id, loss)
         self._on_lost(loss)

@@ -46,6 +46,7 @@ from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.file_locks import locked_places, refuse_lost_locks
+from siltstone.server.metadata_reach import once_reached
 from siltstone.server.settings.store import StoreSettings
 from siltstone.server.store_shown import store_html, store_words
 from siltstone.stream_engine.components import EngineComponents
@@ -291,6 +292,7 @@ async def open_node(
 ) -> AsyncIterator[Node]:
     """Opens a node at which clients reach ``listeners``. The node first recovers records from its write-ahead log, and
     creates the store if there is none; then it recovers the attached logs of other nodes in the folders ``recover``.
+    While no server of the metadata can be reached, it waits for one.
     Leaving the context commits all data. Raises WalInUse, NodeIdInUse, LocksNotKept, and what ``attached_logs``,
     ``claim_buckets`` and ``open_engine`` raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
@@ -314,7 +316,8 @@ async def open_node(
             f"for the metadata {shown_url(settings.metadata)}; find the process that holds the database, or look "
             "whether its server can be reached",
         ):
-            client = await metadata_calls.run(lambda: open_metadata(settings, clock, rng, create=True))
+            opening = partial(open_metadata, settings, clock, rng, create=True)
+            client = await once_reached(opening, metadata_calls, clock, f"node {settings.engine.node_id}")
         buckets.follow(lambda: bucket_list_of(client.image))
         guards = await _claim(buckets, client, rng, clock, places, made, upload_calls, metadata_calls)
         metadata = MetadataService(client, metadata_calls, clock)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from siltstone.maintenance.kinds import FREEING, KIND_NAMES, all_kinds
 from siltstone.maintenance.pipeline.kind import StartRunner
@@ -15,6 +16,7 @@ from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.listening import admin_thread
 from siltstone.server.admin.maintenance_source import ObservedMaintenance
 from siltstone.server.components import Store, open_store
+from siltstone.server.metadata_reach import blocked_until_reached
 from siltstone.server.settings.store import StoreSettings
 
 SPREAD_KIND = "sso-compaction"
@@ -29,10 +31,13 @@ longer."""
 
 
 @contextmanager
-def open_service(settings: StoreSettings, start_runner: StartRunner) -> Iterator[MaintenanceService]:
+def open_service(
+    settings: StoreSettings, start_runner: StartRunner, *, waits: bool = False
+) -> Iterator[MaintenanceService]:
     """Opens a service with three lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
     *rewriting* the kinds that rewrite stream set objects, of which compaction is spread over its interval, and
-    *copying* the other kinds that copy. Raises what ``open_store`` raises."""
+    *copying* the other kinds that copy. ``waits``: while no server of the metadata can be reached, waits for one.
+    Raises what ``open_store`` raises."""
     run_seconds = settings.maintenance.run_ms_max / 1000
     spread = (
         {SPREAD_KIND: spread_ms(settings.maintenance.interval.of(SPREAD_KIND))}
@@ -46,7 +51,11 @@ def open_service(settings: StoreSettings, start_runner: StartRunner) -> Iterator
         admin = opened.enter_context(admin_thread(settings.admin, clock))
 
         def lane(name: str, names: Collection[str], start: StartRunner, seconds_max: float) -> Lane:
-            store = opened.enter_context(open_store(settings))
+            store = opened.enter_context(
+                blocked_until_reached(partial(open_store, settings), clock, "maintenance")
+                if waits
+                else open_store(settings)
+            )
             stores.append(store)
             kinds = [kind for kind in all_kinds(store.kind_settings) if kind.name in names]
             intervals_ms = {kind.name: settings.maintenance.interval.of(kind.name) for kind in kinds}

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.metadata.client import refuse_wrong_clock
 from siltstone.metadata.commands import RegisterNode
+from siltstone.metadata.decisions.membership import newest_epoch
 from siltstone.metadata.decisions.nodes import lost_log_epoch
 from siltstone.metadata.entities import NodeListener, NodeMetadata, NodeRegistration
 from siltstone.metadata.refusals import FailoverUnderWay, NodeLogBehind, NodeLogLost
@@ -152,8 +153,7 @@ async def _register(
     last_used = await log_last_used(components.wal, store_id, settings.node_id, wal_location)
     log_epoch, image = last_used.node_epoch, components.metadata.image
     known = image.nodes.get(settings.node_id)
-    known_epoch = known.node_epoch if known is not None else NEVER_USED
-    refuse_older_metadata(last_used, known_epoch, image.version, wal_location)
+    refuse_older_metadata(last_used, newest_epoch(image, settings.node_id), image.version, wal_location)
     seen = await components.metadata.append_id_at(last_used.metadata_version)
     refuse_forked_metadata(last_used, seen, wal_location)
     has_its_lock = (

@@ -8,7 +8,7 @@ import pytest
 
 from siltstone.cluster.membership import BoardCalls, NodeIdInUse, wait_until_silent
 from siltstone.cluster.suspicion import SESSION_MS
-from siltstone.metadata.commands import ClaimFailover, PutKey, RegisterNode
+from siltstone.metadata.commands import ClaimFailover, PutKey, RegisterNode, UnregisterNode
 from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, ENDED, Beat, BoardUnavailable, MemoryBoard
 from siltstone.metadata.records import NodeFenced, NodeResumed
 from siltstone.metadata.refusals import NodeFenced as NodeFencedRefusal
@@ -211,6 +211,32 @@ def test_fo08_a_node_that_was_failed_over_stops_when_it_beats_again() -> None:
         assert not dead.membership.lease.is_held
 
     in_cluster(scenario)
+
+
+@pytest.mark.parametrize("knows_its_fence", [True, False])
+def test_n24_a_node_that_was_unregistered_while_it_was_stopped_ends_when_it_wakes(
+    knows_its_fence: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may wake with an image in which it is fenced, and ask to resume, or with one in which it is not there."""
+
+    async def scenario(cluster: ClusterWorld) -> None:
+        living, stopped = cluster.nodes[0], cluster.nodes[1]
+        cluster.freeze(1)
+        await cluster.passes(8_000)
+        assert cluster.image.nodes[1].is_fenced
+        if knows_its_fence:
+            await stopped.metadata.refresh()
+        await living.metadata.execute(UnregisterNode(1))
+        await cluster.thaw(1)
+        await cluster.passes(5_000)
+        assert [type(loss) for loss in stopped.lost] == [NodeFencedRefusal]
+        assert not stopped.membership.lease.is_held
+        assert not living.lost
+
+    in_cluster(scenario)
+    lines = [record.getMessage() for record in caplog.records if "node 1" in record.getMessage()]
+    assert sum("cannot resume: node 1 was unregistered, so epoch 1 is fenced" in line for line in lines) == 1
+    assert not any("could not resume yet" in line for line in lines)
 
 
 def test_n19_beats_go_on_while_an_append_hangs() -> None:

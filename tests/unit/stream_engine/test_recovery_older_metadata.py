@@ -5,10 +5,11 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from siltstone.metadata.commands import FenceNode, GiveUpLog
+from siltstone.metadata.commands import FenceNode, GiveUpLog, UnregisterNode
 from siltstone.metadata.entities import NO_NODE, StreamState
+from siltstone.object_formats.log_file import DamagedWal
 from siltstone.stream_engine.recovery import RecordsFitNowhere
-from siltstone.stream_engine.wal.ownership import WalLost
+from siltstone.stream_engine.wal.ownership import MetadataBehindLog, WalLost
 from support.engine.engine_world import SMALL, SMALL_WAL, HeldPuts, Node, World, payloads_of
 from support.engine.lost_entries import fenced_and_failed_over, killed, opened, put_entries
 
@@ -90,6 +91,69 @@ def test_rule_13_a_log_that_a_person_gave_up_is_dropped_with_a_line_and_no_other
         assert "given up" not in caplog.text
 
     run(scenario)
+
+
+@pytest.mark.parametrize("in_bucket", [True, False])
+def test_n23_the_log_of_a_node_that_was_unregistered_is_refused_beside_metadata_that_is_older(
+    tmp_path, in_bucket
+):
+    """Beside the newest metadata it is not, although these no longer know the node."""
+
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=in_bucket)
+        staying = await opened(world, 0)
+        await lived_and_unregistered(world, staying, 2)
+        older = list(world.log._entries)
+        await lived_and_unregistered(world, staying, 1)
+        whole = list(world.log._entries)
+        killed(staying)
+        put_entries(world.log, older)
+        with pytest.raises(MetadataBehindLog, match=r"older copy\. Restore the newest copy"):
+            await opened(world, 1)
+        put_entries(world.log, whole)
+        for node_id in (1, 2):
+            again = await opened(world, node_id)
+            assert again.engine.node_epoch == 3
+            await world.passing(again.close())
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("in_bucket", [True, False])
+def test_rule_13_records_of_a_node_that_was_unregistered_without_them_refuse_its_start(tmp_path, in_bucket):
+    """The metadata lost the opening of a stream, so nothing seemed open, and a person unregistered the node."""
+
+    async def scenario():
+        world = World(tmp_path, wal_in_bucket=in_bucket)
+        staying, dead = await opened(world, 0), await opened(world, 1)
+        HeldPuts(dead)
+        older = list(world.log._entries)
+        stream = await dead.new_stream()
+        await world.passing(dead.append(stream, PAYLOADS[0]), step_ms=20)
+        killed(dead)
+        killed(staying)
+        put_entries(world.log, older)
+        other = await opened(world, 2)
+        await fenced_and_unregistered(other, 1)
+        for _ in range(2):
+            with pytest.raises(DamagedWal, match=r"fit nowhere .* Restore the newest copy"):
+                await opened(world, 1)
+
+    run(scenario)
+
+
+async def lived_and_unregistered(world: World, other: Node, node_id: int) -> None:
+    """The node stores records, ends well, and is unregistered."""
+    node = await opened(world, node_id)
+    await world.passing(node.append(await node.new_stream(), PAYLOADS[0]), step_ms=20)
+    await world.passing(node.close())
+    await fenced_and_unregistered(other, node_id)
+
+
+async def fenced_and_unregistered(other: Node, node_id: int) -> None:
+    epoch = (await other.metadata.refresh()).nodes[node_id].node_epoch
+    await other.metadata.execute(FenceNode(node_id, epoch))
+    await other.metadata.execute(UnregisterNode(node_id))
 
 
 async def started(world: World, settings) -> Node:

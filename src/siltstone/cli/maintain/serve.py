@@ -49,7 +49,7 @@ def serve(
     The settings maintenance.interval.… are the schedule. Several services can run on one store, and beside brokers: the
     lease of a job prevents two of them from doing the same work. Deletion runs in its own thread and is never blocked
     by compaction. Spark is started when a unit first needs it, and kept. A unit that fails is set aside and retried
-    later. If the metadata database cannot be reached, the service waits and retries.
+    later. If the metadata database cannot be reached, the service waits and retries, also when it starts.
 
     Ctrl-C or SIGTERM: the service cancels running tasks, prints a report and exits within seconds; committed units stay
     committed. Press again to exit at once.
@@ -57,11 +57,14 @@ def serve(
     log_to_stderr(log_level, log_format)
     settings = choice.settings()
     runner.check()
-    with closing(LateRunner(runner.start)) as late, open_service(settings, late.start) as service:
+    if with_parent:
+        end_with_parent()  # before the store is opened, which may wait for the metadata
+    with (
+        closing(LateRunner(runner.start)) as late,
+        open_service(settings, late.start, waits=not once) as service,
+    ):
         say = remark if as_json else result
         line = f"Maintenance is running (store {settings.folder}, {_words(runner)})"
-        if with_parent:
-            end_with_parent()
         is_stopped = _run(service, is_once=once, has_parent=with_parent, announce=lambda: say(line))
         done = service.statistics()
     _report(done, as_json=as_json)

@@ -10,10 +10,9 @@ from siltstone.cli.logs import DEFAULT_LEVEL, LEVELS, level_for, log_format_opti
 from siltstone.cli.output import remark
 from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess, end_with_parent, own_command
-from siltstone.cli.serve.one_node import serve_one_node
+from siltstone.cli.serve.one_node import is_missing, serve_one_node
 from siltstone.cli.serve.several_nodes import NodeProcesses
 from siltstone.cli.store_options import StoreChoice, store_options
-from siltstone.metadata.store.opening import log_exists
 from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.node_flags import flags_of_nodes
@@ -133,6 +132,7 @@ def serve(
     everything is committed. Press again to exit now; nothing acknowledged is lost, because the next start recovers it
     from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for instance because
     the disk of the log is full. While the bucket refuses or does not answer it serves on, as long as the log has room.
+    While the metadata database cannot be reached, a broker that starts waits for it.
     """
     level = level_for(log_level, verbose)
     log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)
@@ -184,10 +184,10 @@ def _serve_several(
     }
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
     nodes = NodeProcesses(commands, promised_ms, maintenance)
-    is_new = not log_exists(settings.metadata)
+    is_new = is_missing(settings.metadata)
     if is_new:
         remark(f"creating a new store at {settings.folder}")
-    nodes.run(first_alone=is_new)
+    nodes.run(first_alone=is_new is not False)
 
 
 def _check_runner(context: click.Context, runner: RunnerChoice, *, with_maintenance: bool) -> None:

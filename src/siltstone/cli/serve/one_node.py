@@ -15,6 +15,7 @@ from siltstone.cli.output import remark, result
 from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
 from siltstone.maintenance.pipeline.set_aside import MAINTENANCE_LOOKED_AT_MS, why_late
 from siltstone.metadata.store.opening import log_exists
+from siltstone.metadata.store.port import LogOutOfReach
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
@@ -43,7 +44,7 @@ async def serve_one_node(
     concerns all nodes; when that process is gone, the nodes end ``together``. Raises Failure when the broker was
     stopped before everything was committed."""
     say = remark if not has_parent else _nothing
-    is_new = not log_exists(settings.metadata)  # before the signals are handled: the disk may hang
+    is_new = is_missing(settings.metadata) is True  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)
     try:
         async with (
@@ -72,6 +73,15 @@ async def serve_one_node(
         stopping.ended()
     if stopping.status() != 0:
         raise Failure(stopping.status())
+
+
+def is_missing(metadata_url: str) -> bool | None:
+    """Returns whether there is no metadata log yet, so that the start creates the store; None when nobody can tell,
+    since no server can be reached: the start waits for it."""
+    try:
+        return not log_exists(metadata_url)
+    except LogOutOfReach:
+        return None
 
 
 def _nothing(line: str, **style: Any) -> None:

@@ -8,7 +8,7 @@ import msgspec
 class Severity(IntEnum):
     """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is used by objects or uploads that
     the metadata does not name, or one copy of an object is wrong and another one is right. NOTE: an ordinary state that
-    ends by itself."""
+    needs nobody: it ends by itself, or costs only the space of what an ended node left."""
 
     NOTE = 1
     WARNING = 2
@@ -51,7 +51,6 @@ _SEVERITIES = {
     FindingKind.ORPHAN_OBJECT: Severity.WARNING,
     FindingKind.FOREIGN_KEY: Severity.WARNING,
     FindingKind.ORPHAN_UPLOAD: Severity.WARNING,
-    FindingKind.WAL_LITTER: Severity.WARNING,
     FindingKind.MISSING_COPY: Severity.WARNING,
     FindingKind.DAMAGED_COPY: Severity.WARNING,
     FindingKind.PROBE_LEFT: Severity.WARNING,
@@ -60,6 +59,7 @@ _SEVERITIES = {
     FindingKind.UPLOAD_UNDER_WAY: Severity.NOTE,
     FindingKind.TABLE_NOT_CHECKED: Severity.NOTE,
     FindingKind.TOO_FEW_COPIES: Severity.NOTE,
+    FindingKind.WAL_LITTER: Severity.NOTE,
 }
 
 

@@ -153,7 +153,7 @@ def plan_repair(
 
 class _Refusals:
     """Why findings are not repaired. ``of`` returns the reason; None when the finding is repaired, and an empty text
-    when it needs neither a repair nor advice."""
+    when it needs neither a repair nor advice. A note never needs advice."""
 
     def __init__(
         self, findings: Sequence[Finding], ids_in_use: frozenset[int], now_ms: int, age_ms_min: int
@@ -165,8 +165,10 @@ class _Refusals:
         self._age_ms_min = age_ms_min
 
     def of(self, finding: Finding) -> str | None:
-        if finding.severity is Severity.NOTE:
-            return ""
+        why_not = self._why_not(finding)
+        return "" if why_not and finding.severity is Severity.NOTE else why_not
+
+    def _why_not(self, finding: Finding) -> str | None:
         if finding.kind not in _REPAIRED:
             return METADATA_IS_OLDER if _is_of_an_unknown_id(finding) else ADVICE[finding.kind]
         assert finding.bucket_id is not None

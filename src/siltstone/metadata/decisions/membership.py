@@ -24,8 +24,18 @@ NODE_EPOCHS = "node epochs"
 """The sequence of epochs from which a node that the metadata does not know gets its first one: it is above every epoch
 of a node that was unregistered, so a process of a forgotten node stays fenced (rule 7)."""
 
+NO_LIFE = 0
+"""The newest epoch of a node that has never been registered."""
+
 FAILOVERS_MAX = 2
 """The most failovers in the cluster at a time: each recoverer reads and uploads a whole log beside its own work."""
+
+
+def newest_epoch(view: ImageView, node_id: int) -> int:
+    """Returns the newest epoch that the metadata may have given the node. Of a node that is not registered it only
+    knows that each epoch so far was below NODE_EPOCHS: such a node may have been unregistered."""
+    node = view.nodes.get(node_id)
+    return max(NO_LIFE, view.sequences.get(NODE_EPOCHS, 0) - 1) if node is None else node.node_epoch
 
 
 def known_node(view: ImageView, node_id: int) -> NodeMetadata:
@@ -65,6 +75,14 @@ def check_life(node: NodeMetadata, node_epoch: int) -> None:
         )
 
 
+def life_unregistered(node_id: int, node_epoch: int) -> NodeFenced:
+    """Returns the error for a process that runs in a life of a node that is not registered any more."""
+    return NodeFenced(
+        f"node {node_id} was unregistered, so epoch {node_epoch} is fenced; stop this process, and start it again if "
+        "the node is to come back"
+    )
+
+
 def decide_fence_node(view: ImageView, command: FenceNode, now_ms: int) -> Decision[None]:
     node = known_node(view, command.node_id)
     check_life(node, command.node_epoch)
@@ -76,7 +94,9 @@ def decide_fence_node(view: ImageView, command: FenceNode, now_ms: int) -> Decis
 
 
 def decide_resume_node(view: ImageView, command: ResumeNode, now_ms: int) -> Decision[None]:
-    node = known_node(view, command.node_id)
+    node = view.nodes.get(command.node_id)
+    if node is None:
+        raise life_unregistered(command.node_id, command.node_epoch)
     if command.node_epoch > node.node_epoch:
         raise NodeEpochNotExist(
             f"node {node.node_id} is not registered under epoch {command.node_epoch}; register it first"

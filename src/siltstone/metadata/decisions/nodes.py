@@ -7,11 +7,11 @@ Next: ``membership``, which fences, resumes, drains and forgets nodes, and gives
 from siltstone.metadata.commands import GiveUpLog, RegisterNode
 from siltstone.metadata.decisions.fences import Decision
 from siltstone.metadata.decisions.membership import (
-    NODE_EPOCHS,
     check_life,
     check_no_failover,
     claimer_of,
     known_node,
+    newest_epoch,
 )
 from siltstone.metadata.entities import (
     SINK_NODE,
@@ -31,8 +31,6 @@ from siltstone.metadata.refusals import (
     NodeLogLost,
 )
 
-FIRST_NODE_EPOCH = 1
-
 STREAMS_CLOSED_AT_ONCE_MAX = 10_000
 """The limit keeps a log entry of the metadata small."""
 
@@ -48,15 +46,13 @@ def decide_register_node(view: ImageView, command: RegisterNode, now_ms: int) ->
         return _fail_over(view, command)
     opened = opened_streams(view, command.node_id)
     _check_not_lost(view, command)
-    if node is None:
-        epoch = max(FIRST_NODE_EPOCH, view.sequences.get(NODE_EPOCHS, 0))
-    elif node.incarnation == command.incarnation and not node.failover:
-        return Decision((), NodeRegistration(command.node_id, node.node_epoch, opened))
-    else:
+    if node is not None:
+        if node.incarnation == command.incarnation and not node.failover:
+            return Decision((), NodeRegistration(command.node_id, node.node_epoch, opened))
         check_no_failover(view, node)
         if opened:
             _check_log(node, command)
-        epoch = node.node_epoch + 1
+    epoch = newest_epoch(view, command.node_id) + 1
     record = NodeRegistered(
         node_id=command.node_id,
         node_epoch=epoch,

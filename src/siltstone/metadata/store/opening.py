@@ -38,7 +38,7 @@ def open_log(url: str, *, create: bool = True, clock: Clock | None = None) -> Me
 
 def log_exists(url: str) -> bool:
     """Returns whether there is a log where the URL says. Raises LogUrlMalformed, PostgresDriverMissing,
-    LogUnavailable."""
+    LogUnavailable, LogOutOfReach."""
     if is_postgres_url(url):
         place = postgres_place_of(url)
         return bool(postgres_adapter("store.postgres.log").postgres_log_exists(place))

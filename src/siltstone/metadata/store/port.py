@@ -30,6 +30,10 @@ class LogUnavailable(Unavailable):
     """The log is busy, full or not reachable. Nothing was written."""
 
 
+class LogOutOfReach(LogUnavailable):
+    """No server of the log can be reached, or none answers. Nobody has refused the call, so a start may wait for it."""
+
+
 class AppendUncertain(Unavailable):
     """The answer to an append was lost: the entry is written, may still be written, or never will be. It is safe to
     append the same entry under the same expected version again, since of all such attempts at most one succeeds."""

@@ -420,7 +420,9 @@ class BucketLog:
             try:
                 records = decode_bulk(header, body)
             except DamagedWal as damage:
-                raise DamagedWal(f"{self.key(place)} in {self.store.url}: {damage}") from damage
+                raise DamagedWal(
+                    f"{self.key(place)} in {self.store.url}: {damage}; restore the object"
+                ) from damage
             yield BulkRecords(place, position, records)
 
     async def _read_ahead(self, log: SealedLog) -> AsyncIterator[tuple[Place, Found]]:

@@ -9,12 +9,12 @@ NOTES = {
     FindingKind.UPLOAD_UNDER_WAY,
     FindingKind.TABLE_NOT_CHECKED,
     FindingKind.TOO_FEW_COPIES,
+    FindingKind.WAL_LITTER,
 }
 WARNINGS = {
     FindingKind.ORPHAN_OBJECT,
     FindingKind.FOREIGN_KEY,
     FindingKind.ORPHAN_UPLOAD,
-    FindingKind.WAL_LITTER,
     FindingKind.MISSING_COPY,
     FindingKind.DAMAGED_COPY,
     FindingKind.PROBE_LEFT,

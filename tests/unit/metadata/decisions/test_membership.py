@@ -91,7 +91,7 @@ def test_n11_a_lower_life_of_a_fenced_node_has_to_stop(world) -> None:
         pytest.param(ResumeNode(0, 1, "a stranger"), "NODE_FENCED", id="another process of the same epoch"),
         pytest.param(ResumeNode(0, 2, "life of 0"), "NODE_EPOCH_NOT_EXIST", id="an epoch to come"),
         pytest.param(ResumeNode(0, 0, "life of 0"), "NODE_FENCED", id="an epoch before"),
-        pytest.param(ResumeNode(77, 1, "life of 0"), "NODE_EPOCH_NOT_EXIST", id="a node that never was"),
+        pytest.param(ResumeNode(77, 1, "life of 0"), "NODE_FENCED", id="a node that is not registered"),
     ],
 )
 def test_who_may_not_resume(world, command, expected) -> None:

@@ -29,6 +29,7 @@ from psycopg.conninfo import conninfo_to_dict
 from siltstone.metadata.store.port import (
     AppendUncertain,
     LogDamaged,
+    LogOutOfReach,
     LogReplaced,
     LogUnavailable,
     LogUrlMalformed,
@@ -75,6 +76,10 @@ _ENDING = ("08", "57P")
 _NO_TABLE = ("42P01", "3F000", "42703")
 _READ_ONLY = "25006"
 _Query = sql.SQL | sql.Composed
+
+
+class NoConnection(LogOutOfReach):
+    """A connection failed before its time was over. libpq does not tell whether a server refused it: ``reach`` asks."""
 
 
 class DeadlineOver(Exception):
@@ -127,7 +132,7 @@ class Session:
         and after this machine's clock was set."""
         self.is_unconfirmed = True
         """Whether what is read may be missing on a synchronous standby (see the module's docstring)."""
-        self._parameters = _parameters_of(place)
+        self._parameters = parameters_of(place)
         self._clock = clock
         self._call_deadline_ms = call_deadline_ms
         self._lock = threading.Lock()
@@ -144,11 +149,11 @@ class Session:
                 try:
                     return self._rows(query, values, deadline_ms)
                 except DeadlineOver:
-                    raise self._unanswered(LogUnavailable) from None
+                    raise self._unanswered(LogOutOfReach) from None
                 except psycopg.Error as error:
                     if not self._drop_if_lost(error):
                         raise self._trouble(error) from None
-            return self._with_errors(query, values, deadline_ms, LogUnavailable)
+            return self._with_errors(query, values, deadline_ms, LogOutOfReach)
 
     def append(self, query: _Query, values: Sequence[Any]) -> int:
         """Returns the number of rows written, which are durable then. Raises AppendUncertain, LogUnavailable,
@@ -170,7 +175,7 @@ class Session:
         if not self.is_unconfirmed:
             return
         with self._call() as deadline_ms:
-            self._with_errors(query, (), deadline_ms, LogUnavailable)
+            self._with_errors(query, (), deadline_ms, LogOutOfReach)
             if self._warnings:
                 raise LogUnavailable(
                     f"the metadata database {self.place.shown} could not confirm what it has: "
@@ -187,7 +192,7 @@ class Session:
                 with connection.transaction():
                     yield connection
             except DeadlineOver:
-                raise self._unanswered(LogUnavailable) from None
+                raise self._unanswered(LogOutOfReach) from None
             except psycopg.Error as error:
                 self._drop_if_lost(error)
                 raise self._trouble(error) from None
@@ -268,7 +273,8 @@ class Session:
         try:
             connection = TimedConnection.connect(autocommit=True, prepare_threshold=None, **parameters)
         except psycopg.Error as error:
-            raise LogUnavailable(
+            failed = LogOutOfReach if isinstance(error, errors.ConnectionTimeout) else NoConnection
+            raise failed(
                 f"no connection to the metadata database {self.place.shown}: {_line(error)}; check the URL, the "
                 "password (~/.pgpass, PGPASSWORD) and whether the server runs"
             ) from None
@@ -279,7 +285,7 @@ class Session:
             self._measure(connection, _SESSION.format(sql.Literal(str(limit_ms))))
         except (psycopg.Error, DeadlineOver) as error:
             connection.close()
-            raise LogUnavailable(
+            raise LogOutOfReach(
                 f"no session on the metadata database {self.place.shown}: {_line(error) or 'no answer'}; try again"
             ) from None
         return connection
@@ -333,8 +339,9 @@ class Session:
         return LogUnavailable(f"the metadata database {self.place.shown} refuses: {_line(error)}; try again")
 
 
-def _parameters_of(place: PostgresPlace) -> dict[str, Any]:
-    """Raises LogUrlMalformed, without libpq's words, which may quote a password."""
+def parameters_of(place: PostgresPlace) -> dict[str, Any]:
+    """Returns the parameters of a connection. Raises LogUrlMalformed, without libpq's words, which may quote a
+    password."""
     try:
         given = conninfo_to_dict(place.conninfo)
     except psycopg.Error:

@@ -28,6 +28,7 @@ from siltstone.metadata.store.port import (
 )
 from siltstone.metadata.store.postgres.connection import CALL_DEADLINE_MS, Session, TimedConnection
 from siltstone.metadata.store.postgres.place import PostgresPlace
+from siltstone.metadata.store.postgres.reach import refusals_told_apart
 from siltstone.metadata.store.postgres.tables import in_schema, log_is_there, open_tables
 from siltstone.runtime.clock import Clock, SystemClock
 
@@ -70,10 +71,11 @@ DELETE FROM {schema}.entries WHERE version <= %b::bigint AND version < coalesce(
 
 
 def postgres_log_exists(place: PostgresPlace) -> bool:
-    """Raises LogUnavailable."""
+    """Raises LogUnavailable, LogOutOfReach."""
     session = Session(place, SystemClock())
     try:
-        return log_is_there(session)
+        with refusals_told_apart(place):
+            return log_is_there(session)
     finally:
         session.close()
 
@@ -90,14 +92,15 @@ class PostgresLog:
         call_deadline_ms: float = CALL_DEADLINE_MS,
     ) -> None:
         """``entry_age_min`` is an interval in PostgreSQL's words. Raises LogUrlMalformed, LogNotFound, NotMetadataLog,
-        LogVersionUnknown, LogUnavailable."""
+        LogVersionUnknown, LogUnavailable, LogOutOfReach."""
         assert entries_kept >= 1, "the newest entry has the append id that the next append names"
         self._entries_kept = entries_kept
         self._statements: dict[str, Any] = {}
         self._entry_age_min = entry_age_min
         self._session = Session(place, clock or SystemClock(), call_deadline_ms)
         try:
-            open_tables(self._session, create=create)
+            with refusals_told_apart(place):
+                open_tables(self._session, create=create)
         except BaseException:
             self._session.close()
             raise
