@@ -22,7 +22,7 @@ ATTEMPT_INTERVAL_MS = SECOND_MS
 log = logging.getLogger(__name__)
 
 
-class ReachReport:
+class OutageReport:
     """Says that a start waits, at the first attempt that failed and every REPORT_INTERVAL_MS."""
 
     def __init__(self, who: str, clock: Clock) -> None:
@@ -43,7 +43,7 @@ class ReachReport:
 
 async def once_reached(opening: Callable[[], T], calls: BlockingCalls, clock: Clock, who: str) -> T:
     """Returns what ``opening`` returns, which runs in ``calls``; it is repeated while it raises LogOutOfReach."""
-    report = ReachReport(who, clock)
+    report = OutageReport(who, clock)
     while True:
         try:
             opened = await calls.run(opening)
@@ -57,7 +57,7 @@ async def once_reached(opening: Callable[[], T], calls: BlockingCalls, clock: Cl
 
 def blocked_until_reached(opening: Callable[[], T], clock: Clock, who: str) -> T:
     """Does the same as ``once_reached`` in this thread, for a process without an event loop."""
-    report = ReachReport(who, clock)
+    report = OutageReport(who, clock)
     while True:
         try:
             opened = opening()

@@ -132,7 +132,6 @@ def serve(
     everything is committed. Press again to exit now; nothing acknowledged is lost, because the next start recovers it
     from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for instance because
     the disk of the log is full. While the bucket refuses or does not answer it serves on, as long as the log has room.
-    While the metadata database cannot be reached, a broker that starts waits for it.
     """
     level = level_for(log_level, verbose)
     log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)
