@@ -70,6 +70,11 @@ def test_flush_puts_what_was_acknowledged_where_maintenance_finds_it(tmp_path: P
         assert run("check", "--store", tmp_path).status == 0
 
 
+def test_a_topic_that_no_client_has_created_yet_has_no_records() -> None:
+    with siltstone.Broker() as broker:
+        assert broker.records("nothing-was-sent") == []
+
+
 def test_two_brokers_at_once_keep_their_records_apart() -> None:
     with siltstone.Broker() as one, siltstone.Broker() as other:
         threads = [

@@ -4,6 +4,7 @@ Python sets ``sys.stdout`` to None when the process was started with a closed st
 socket that is opened then gets its file descriptor. So a command checks the streams before it opens anything.
 """
 
+import codecs
 import io
 import os
 import sys
@@ -17,6 +18,22 @@ import click
 from siltstone.model.errors import InvalidRequest
 
 STDOUT_NAME = "standard output"
+
+PLAIN = {
+    "≤": "<=", "≥": ">=", "…": "...", "→": "->", "←": "<-", "×": "x", "·": ".", "•": "*", "–": "-", "—": "-",
+    "─": "-", "━": "-", "│": "|", "┃": "|", "█": "#", "’": "'", "‘": "'", "“": '"', "”": '"', "µ": "u",
+}  # fmt: skip
+"""What is written for a character that the encoding of a stream lacks, as that of a terminal in Latin-1."""
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    """Replaces the characters that cannot be encoded; those without a row in PLAIN by a question mark."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(PLAIN.get(character, "?") for character in lacking), error.end
+
+
+codecs.register_error("siltstone.plainly", _plainly)
 
 
 class StreamClosed(InvalidRequest):
@@ -53,10 +70,12 @@ def prepare_streams() -> None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open until the end
     if sys.stdout is None:
         raise StreamClosed("standard output is closed: redirect it to a file, or to /dev/null")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="siltstone.plainly")
     sys.stdout = io.TextIOWrapper(
         _StandardOutput(io.FileIO(sys.stdout.fileno(), "w", closefd=False)),
         encoding=sys.stdout.encoding,
-        errors=sys.stdout.errors,
+        errors="siltstone.plainly",
         line_buffering=sys.stdout.isatty(),
         write_through=sys.stdout.write_through,  # type: ignore[union-attr]
     )

@@ -21,6 +21,7 @@ import msgspec
 
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.failures import TopicUnknown
 from siltstone.kafka_client.topic_records import TopicRecord, read_records
 from siltstone.kafka_client.topics import create_topic
 from siltstone.model.errors import InvalidRequest
@@ -272,10 +273,12 @@ class Broker:
         return name
 
     def records(self, topic: str) -> list[TopicRecord]:
-        """Returns all records that the topic holds now, sorted by partition and offset, without joining a group.
-        Everything is in memory: this is for tests. Raises TopicUnknown, BrokerNotRunning."""
-        with self._cluster() as cluster:
+        """Returns all records that the topic holds now, sorted by partition and offset, without joining a group. A
+        topic that no client has created yet has none. Everything is in memory: this is for tests. Raises
+        BrokerNotRunning."""
+        with self._cluster() as cluster, suppress(TopicUnknown):
             return read_records(cluster, topic)
+        return []
 
     def _cluster(self) -> Cluster:
         return Cluster(parse_bootstrap(self.bootstrap_servers), SystemClock(), system_randomness())

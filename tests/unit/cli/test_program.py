@@ -34,3 +34,10 @@ def test_it_is_the_program() -> None:
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert done.stdout.startswith("siltstone ")
+
+
+def test_python_dash_m_siltstone_is_the_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "siltstone", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("siltstone")

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -38,6 +39,31 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
+
+
+def written(encoding: str, stream: str) -> bytes:
+    program = (
+        "import sys\n"
+        "from siltstone.cli.standard_streams import prepare_streams\n"
+        "prepare_streams()\n"
+        f"print('\u2264 3 \u2026 \u2192 \u00e4 \u4e2d', file=sys.{stream})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        timeout=120,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    return done.stdout if stream == "stdout" else done.stderr
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_character_that_the_encoding_lacks_is_written_plainly(stream: str) -> None:
+    """Any command that shows a compacted topic was "a bug" in a terminal in Latin-1."""
+    assert written("ascii", stream) == b"<= 3 ... -> ? ?\n"
+    assert written("latin-1", stream) == b"<= 3 ... -> \xe4 ?\n"
+    assert written("utf-8", stream).decode() == "≤ 3 … → ä 中\n"
 
 
 def said_by(program: str) -> bytes:

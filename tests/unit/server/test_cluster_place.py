@@ -111,12 +111,12 @@ def test_n21_a_node_beats_while_it_recovers_its_log(tmp_path: Path, monkeypatch:
     settings = settings_of(tmp_path)
     recover, seen = opening.replay_log, []
 
-    async def slow(*arguments):
+    async def slow(*arguments, **options):
         board = open_board(settings.metadata, SystemClock())
         while not board.beats():
             await asyncio.sleep(0.01)
         seen.append(board.beats()[0].node_epoch)
-        return await recover(*arguments)
+        return await recover(*arguments, **options)
 
     monkeypatch.setattr(opening, "replay_log", slow)
 

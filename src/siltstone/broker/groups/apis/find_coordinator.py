@@ -28,6 +28,9 @@ NO_SUCH_KIND = "Only consumer groups have coordinators here."
 
 NO_COORDINATOR = "The coordinator of the group is not available now; try again."
 
+NO_ERROR_MESSAGE = "NONE"
+"""What Kafka writes there in versions 1 to 3 when there is no error: the name of the code."""
+
 
 async def handle_find_coordinator(
     groups: Groups, cluster: ClusterView, context: RequestContext, request: FindCoordinatorRequest
@@ -42,7 +45,7 @@ async def handle_find_coordinator(
     coordinator = _found(groups, cluster, context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=coordinator.error_code,
-        error_message=coordinator.error_message,
+        error_message=coordinator.error_message or NO_ERROR_MESSAGE,
         node_id=coordinator.node_id,
         host=coordinator.host,
         port=coordinator.port,

@@ -36,5 +36,5 @@ def _listed(known: KnownGroup) -> ListedGroup:
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
         group_state=group.state.value,
-        group_type=GROUP_TYPE.capitalize(),
+        group_type=GROUP_TYPE,
     )

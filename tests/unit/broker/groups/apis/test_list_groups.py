@@ -27,7 +27,7 @@ def test_all_are_listed_with_what_the_version_has(version: int) -> None:
         states = {name: group.group_state for name, group in listed.items()}
         if version >= 4:
             assert states == {"stable": "Stable", "rebalancing": "PreparingRebalance", "simple": "Empty"}
-        assert {group.group_type for group in listed.values()} == ({"Classic"} if version >= 5 else {""})
+        assert {group.group_type for group in listed.values()} == ({"classic"} if version >= 5 else {""})
 
     run(story)
 
