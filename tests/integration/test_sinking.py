@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -267,17 +266,17 @@ def test_large_tasks_are_staged_as_objects_that_are_gone_when_the_batch_is_done(
     with pytest.raises(Killed):
         sink.commit(0, [report], killed_at="intent")
     with open_source(broker.folder) as source:
-        later = msgspec.structs.replace(source, clock=_Later(60_000))
-        assert sweep_staged(later, 0).objects == 0, "young"
+        monkeypatch.setattr(source.metadata, "now_ms", _Later(60_000).now_ms)
+        assert sweep_staged(source, 0).objects == 0, "young"
         before = sink.staged()
-        sweep_staged(later, 0, kept_ms=1)
+        sweep_staged(source, 0, kept_ms=1)
         assert sink.staged() == before and len(before) == 6, "an intent keeps its folder"
     sink.commit(0, lost)
     assert values(address, topic, 2) == [b"value-%06d" % n for n in range(2_000)]
     sink.stage(1, rows_of(0, 500))
     with open_source(broker.folder) as source:
-        context = msgspec.structs.replace(source, clock=_Later(STAGING_KEPT_MS + 60_000))
-        assert sweep(context).staged_deleted >= 1
+        monkeypatch.setattr(source.metadata, "now_ms", _Later(STAGING_KEPT_MS + 60_000).now_ms)
+        assert sweep(source).staged_deleted >= 1
     assert sink.staged() == []
 
 

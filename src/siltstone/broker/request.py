@@ -33,8 +33,8 @@ class Listener(msgspec.Struct, frozen=True):
 
 
 class Overtakable(msgspec.Struct, frozen=True):
-    """The work of a request that later requests of its connection may overtake: the next one begins at once, while the
-    network runs this work. The answers still leave in the order of the requests."""
+    """The work of a request that later requests of its connection may overtake: the next one is handled at once, while
+    the network runs this work. The answers still leave in the order of the requests."""
 
     work: Coroutine[Any, Any, Answer]
 
@@ -74,9 +74,9 @@ class RequestHandler(Protocol):
 
         Returns an Answer when the answer is ready; a Future when the request is under way and the connection's next
         request may begin at once (the network never cancels the Future). A coroutine and an Overtakable are run by the
-        network, which cancels them when the connection is lost; after a coroutine the next request waits until it has
-        ended. This method, or the result when it is awaited, raises CloseConnection; any other exception is a bug,
-        which is logged and closes this connection.
+        network, which cancels them when the connection is lost. A coroutine begins when the Overtakables before it have
+        ended, and the next request when it has ended itself. This method, or the result when it is awaited, raises
+        CloseConnection; any other exception is a bug, which is logged and closes this connection.
         """
         ...
 

@@ -38,6 +38,7 @@ def maintained(
     """``hours_ahead``: so much later, for what waits for a time."""
     clock = clock or ManualClock(SystemClock().now_ms() + int(hours_ahead * HOUR_MS))
     with open_store(load_settings(folder, environment={}), clock=clock, rng=Random(1)) as store:
+        store.trust_clock()
         yield store.context
 
 

@@ -184,6 +184,7 @@ def sweep_after(settings: StoreSettings, hours: float) -> SweepReport:
     """Two sweeps on a clock that is so much ahead: what the first gives up, the second deletes after the grace."""
     later = ManualClock(SystemClock().now_ms() + int(hours * HOUR_MS))
     with open_store(settings, clock=later) as store:
+        store.trust_clock()
         first = sweep(store.context)
         later.advance_ms(GRACE_PERIOD_MS)
         second = sweep(store.context)

@@ -41,5 +41,4 @@ def test_what_is_left_out() -> None:
     assert numbers_left_out(ConnectionContext) == {
         "sends_records": False,
         "requests_held": 0,
-        "produces_waiting": {},
     }

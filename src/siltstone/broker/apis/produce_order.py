@@ -2,9 +2,10 @@
 the requests have to wait before they append: for a partition to be opened, for a check of many records, for a
 hand-over.
 
-A Produce that waits is overtaken by later requests of its connection, unless they name one of its partitions: these
+A Produce that waits is overtaken by later Produces of its connection, unless they name one of its partitions: these
 wait until it has appended. So one partition that is opened holds back no other, and a producer of a thousand
-partitions, which sends a request for each, has them opened side by side.
+partitions, which sends a request for each, has them opened side by side. A request of another kind begins when all of
+them have ended (``server.network.request_pipeline``): what the client sent before it has then happened.
 """
 
 import asyncio

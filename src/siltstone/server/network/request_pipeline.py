@@ -3,8 +3,8 @@
     received ──begin──▶ begun ──collect──▶ answers, in the order of the requests
                           │ ready      sent at once if no earlier request is pending
                           │ Future     the next request is begun at once (five Produce requests share a group commit)
-                          │ coroutine  runs to its end before the next request is begun
-                          │ Overtakable  runs, and the next request is begun at once (a Produce to another partition)
+                          │ coroutine  runs to its end before the next request is begun, and after all Overtakables
+                          │ Overtakable  runs, and the next request is handled at once (Produces to other partitions)
                           └ failure    no later request is begun; reported when all earlier requests are answered
 
 Only the first pending answer has a callback: later answers cannot be sent before it, and those that a group commit
@@ -15,7 +15,7 @@ import asyncio
 import logging
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from siltstone.broker.request import Answer, CloseConnection, Overtakable
@@ -129,13 +129,15 @@ class RequestPipeline:
             return handled
         if isinstance(handled, Overtakable):
             return self._run(handled.work)
-        self._running = self._run(handled)
+        self._running = self._run(handled, after=tuple(self._work))
         self._running.add_done_callback(self._run_ended)
         return self._running
 
-    def _run(self, work: Coroutine[Any, Any, Answer]) -> Future[Answer]:
+    def _run(
+        self, work: Coroutine[Any, Any, Answer], after: Collection[asyncio.Task[None]] = ()
+    ) -> Future[Answer]:
         answer: Future[Answer] = asyncio.get_running_loop().create_future()
-        task = self._tasks.start("request", _into(answer, work))
+        task = self._tasks.start("request", _into(answer, work, after))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
         # A task that is cancelled before its first step would not close the coroutine.
@@ -184,8 +186,12 @@ def _result_of(done: Future[Answer]) -> Answer | RequestFailed:
         return failed
 
 
-async def _into(answer: Future[Answer], work: Coroutine[Any, Any, Answer]) -> None:
+async def _into(
+    answer: Future[Answer], work: Coroutine[Any, Any, Answer], after: Collection[asyncio.Task[None]]
+) -> None:
     try:
+        if after:
+            await asyncio.wait(after)
         result = await work
     except asyncio.CancelledError:
         answer.cancel()

@@ -377,6 +377,25 @@ def test_work_that_may_be_overtaken_holds_back_no_later_request_and_answers_stay
     asyncio.run(run())
 
 
+def test_item_08_a_coroutine_begins_when_the_work_before_it_has_ended() -> None:
+    async def run() -> None:
+        slow, begun = future(), []
+
+        async def other() -> Any:
+            begun.append("other")
+            return [b"other"]
+
+        scripted = Scripted(slow=Overtakable(after(slow, [])), other=other())
+        scripted.receive("slow", "other", "last")
+        await turns()
+        assert (scripted.begun, begun) == (["slow", "other"], [])
+        slow.set_result([b"slow"])
+        await turns()
+        assert scripted.answered == ["slow", "other", "last"] and begun == ["other"]
+
+    asyncio.run(run())
+
+
 def test_all_work_of_a_lost_connection_is_cancelled() -> None:
     async def run() -> None:
         ended: list[str] = []
