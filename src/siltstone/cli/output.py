@@ -9,6 +9,7 @@ imported by the functions that need it, because a starting broker prints no tabl
 
 import logging
 import os
+import re
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 UNWRAPPED_COLUMNS = 1_000_000
 """The width of a console on a pipe, so that ``rich`` neither wraps nor crops a line."""
+
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def is_drawn() -> bool:
@@ -73,9 +77,24 @@ def remark(line: str, **style: Any) -> None:
 
 
 def print_json(value: object) -> None:
-    """Prints one JSON document on stdout."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    """Prints one JSON document on stdout. JSON has escapes of its own for what the encoding of stdout lacks."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.write(json_text(text, sys.stdout.encoding) + "\n")
     sys.stdout.flush()  # raises BrokenPipeError here, not while the interpreter exits
+
+
+def json_text(text: str, encoding: str | None) -> str:
+    """Returns the JSON with ``\\u`` escapes for all but ASCII, if the encoding lacks any character of it."""
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return _NOT_ASCII.sub(_json_escape, text)
+    return text
+
+
+def _json_escape(found: "re.Match[str]") -> str:
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def abandon(stream: IO[Any]) -> None:

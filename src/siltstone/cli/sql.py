@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from siltstone.cli.output import remark, results, table
+from siltstone.cli.output import json_text, remark, results, table
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.server.querying import QueryChoice, QueryRows, run_query
 
@@ -77,9 +77,8 @@ def _cell(value: Any) -> str:
 
 def _print_json(found: QueryRows) -> None:
     for row in found.rows:
-        sys.stdout.write(
-            msgspec.json.encode(dict(zip(found.columns, row, strict=True)), enc_hook=str).decode() + "\n"
-        )
+        text = msgspec.json.encode(dict(zip(found.columns, row, strict=True)), enc_hook=str).decode()
+        sys.stdout.write(json_text(text, sys.stdout.encoding) + "\n")
 
 
 def _print_csv(found: QueryRows) -> None:

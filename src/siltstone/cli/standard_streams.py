@@ -2,6 +2,10 @@
 
 Python sets ``sys.stdout`` to None when the process was started with a closed stdout (``>&-``), and the first file or
 socket that is opened then gets its file descriptor. So a command checks the streams before it opens anything.
+
+Text is never refused for the encoding of a stream. Where that is not UTF-8, the signs of our own output are written
+with ASCII (``<=`` for ``≤``), and other characters that the encoding lacks as ``\\xe9``, ``\\u4e2d`` or ``\\U0001f600``.
+Records keep their bytes: ``tail`` and ``consume`` write below the text layer.
 """
 
 import codecs
@@ -19,21 +23,21 @@ from siltstone.model.errors import InvalidRequest
 
 STDOUT_NAME = "standard output"
 
-PLAIN = {
-    "≤": "<=", "≥": ">=", "…": "...", "→": "->", "←": "<-", "×": "x", "·": ".", "•": "*", "–": "-", "—": "-",
-    "─": "-", "━": "-", "│": "|", "┃": "|", "█": "#", "’": "'", "‘": "'", "“": '"', "”": '"', "µ": "u",
+PLAIN_SIGNS = {
+    "≤": "<=", "≥": ">=", "→": "->", "←": "<-", "⇄": "<->", "⇔": "<=>", "×": "x", "−": "-", "–": "-", "—": "-",
+    "…": "...", "·": ".", "•": "*", "µ": "u", "✓": "ok", "✗": "x", "▶": ">", "◀": "<", "▲": "^", "▼": "v",
+    "─": "-", "━": "-", "═": "=", "╸": "-", "╺": "-", "╴": "-", "╶": "-", "│": "|", "┃": "|",
+    "┌": "+", "┐": "+", "└": "+", "┘": "+", "├": "+", "┤": "+", "┬": "+", "┴": "+", "┼": "+",
+    "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "#", "▎": "#", "▏": "#", "░": ".", "▒": ":", "▓": "#",
+    "‘": "'", "’": "'", "“": '"', "”": '"', "\N{NO-BREAK SPACE}": " ",
 }  # fmt: skip
-"""What is written for a character that the encoding of a stream lacks, as that of a terminal in Latin-1."""
+"""Signs of our output → how they are written where an encoding lacks them."""
 
+PLAIN_ERRORS = "siltstone.plain"
+"""The name under which ``_plain`` is registered as a handler of errors of encodings."""
 
-def _plainly(error: UnicodeError) -> tuple[str, int]:
-    """Replaces the characters that cannot be encoded; those without a row in PLAIN by a question mark."""
-    assert isinstance(error, UnicodeEncodeError)
-    lacking = error.object[error.start : error.end]
-    return "".join(PLAIN.get(character, "?") for character in lacking), error.end
-
-
-codecs.register_error("siltstone.plainly", _plainly)
+ASCII = "siltstone-ascii"
+"""ASCII under a name that click does not know: click takes a stream in ASCII for a mistake and writes UTF-8 to it."""
 
 
 class StreamClosed(InvalidRequest):
@@ -64,20 +68,54 @@ def _named() -> Iterator[None]:
         raise
 
 
+def _plain(failure: UnicodeError) -> tuple[str, int]:
+    """Writes what the encoding lacks with ASCII."""
+    if not isinstance(failure, UnicodeEncodeError):
+        raise failure
+    lacking = failure.object[failure.start : failure.end]
+    return "".join(PLAIN_SIGNS.get(sign) or _escaped(sign) for sign in lacking), failure.end
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:
+        return f"\\x{number - 0xDC00:02x}"  # a byte that is not UTF-8
+    return character.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _ascii_codec(name: str) -> codecs.CodecInfo | None:
+    if name.replace("_", "-") != ASCII:
+        return None
+    found = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        found.encode, found.decode, found.streamreader, found.streamwriter, found.incrementalencoder,
+        found.incrementaldecoder, name=ASCII,
+    )  # fmt: skip
+
+
+codecs.register_error(PLAIN_ERRORS, _plain)
+codecs.register(_ascii_codec)
+
+
+def _encoding_of(stream: io.TextIOWrapper) -> str:
+    return ASCII if codecs.lookup(stream.encoding).name == "ascii" else stream.encoding
+
+
 def prepare_streams() -> None:
-    """Makes stdout and stderr fit to be written to. Raises StreamClosed."""
+    """Makes stdout and stderr fit to be written to, whatever their encoding. Raises StreamClosed."""
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open until the end
     if sys.stdout is None:
         raise StreamClosed("standard output is closed: redirect it to a file, or to /dev/null")
-    if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(errors="siltstone.plainly")
+    assert isinstance(sys.stderr, io.TextIOWrapper)
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stderr.reconfigure(encoding=_encoding_of(sys.stderr), errors=PLAIN_ERRORS)
     sys.stdout = io.TextIOWrapper(
         _StandardOutput(io.FileIO(sys.stdout.fileno(), "w", closefd=False)),
-        encoding=sys.stdout.encoding,
-        errors="siltstone.plainly",
+        encoding=_encoding_of(sys.stdout),
+        errors=PLAIN_ERRORS,
         line_buffering=sys.stdout.isatty(),
-        write_through=sys.stdout.write_through,  # type: ignore[union-attr]
+        write_through=sys.stdout.write_through,
     )
 
 

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 INTERRUPTED_AFTER_A_WRITE = """
@@ -61,9 +62,34 @@ def written(encoding: str, stream: str) -> bytes:
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_character_that_the_encoding_lacks_is_written_plainly(stream: str) -> None:
     """Any command that shows a compacted topic was "a bug" in a terminal in Latin-1."""
-    assert written("ascii", stream) == b"<= 3 ... -> ? ?\n"
-    assert written("latin-1", stream) == b"<= 3 ... -> \xe4 ?\n"
+    assert written("ascii", stream) == b"<= 3 ... -> \\xe4 \\u4e2d\n"
+    assert written("latin-1", stream) == b"<= 3 ... -> \xe4 \\u4e2d\n"
     assert written("utf-8", stream).decode() == "≤ 3 … → ä 中\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_says_the_same_in_every_encoding(encoding: str) -> None:
+    """What the encoding lacks is escaped as JSON does it: a plain sign in its place would be other data."""
+    value = {"≤": "ä 中 \N{GRINNING FACE} …"}
+    program = (
+        "from siltstone.cli.output import print_json\n"
+        "from siltstone.cli.standard_streams import prepare_streams\n"
+        "prepare_streams()\n"
+        f"print_json({value!a})\n"
+    )
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, timeout=120, env=env
+    )
+    assert msgspec.json.decode(done.stdout.decode(encoding)) == value
+
+
+def test_help_is_ascii_in_a_terminal_that_has_no_more() -> None:
+    """click takes a stream in ASCII for a mistake, and would write UTF-8."""
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    asked = [sys.executable, "-m", "siltstone", "topics", "--help"]
+    done = subprocess.run(asked, capture_output=True, check=True, timeout=120, env=env)
+    assert done.stdout.isascii() and b"<=" in done.stdout
 
 
 def said_by(program: str) -> bytes:
