@@ -4,7 +4,7 @@ Python sets ``sys.stdout`` to None when the process was started with a closed st
 socket that is opened then gets its file descriptor. So a command checks the streams before it opens anything.
 
 Text is never refused for the encoding of a stream. Where that is not UTF-8, the signs of our own output are written
-with ASCII (``<=`` for ``≤``), and other characters that the encoding lacks as ``\\xe9``, ``\\u4e2d`` or ``\\U0001f600``.
+with ASCII (``<=`` for ``≤``), and others that the encoding lacks as ``\\xe9``, ``\\u4e2d`` or ``\\U0001f600``.
 Records keep their bytes: ``tail`` and ``consume`` write below the text layer.
 """
 
