@@ -85,6 +85,7 @@ SILENT = {
         series("siltstone_last_maintenance_age_seconds", "600x600", instance=BROKER, kind="sweep"),
         series("siltstone_nodes", "3x600", instance=BROKER, state="live"),
         series("siltstone_nodes", "0x600", instance=BROKER, state="fenced"),
+        series("siltstone_nodes", "1x600", instance=BROKER, state="failed over"),
         *kind_of("retention", interval="300+0", last="0+60x600"),
     ],
     "a kind that is not due yet, in a service that has just started": kind_of(

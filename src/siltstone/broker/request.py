@@ -1,9 +1,9 @@
 """The network and the broker exchange connections, requests as frames of bytes, and answers as bytes.
 
-The network knows a request as a frame and not what is in it; the broker knows no sockets. A request begins after the
-requests before it on its connection have begun, and answers leave in the order of the requests, on which Kafka's
-clients rely. ``RequestContext`` has the facts of a request besides its message; ``frame_of`` makes the frame of a
-response. The network's side: ``server/network``.
+The network knows a request as a frame and not what is in it; the broker knows no sockets. Requests of a connection
+begin in order, but for a Produce that overtakes another one (``Overtakable``). Answers leave in the order of the
+requests, on which Kafka's clients rely. ``RequestContext`` has the facts of a request besides its message; ``frame_of``
+makes the frame of a response. The network's side: ``server/network``.
 """
 
 import asyncio
@@ -47,8 +47,9 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
 
     Handlers write ``client_software_*``, ``sends_records`` and ``requests_held``. ``sends_records``: the client has
     sent records to be stored; while ``wants_pause`` is true, the network reads nothing more from such connections.
-    ``requests_held``: so many requests of this connection wait, perhaps for seconds, and the network reads nothing more
-    from the connection until all of them have begun. ``produces_waiting`` is ``broker.apis.produce_order``'s.
+    ``requests_held``: so many requests of this connection wait, perhaps for seconds; while there is one, the network
+    reads nothing more from the connection. ``produces_waiting``: the newest Produce that waits for each partition
+    (``broker.apis.produce_order``).
     """
 
     connection_id: int

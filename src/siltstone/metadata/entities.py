@@ -6,7 +6,7 @@ reference cycle, so ``gc=False`` lets Python's garbage collector skip them (half
 seconds). Next: ``image``, ``streams``.
 """
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 import msgspec
 
@@ -125,6 +125,16 @@ class NodeListener(msgspec.Struct, frozen=True, gc=False, array_like=True):
     port: int
 
 
+class NodeState(Enum):
+    """What the metadata says of a node. A node that was failed over stays so until it is started again, or
+    unregistered."""
+
+    LIVE = "live"
+    FENCED = "fenced"
+    FAILING_OVER = "failing over"
+    FAILED_OVER = "failed over"
+
+
 class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``log_epoch``: the node epoch under which the node last opened a stream, so that its write-ahead log of that
     epoch may hold the only copy of acknowledged records; 0 before the node opens its first stream.
@@ -152,6 +162,12 @@ class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def is_live(self) -> bool:
         """Whether the node's own process serves, as far as the metadata knows."""
         return not self.is_fenced and not self.failover
+
+    @property
+    def state(self) -> NodeState:
+        if self.failover:
+            return NodeState.FAILED_OVER if self.claimed_by == NO_NODE else NodeState.FAILING_OVER
+        return NodeState.FENCED if self.is_fenced else NodeState.LIVE
 
 
 class JobState(IntEnum):

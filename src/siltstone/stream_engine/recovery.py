@@ -51,8 +51,8 @@ NOTHING_CARRIED = CarriedLog((), 0, ())
 
 
 class RecordsFitNowhere(DamagedWal):
-    """The log holds records of which the metadata does not prove that they were committed, trimmed or deleted, and
-    which continue no open stream. The metadata is an older copy, or part of the log is missing."""
+    """The log holds records that continue no open stream, and the metadata does not prove that they were committed,
+    trimmed or deleted. The metadata is an older copy, or part of the log is missing."""
 
     def __init__(self, first: RecordBatch, fate: Fate, records: int, version: int, evidence: str) -> None:
         self.stream_id = first.stream_id

@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from siltstone.broker.apis.produce_order import PartitionKey, Turn, has_to_queue
+from siltstone.broker.apis.produce_order import Turn, has_to_queue
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
 from siltstone.broker.partitions.partition import Appended, Partition
+from siltstone.broker.partitions.partitions import PartitionKey
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection, Overtakable, RequestContext, frame_of
 from siltstone.broker.request_measures import Stage
@@ -222,8 +223,8 @@ class ProduceApi:
         self._held_bytes = 0
 
     def handle(self, context: RequestContext, body: memoryview) -> "asyncio.Future[Answer] | Overtakable":
-        """Returns a future when all appends have begun, and an Overtakable when the request has to wait for something
-        before that. Raises MalformedMessage."""
+        """Appends all batches and returns a future; or returns an Overtakable, when the request has to wait before it
+        can append. Raises MalformedMessage."""
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
         targets = self._targets(context, request)
@@ -430,7 +431,7 @@ class ProduceApi:
 
 
 def _keys_of(targets: list[list[Target]]) -> list[PartitionKey]:
-    """Returns the partitions that the request names, without those of topics that do not exist."""
+    """Returns the partitions that the request names. A topic that does not exist has none."""
     return [
         (each.topic.id, each.asked.index)
         for of_topic in targets

@@ -12,10 +12,8 @@ import asyncio
 from collections.abc import Collection
 from typing import Self
 
+from siltstone.broker.partitions.partitions import PartitionKey
 from siltstone.broker.request import ConnectionContext
-
-PartitionKey = tuple[str, int]
-"""Topic id and index."""
 
 
 def has_to_queue(connection: ConnectionContext, keys: Collection[PartitionKey]) -> bool:
@@ -24,8 +22,8 @@ def has_to_queue(connection: ConnectionContext, keys: Collection[PartitionKey]) 
 
 
 class Turn:
-    """The place of a request behind those that wait for one of its partitions; it is taken when the turn is made. The
-    block of ``async with`` begins when the turns before it have ended, and with the block this turn ends."""
+    """The place of a Produce in the queue of each partition that it names. Making a turn takes the place. The block of
+    ``async with`` begins when the earlier turns have ended, and this turn ends with the block."""
 
     def __init__(self, connection: ConnectionContext, keys: Collection[PartitionKey]) -> None:
         self._waiting = connection.produces_waiting

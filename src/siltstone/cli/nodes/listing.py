@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from siltstone.cli.output import is_drawn, results, table
 from siltstone.cli.words import cell, count_words, counted, seconds_words
 from siltstone.cluster.suspicion import SESSION_MS
-from siltstone.metadata.entities import NO_NODE, NodeMetadata, StreamState
+from siltstone.metadata.entities import NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import ENDED, Beat, time_of
 
@@ -83,11 +83,7 @@ def _silent_words(node: NodeMetadata, beat: Beat | None, now_ms: int) -> str:
 
 
 def state_words(node: NodeMetadata) -> str:
-    if node.failover:
-        return "failed over" if node.claimed_by == NO_NODE else "failing over"
-    if node.is_fenced:
-        return "fenced"
-    return "draining" if node.is_draining else "live"
+    return "draining" if node.is_live and node.is_draining else node.state.value
 
 
 def waiting_words(row: NodeRow) -> str:

@@ -120,7 +120,7 @@ def recompress(
     buffer: Buffer, codec: Codec, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
 ) -> bytearray:
     """Returns the batch compressed with ``codec``: only codec, length and CRC of its header change, and no record is
-    parsed; those of lz4 are counted.
+    parsed. The records of lz4 are counted.
 
     The new batch may be larger than the old one, so the caller checks it against ``max.message.bytes`` again. Raises
     what ``open_batch`` does, and MalformedRecords.

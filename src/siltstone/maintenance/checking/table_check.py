@@ -66,7 +66,8 @@ def _refuse_foreign_ledger(table: LoadedTable, image: MetadataImage, export: Top
 
 
 def _check_files(table: LoadedTable, settings: TableSettings) -> Iterator[Finding]:
-    """Compares the files that the table lists with those of the store, wherever another program has written them."""
+    """Checks that each file that the table lists is in the store with its size, also outside the folder of the
+    table."""
     folder = folder_of(table.name)
     stored = {
         each.key.removeprefix(folder): each.size_bytes for each in store_at(settings.location).list(folder)

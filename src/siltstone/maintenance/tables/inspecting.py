@@ -110,7 +110,7 @@ def opened_in(tables: TableFormat, image: ImageView, export: TopicExport) -> Loa
 
 
 def file_urls(table: LoadedTable, settings: TableSettings) -> list[str]:
-    """Returns the URLs of the data files of a table whose rows are those of the files. A reader of a Parquet table
+    """Returns the URLs of the data files of a table that has exactly the rows of its files. A reader of a Parquet table
     needs this list, because its folder may also have files of rounds that failed. Raises TableFileRefused if the files
     have other rows than the table, and TableHasUnknownFeatures."""
     table.refuse_unknown_features(TableUse.READ)

@@ -3,7 +3,7 @@
 A scrape changes nothing, waits for nothing but a disk, and loads no group.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -11,13 +11,16 @@ from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.partitions.partitions import Traffic
 from siltstone.broker.request_measures import error_name
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.maintenance.kinds import KIND_NAMES
+from siltstone.maintenance.pipeline.set_aside import last_runs
+from siltstone.metadata.entities import NodeState
+from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import TOPICS_SHOWN_MAX
 from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
-from siltstone.server.admin.cluster_source import ClusterSource
 from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.group_lags import GroupLags
 from siltstone.server.admin.largest_topics import NOTHING, Bytes, LargestTopics
@@ -80,6 +83,31 @@ class ObservedBroker:
         if not self._listeners.are_open:
             found.append("the listeners for Kafka clients are not open")
         return found
+
+
+class ClusterSource:
+    """Reads what a broker knows of other processes from the metadata: the nodes of the cluster, and when maintenance
+    last ran, wherever that was. So maintenance that nobody started, or that died, is seen.
+
+    ``now_ms`` is the store's time. A kind that has never run counts from the first scrape."""
+
+    def __init__(self, image: Callable[[], MetadataImage], now_ms: Callable[[], int]) -> None:
+        self._image = image
+        self._now_ms = now_ms
+        self._first_ms: int | None = None
+
+    async def collect(self, collected: Collected) -> AsyncIterator[None]:
+        image, now_ms = self._image(), self._now_ms()
+        if self._first_ms is None:
+            self._first_ms = now_ms
+        states = [node.state for node in image.nodes.values()]
+        for state in NodeState:
+            collected.add("nodes", states.count(state), state.value)
+        runs = last_runs(image)
+        for kind in KIND_NAMES:
+            ended_ms = runs[kind].ended_ms if kind in runs else self._first_ms
+            collected.add("last_maintenance_age_seconds", max(0, now_ms - ended_ms) / 1000, kind)
+        yield
 
 
 class NetworkSource:

@@ -139,8 +139,8 @@ METADATA = (
     _seconds("metadata_append", "The time of each append to the metadata log."),
     _gauge("metadata_commands_waiting", "Metadata commands that wait to be executed."),
     _counter("metadata_commands", "Metadata commands that were executed."),
-    _gauge("nodes", "Nodes that the metadata knows, by state: live, fenced, or failover while another node replays the "
-           "log.", "state"),
+    _gauge("nodes", "Nodes that the metadata knows, by state: live, fenced, failing over while another node replays "
+           "the log, or failed over until the node is started again or unregistered.", "state"),
     _gauge("last_maintenance_age_seconds", "How long ago a kind of maintenance last ended a run, in any process; "
            "before any run, how long ago this broker was first scraped. Idle runs are noted every ten minutes.",
            "kind", unit="seconds"),

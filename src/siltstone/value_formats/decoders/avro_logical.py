@@ -104,8 +104,8 @@ _READ: dict[str, Callable[[Any, Schema], Any]] = {
 
 
 def with_our_names(schema: Any) -> Any:
-    """Returns the JSON of a schema with the names by which ``register`` knows its logical types, and without those that
-    do not count."""
+    """Returns the JSON of a schema with the names by which ``register`` knows its logical types. A logical type that
+    does not count is left out."""
     if isinstance(schema, list):
         return [with_our_names(each) for each in schema]
     if not isinstance(schema, dict):
@@ -196,7 +196,7 @@ def logical_type(schema: Schema) -> Any:
 
 
 def register(readers: dict[str, Any]) -> None:
-    """Adds the logical types to those that fastavro reads, by base type and name."""
+    """Adds the logical types to fastavro's table of readers, by base type and name."""
     for base, logical in _TYPES:
         for written in (base, "int") if base == "long" else (base,):  # an int of a writer is widened
             readers[f"{written}-{_OURS}{logical}"] = _reader(_READ[logical])

@@ -3,7 +3,7 @@
 A program that merges on read writes the deleted rows of data files into other files [Iceberg spec, delete formats]. A
 file of *position deletes* has paths of data files and positions in them. A file of *equality deletes* has values; rows
 with these values are deleted. Each applies to data files that are not younger than it, as sequence numbers say, and
-equality deletes only to those of their partition value, unless their division has no columns.
+equality deletes apply only to files of their own partition value, unless their division has no columns.
 
 Position deletes are applied to what is read. pyiceberg's plan of a scan refuses a table with equality deletes, so
 manifests are read here if there are any deletes; a data file to which they apply is unreadable.
@@ -103,7 +103,7 @@ def _by_path(batch: Any) -> Iterator[tuple[str, Any]]:
 
 def _applies_unread(deletes: Any, data: Any, specs: Any) -> bool:
     """Returns whether a file of deletes that is not read here may apply to a data file. Equality deletes apply to older
-    files alone, position deletes also to those of the same commit."""
+    files alone, position deletes also to files of the same commit."""
     if _is_read(deletes):
         return False
     file = deletes.data_file

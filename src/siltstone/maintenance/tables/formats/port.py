@@ -50,7 +50,7 @@ class TableFile(DataFile, frozen=True, array_like=True):
 
     @property
     def other_rows(self) -> str:
-        """Says why the rows of the file are not those of the table; nothing if they are."""
+        """Says why the table has other rows than the file; empty if it has the same."""
         if self.unreadable:
             return self.unreadable
         if self.deleted:
@@ -111,8 +111,8 @@ class LoadedTable(Protocol):
 
     @property
     def columns_of_division(self) -> tuple[PartitionTransform, ...]:
-        """The transforms whose values are columns of the table, with columns as paths in the schema: those of a Delta
-        table."""
+        """The transforms whose values are columns of the table, with columns as paths in the schema. Only Delta tables
+        have some."""
         ...
 
     @property
@@ -122,7 +122,7 @@ class LoadedTable(Protocol):
 
     @property
     def rows(self) -> int:
-        """Rows without those that other programs have deleted; rows of files that are unreadable are counted whole."""
+        """The number of rows, without rows that other programs have deleted. Unreadable files are counted whole."""
         ...
 
     @property
