@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 import siltstone
-from siltstone.kafka_client.failures import KafkaRefusal, TopicUnknown
+from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.server.broker_thread import BrokerNotRunning
 from support.kafka.quiet_client import QUIET
 from support.processes.cli import run
@@ -64,8 +64,7 @@ def test_records_are_all_that_a_topic_holds_with_their_places() -> None:
             (0, 0, b"k", b"1"), (1, 0, b"k", b"0"), (1, 1, b"k", b"2"), (1, 2, None, None),
         ]  # fmt: skip
         assert found[0].headers == (("h", None),) and found[0].timestamp_ms > 1_700_000_000_000
-        with pytest.raises(TopicUnknown, match="did you mean orders"):
-            broker.records("order")
+        assert broker.records("order") == []  # nobody made it, and the name of another topic changes nothing
 
 
 def next_value(consumer: Consumer) -> bytes | None:
