@@ -39,7 +39,7 @@ from siltstone.object_formats.wal_object import (
 )
 from support.engine.batches import build_object
 from support.engine.objects import read_object
-from support.engine.wal_bytes import groups_bytes
+from support.engine.wal_bytes import record_bytes
 
 BATCHES = [
     RecordBatch(7, 3, 100, 103, 3, 1357000000000, 1357000000002, b"silt"),
@@ -81,15 +81,34 @@ def test_object_v1():
 def test_wal_segment_v1():
     stored = golden("wal_segment_v1")
     header = LogFileHeader(node_id=12, node_epoch=4, first_position=2**35)
-    records = memoryview(stored)[LOG_FILE_HEADER_BYTES:]
     assert decode_log_file_header(stored) == header
-    assert [record.batch for record in decode_records(records, 2**35)] == [BATCHES[0], BATCHES[2]]
-    written = encode_log_file_header(header) + groups_bytes([[BATCHES[0]], [BATCHES[2]]], 2**35)
-    assert written == stored
+    read = list(decode_records(memoryview(stored)[LOG_FILE_HEADER_BYTES:], 2**35))
+    assert [(record.batch, record.metadata_version) for record in read] == [(BATCHES[0], 0), (BATCHES[2], 0)]
 
 
 def test_wal_segment_v1_reserved():
-    stored = golden("wal_segment_v1_reserved")
+    header = LogFileHeader(node_id=12, node_epoch=4, first_position=2**35, reserved_bytes=2**26)
+    assert decode_log_file_header(golden("wal_segment_v1_reserved")) == header
+
+
+VERSIONS = 17, 2**32 - 1
+"""Of the metadata, as the two records of the golden log say. The second stands for all higher ones, too."""
+
+
+def test_wal_segment_v2():
+    stored = golden("wal_segment_v2")
+    header = LogFileHeader(node_id=12, node_epoch=4, first_position=2**35)
+    assert decode_log_file_header(stored) == header
+    read = list(decode_records(memoryview(stored)[LOG_FILE_HEADER_BYTES:], 2**35))
+    assert [record.batch for record in read] == [BATCHES[0], BATCHES[2]]
+    assert [record.metadata_version for record in read] == [*VERSIONS]
+    first = record_bytes(BATCHES[0], 2**35, 2**35, VERSIONS[0])
+    second = record_bytes(BATCHES[2], 2**35 + len(first), 2**35 + len(first), 2**40)
+    assert encode_log_file_header(header) + first + second == stored
+
+
+def test_wal_segment_v2_reserved():
+    stored = golden("wal_segment_v2_reserved")
     header = LogFileHeader(node_id=12, node_epoch=4, first_position=2**35, reserved_bytes=2**26)
     assert decode_log_file_header(stored) == header
     assert encode_log_file_header(header) == stored
@@ -141,32 +160,51 @@ def wal_header(kind: WalObjectKind, seq: int, first: int, trimmed: int, kept: tu
     return WalObjectHeader(kind, store_id, 7, 3, incarnation, seq, first, trimmed, *kept, answered)
 
 
-def wal_object(stored: bytes, header: WalObjectHeader) -> memoryview:
-    """The body of the stored object, whose header is as given and which is written again."""
+def wal_object(stored: bytes, header: WalObjectHeader, *, is_written: bool = True) -> memoryview:
+    """The body of the stored object, whose header is as given and which is written again if it is of the current
+    version."""
     found, body = decode_wal_object(stored)
     assert replace(found, body_bytes=0, body_crc=0) == header
-    assert b"".join(encode_wal_object(header, [body])) == stored
+    assert (b"".join(encode_wal_object(header, [body])) == stored) == is_written
     return body
 
 
+CLAIM = wal_header(WalObjectKind.CLAIM, 0, 2**40, 2**40, (3, 0), 0)
+BULK = wal_header(WalObjectKind.BULK, 9, 2**35, 2**35, (2, 2**33), 8)
+SEAL = wal_header(WalObjectKind.SEAL, 10, 2**41, 2**40, (3, 2), 10)
+
+
 def test_wal_object_claim_v1():
-    header = wal_header(WalObjectKind.CLAIM, 0, 2**40, 2**40, (3, 0), 0)
-    assert wal_object(golden("wal_object_claim_v1"), header) == golden("log_identity_v3")
+    assert wal_object(golden("wal_object_claim_v1"), CLAIM, is_written=False) == golden("log_identity_v3")
+
+
+def test_wal_object_claim_v2():
+    assert wal_object(golden("wal_object_claim_v2"), CLAIM) == golden("log_identity_v3")
 
 
 def test_wal_object_bulk_v1():
-    header = wal_header(WalObjectKind.BULK, 9, 2**35, 2**35, (2, 2**33), 8)
-    body = wal_object(golden("wal_object_bulk_v1"), header)
+    body = wal_object(golden("wal_object_bulk_v1"), BULK, is_written=False)
     assert body == golden("wal_segment_v1")[LOG_FILE_HEADER_BYTES:]
-    assert [record.batch for record in decode_bulk(header, body)] == [BATCHES[0], BATCHES[2]]
+    assert [record.batch for record in decode_bulk(BULK, body)] == [BATCHES[0], BATCHES[2]]
+
+
+def test_wal_object_bulk_v2():
+    body = wal_object(golden("wal_object_bulk_v2"), BULK)
+    assert body == golden("wal_segment_v2")[LOG_FILE_HEADER_BYTES:]
+    assert [record.metadata_version for record in decode_bulk(BULK, body)] == [*VERSIONS]
+
+
+SEALED_BY = WalSeal(node_id=5, node_epoch=2**32, sealed_ms=1357000000000)
 
 
 def test_wal_object_seal_v1():
-    header = wal_header(WalObjectKind.SEAL, 10, 2**41, 2**40, (3, 2), 10)
-    seal = WalSeal(node_id=5, node_epoch=2**32, sealed_ms=1357000000000)
-    body = wal_object(golden("wal_object_seal_v1"), header)
-    assert decode_seal_body(body) == seal
-    assert encode_seal_body(seal) == body
+    assert decode_seal_body(wal_object(golden("wal_object_seal_v1"), SEAL, is_written=False)) == SEALED_BY
+
+
+def test_wal_object_seal_v2():
+    body = wal_object(golden("wal_object_seal_v2"), SEAL)
+    assert decode_seal_body(body) == SEALED_BY
+    assert encode_seal_body(SEALED_BY) == body
 
 
 def test_every_golden_file_is_tested():

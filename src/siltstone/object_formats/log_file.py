@@ -1,4 +1,4 @@
-"""Log file, version 1: one file of a node's write-ahead log (WAL).
+"""Log file, version 2: one file of a node's write-ahead log (WAL).
 
 Little endian. The whole file is ``file header | record | record | … | (zeros or stale bytes)``.
 
@@ -8,7 +8,7 @@ File header, 64 bytes:
 offset size field
 ====== ==== =======================================================================
 0      8    magic "SILTSWAL"
-8      4    format version, 1
+8      4    format version, 2
 12     4    zero
 16     8    node id
 24     8    node epoch
@@ -27,9 +27,13 @@ offset size field
 4      4    CRC-32C of bytes 8–31 and of the frame
 8      8    log position of this record: bytes of all records before it since the log began
 16     8    confirmed position: the log below it was durable when this record was written
-24     8    frame length in bytes
+24     4    frame length in bytes
+28     4    metadata version: that of the metadata which the node had read when it
+            appended the record; 2³²−1 stands for all higher ones
 32     n    batch frame
 ====== ==== =======================================================================
+
+In version 1, which is read and not written, the frame length has 8 bytes, so the metadata version is 0: not known.
 
 A *log position* never repeats, neither over files nor over node epochs, so in a file that is used again the stale
 records are recognised by their positions alone. The *tear* is the first record that is incomplete or fails its check:
@@ -59,14 +63,15 @@ from siltstone.object_formats.batch_frame import (
 )
 
 LOG_FILE_MAGIC = b"SILTSWAL"
-LOG_FILE_VERSION = 1
+LOG_FILE_VERSION = 2
 RECORD_MAGIC = int.from_bytes(b"SWR1", "little")
 _LOG_FILE_HEADER = Struct("<8sIIQQQQ12s")
 _CRC = Struct("<I")
 LOG_FILE_HEADER_BYTES = _LOG_FILE_HEADER.size + _CRC.size
-_RECORD_HEADER = Struct("<IIQQQ")
+_RECORD_HEADER = Struct("<IIQQII")
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
-_RECORD_AND_FRAME = Struct("<IIQQQ" + FRAME_HEADER.format.removeprefix("<"))
+_RECORD_AND_FRAME = Struct("<IIQQII" + FRAME_HEADER.format.removeprefix("<"))
+METADATA_VERSION_MAX = 2**32 - 1
 RECORD_OVERHEAD_BYTES = RECORD_HEADER_BYTES + FRAME_HEADER_BYTES
 assert LOG_FILE_HEADER_BYTES == 64
 assert RECORD_HEADER_BYTES == 32
@@ -85,10 +90,13 @@ class LogFileHeader(msgspec.Struct, frozen=True):
 
 
 class WalRecord(msgspec.Struct, frozen=True):
+    """``metadata_version``: of the metadata that the node had read when it appended the record; 0: not known."""
+
     position: int
     confirmed_position: int
     end_position: int
     batch: RecordBatch
+    metadata_version: int = 0
 
 
 def encode_log_file_header(header: LogFileHeader) -> bytes:
@@ -115,12 +123,14 @@ def decode_log_file_header(data: Buffer) -> LogFileHeader:
     )
     if magic != LOG_FILE_MAGIC or _CRC.unpack_from(data, _LOG_FILE_HEADER.size)[0] != crc32c([checked]):
         raise DamagedWal("the header of the log file is damaged, or this is no write-ahead log")
-    if version != LOG_FILE_VERSION:
-        raise DamagedWal(f"the log file has version {version}; this program reads {LOG_FILE_VERSION}")
+    if not 1 <= version <= LOG_FILE_VERSION:
+        raise DamagedWal(f"the log file has version {version}; this program reads 1 to {LOG_FILE_VERSION}")
     return LogFileHeader(node_id, node_epoch, first_position, reserved_bytes)
 
 
-def encode_record_header(batch: RecordBatch, position: int, confirmed_position: int) -> bytearray:
+def encode_record_header(
+    batch: RecordBatch, position: int, confirmed_position: int, metadata_version: int
+) -> bytearray:
     """Returns the record header and the frame header together, 104 bytes; the payload follows them in the file.
 
     The last 72 bytes are the frame header, so the upload uses ``memoryview(header)[32:]`` later.
@@ -132,6 +142,7 @@ def encode_record_header(batch: RecordBatch, position: int, confirmed_position: 
         _RECORD_AND_FRAME.pack_into(
             header, 0,
             RECORD_MAGIC, 0, position, confirmed_position, FRAME_HEADER_BYTES + len(batch.payload),
+            min(metadata_version, METADATA_VERSION_MAX),
             FRAME_MAGIC, 0, batch.stream_id, batch.stream_epoch, batch.base_offset, batch.end_offset,
             batch.record_count, batch.smallest_timestamp_ms, batch.largest_timestamp_ms, len(batch.payload),
         )  # fmt: skip
@@ -150,7 +161,7 @@ def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecor
     body = at + RECORD_HEADER_BYTES
     if body > len(data):
         return None
-    magic, stored_crc, position, confirmed, length = _RECORD_HEADER.unpack_from(data, at)
+    magic, stored_crc, position, confirmed, length, version = _RECORD_HEADER.unpack_from(data, at)
     if magic != RECORD_MAGIC or position != expected_position or length > len(data) - body:
         return None
     if length < FRAME_HEADER_BYTES or crc32c([data[at + 8 : body + length]]) != stored_crc:
@@ -161,7 +172,7 @@ def decode_record(data: memoryview, at: int, expected_position: int) -> WalRecor
         raise DamagedWal(f"the record at log position {position} holds no batch frame: {cause}") from cause
     if end != body + length:
         raise DamagedWal(f"the record at log position {position} is longer than its batch frame")
-    return WalRecord(position, confirmed, position + RECORD_HEADER_BYTES + length, batch)
+    return WalRecord(position, confirmed, position + RECORD_HEADER_BYTES + length, batch, version)
 
 
 def decode_records(data: memoryview, first_position: int) -> Iterator[WalRecord]:

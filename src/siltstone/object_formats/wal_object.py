@@ -1,4 +1,4 @@
-"""WAL object, version 1: one object of a write-ahead log that lies in a bucket.
+"""WAL object, version 2: one object of a write-ahead log that lies in a bucket.
 
 Little endian. The whole object is ``header | body``.
 
@@ -6,7 +6,7 @@ Little endian. The whole object is ``header | body``.
 offset size field
 ====== ==== =======================================================================
 0      4    magic "SWLO"
-4      2    format version, 1
+4      2    format version, 2
 6      2    kind: 1 claim, 2 bulk, 3 seal
 8      16   store id
 24     8    node id: whose log this is
@@ -31,7 +31,7 @@ first free seq of each life, and the next object of that life can never be ackno
 kind   body
 ====== ==============================================================================================================
 claim  the identity of the log (``identity``): at seq 0, before the life opens a stream, and at its clean end
-bulk   records as in a log file (``log_file``), possibly none
+bulk   records as in a log file (``log_file``) of the same version, possibly none
 seal   node id, node epoch, milliseconds since 1970, 8 bytes each: which process took the log over, and when
 ====== ==============================================================================================================
 
@@ -53,7 +53,7 @@ WAL_PREFIX = "wal/"
 """What the keys of all write-ahead logs of a bucket begin with."""
 
 WAL_OBJECT_MAGIC = b"SWLO"
-WAL_OBJECT_VERSION = 1
+WAL_OBJECT_VERSION = 2
 _HEADER = Struct("<4sHH16sQQ16sQQQQQQQI")
 _CRC = Struct("<I")
 WAL_OBJECT_HEADER_BYTES = _HEADER.size + _CRC.size
@@ -163,8 +163,10 @@ def decode_wal_object_header(data: Buffer) -> WalObjectHeader:
     if checked[:4] != WAL_OBJECT_MAGIC or _CRC.unpack_from(data, _HEADER.size)[0] != crc32c([checked]):
         raise DamagedWal("its header is damaged, or it is no WAL object")
     _, version, kind, store_id, node_id, epoch, incarnation, *numbers = _HEADER.unpack(checked)
-    if version != WAL_OBJECT_VERSION:
-        raise DamagedWal(f"it is a WAL object of version {version}; this program reads {WAL_OBJECT_VERSION}")
+    if not 1 <= version <= WAL_OBJECT_VERSION:
+        raise DamagedWal(
+            f"it is a WAL object of version {version}; this program reads 1 to {WAL_OBJECT_VERSION}"
+        )
     if kind not in WalObjectKind.__members__.values():
         raise DamagedWal(f"it is a WAL object of kind {kind}, which this program does not know")
     return WalObjectHeader(WalObjectKind(kind), store_id.hex(), node_id, epoch, incarnation.hex(), *numbers)

@@ -69,8 +69,9 @@ class PendingAppend:
 
 
 class AppendQueue:
-    """``on_cached`` is called for each batch that enters the cache; ``on_room_wanted`` when appends wait and no upload
-    that would make room for them is under way."""
+    """``metadata_version`` returns the version of the metadata that the node has read. ``on_cached`` is called for each
+    batch that enters the cache; ``on_room_wanted`` when appends wait and no upload that would make room for them is
+    under way."""
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class AppendQueue:
         cache: TailCache,
         waiting_bytes_max: int,
         clock: Clock,
+        metadata_version: Callable[[], int],
         on_cached: Callable[[], None],
         on_room_wanted: Callable[[], None],
     ) -> None:
@@ -85,6 +87,7 @@ class AppendQueue:
         self._cache = cache
         self._waiting_bytes_max = waiting_bytes_max
         self._clock = clock
+        self._metadata_version = metadata_version
         self._seconds = Histogram()
         self._on_cached = on_cached
         self._on_room_wanted = on_room_wanted
@@ -141,7 +144,7 @@ class AppendQueue:
 
     def _enqueue(self, pending: PendingAppend) -> None:
         self._cache.reserve(pending.charge_bytes)
-        queued = self._wal.append(pending.batch)
+        queued = self._wal.append(pending.batch, self._metadata_version())
         pending.queued(queued.end_position, queued.frame_header)
         self._pending.append(pending)
 

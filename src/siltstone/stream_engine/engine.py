@@ -86,7 +86,7 @@ class StreamEngine:
         )  # fmt: skip
         self._sealing = Sealing(self._cache, settings.upload, components.clock, self._pipeline.submit)
         self._appends = AppendQueue(
-            self._wal, self._cache, settings.waiting_bytes_max, components.clock,
+            self._wal, self._cache, settings.waiting_bytes_max, components.clock, lambda: self._image.version,
             on_cached=self._sealing.batch_cached, on_room_wanted=self._sealing.seal,
         )  # fmt: skip
         self._marks = VersionMarks(

@@ -96,9 +96,11 @@ async def _register(
     store_id = store_id_of(components.metadata.image)
     assert store_id is not None
     last_used = await log_last_used(components.wal, store_id, dead_node_id, log_location)
+    newest_record = await components.wal.newest_record()
     # the log may have been used with an entry that is not read yet
     image = await components.metadata.refresh()
-    refuse_older_metadata(last_used, image.nodes[dead_node_id].node_epoch, image.version, log_location)
+    epoch = image.nodes[dead_node_id].node_epoch
+    refuse_older_metadata(last_used, newest_record, epoch, image.version, log_location)
     seen = await components.metadata.append_id_at(last_used.metadata_version)
     refuse_forked_metadata(last_used, seen, log_location)
     command = RegisterNode(

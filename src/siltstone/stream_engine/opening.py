@@ -151,9 +151,12 @@ async def _register(
 ) -> NodeRegistration:
     refuse_wrong_clock(components.metadata.clock_offset_ms)
     last_used = await log_last_used(components.wal, store_id, settings.node_id, wal_location)
-    log_epoch, image = last_used.node_epoch, components.metadata.image
+    newest_record = await components.wal.newest_record()
+    # an earlier process may still append to a log in a bucket, with entries that are not read yet
+    log_epoch, image = last_used.node_epoch, await components.metadata.refresh()
     known = image.nodes.get(settings.node_id)
-    refuse_older_metadata(last_used, newest_epoch(image, settings.node_id), image.version, wal_location)
+    epoch = newest_epoch(image, settings.node_id)
+    refuse_older_metadata(last_used, newest_record, epoch, image.version, wal_location)
     seen = await components.metadata.append_id_at(last_used.metadata_version)
     refuse_forked_metadata(last_used, seen, wal_location)
     has_its_lock = (

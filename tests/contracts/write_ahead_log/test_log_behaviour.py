@@ -48,12 +48,42 @@ def test_w01_what_was_answered_is_recovered_in_order(lives) -> None:
     run(main())
 
 
+def test_w01_the_newest_record_has_the_newest_version_of_the_metadata(lives) -> None:
+    async def main() -> None:
+        life = lives.open()
+        await life.begin(1)
+        for version in (7, 7, 9, 2**40):
+            life.metadata_version = version
+            await life.append_durably(len(life.sent))
+            await life.append_durably(len(life.sent))
+            found = await life.wal.newest_record()
+            assert found is not None
+            assert (found.batch, found.metadata_version) == (life.sent[-1], min(version, 2**32 - 1))
+        await life.close()
+
+    run(main())
+
+
+def test_w01_a_log_without_records_has_no_newest_one(lives) -> None:
+    async def main() -> None:
+        life = lives.open()
+        assert await life.wal.newest_record() is None
+        await life.begin(1)
+        assert await life.wal.newest_record() is None
+        await life.close()
+        following = lives.open()
+        assert await following.wal.newest_record() is None
+        await following.close()
+
+    run(main())
+
+
 def test_w01_the_frame_header_for_the_upload_is_the_one_in_the_log(lives) -> None:
     async def main() -> None:
         life = lives.open()
         await life.begin(1)
         one = batch(5, 9, 2, 30)
-        queued = life.wal.append(one)
+        queued = life.wal.append(one, 0)
         assert bytes(queued.frame_header) == encode_frame_header(one)
         await life.until_durable(queued.end_position)
         await life.close()

@@ -8,6 +8,7 @@ When everything was refused, the whole metadata log is put back, and every ackno
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -32,8 +33,19 @@ from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import CorruptData, InvalidRequest, SiltstoneError
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.model.record_batch import RecordBatch
-from siltstone.object_formats.log_file import LOG_FILE_HEADER_BYTES, decode_log_file_header, decode_records
-from siltstone.object_formats.wal_object import WAL_PREFIX, WalObjectKind, decode_bulk, decode_wal_object
+from siltstone.object_formats.log_file import (
+    LOG_FILE_HEADER_BYTES,
+    WalRecord,
+    decode_log_file_header,
+    decode_records,
+)
+from siltstone.object_formats.wal_object import (
+    WAL_PREFIX,
+    WalObjectKind,
+    decode_bulk,
+    decode_wal_object,
+    wal_prefix,
+)
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
@@ -294,8 +306,11 @@ class LostEntries:
         shutil.copytree(state.logs, folder)
         world = self._world(folder, state.log(version), state.objects)
         outcomes = []
-        for node_id in self.rng.sample(NODES, 2):
-            outcomes += await self._started(world, node_id)
+        first, second = self.rng.sample(NODES, 2)
+        outcomes += await self._started(world, first)
+        newest = newest_version_in_log(world, first)
+        assert newest <= version or outcomes[0].startswith("refused"), (newest, version, outcomes)
+        outcomes += await self._started(world, second)
         self._check_nothing_is_dropped(world, state, version, outcomes)
         if not any(outcome == "started" for outcome in outcomes) or version == len(state.entries):
             self.counts["all refused" if "started" not in outcomes else "whole"] += 1
@@ -314,7 +329,7 @@ class LostEntries:
             node = await opened(world, node_id)
         except REFUSALS as refusal:
             self.counts[f"refused with {type(refusal).__name__}"] += 1
-            return [f"refused: {refusal}"]
+            return [f"refused: {type(refusal).__name__}"]
         outcomes = ["started"]
         try:
             if self.rng.random() < 0.4:
@@ -322,7 +337,7 @@ class LostEntries:
                 self.counts["failovers"] += 1
         except SiltstoneError as refusal:
             self.counts[f"failover refused with {type(refusal).__name__}"] += 1
-            outcomes.append(f"refused: {refusal}")
+            outcomes.append(f"refused: {type(refusal).__name__}")
         finally:
             killed(node)
         return outcomes
@@ -430,16 +445,23 @@ def committed(world: World, image: MetadataImage) -> set[Acknowledged]:
 
 def in_logs(world: World) -> set[Acknowledged]:
     """Returns what the write-ahead logs hold, in files and in the bucket."""
-    found: set[Acknowledged] = set()
-    for path in world.folder.rglob("*.wal"):
+    return {_known(record.batch) for record in _records_of_logs(world.folder, WAL_PREFIX, world)}
+
+
+def newest_version_in_log(world: World, node_id: int) -> int:
+    """Returns the newest version of the metadata with which a record in the node's log was appended."""
+    records = _records_of_logs(world.folder / f"node-{node_id}", wal_prefix(node_id), world)
+    return max((record.metadata_version for record in records), default=0)
+
+
+def _records_of_logs(folder: Path, prefix: str, world: World) -> Iterator[WalRecord]:
+    for path in folder.rglob("*.wal"):
         data = path.read_bytes()
         if any(data[:LOG_FILE_HEADER_BYTES]):
             position = decode_log_file_header(data).first_position
-            records = decode_records(memoryview(data)[LOG_FILE_HEADER_BYTES:], position)
-            found |= {_known(record.batch) for record in records}
+            yield from decode_records(memoryview(data)[LOG_FILE_HEADER_BYTES:], position)
     for key, stored in world.store._objects.items():
-        if key.startswith(WAL_PREFIX):
+        if key.startswith(prefix):
             header, body = decode_wal_object(stored.content)
             if header.kind is WalObjectKind.BULK:
-                found |= {_known(record.batch) for record in decode_bulk(header, body)}
-    return found
+                yield from decode_bulk(header, body)

@@ -28,13 +28,14 @@ NODE, STORE_ID = 3, "ab" * 16
 
 class WalLife:
     """One run of a log: it is opened, begun under a node epoch, and appended to. ``sent``: the batches that were
-    appended."""
+    appended, each with ``metadata_version``."""
 
     def __init__(self, wal: WriteAheadLog, clock: ManualClock) -> None:
         self.wal = wal
         self.clock = clock
         self.heard = Listener()
         self.sent: list[RecordBatch] = []
+        self.metadata_version = 0
 
     async def begin(self, node_epoch: int, *, carry: bool = False) -> list[RecordBatch]:
         """Opens the log as ``opening`` does. Returns the recovered batches; they are carried into this run, or count
@@ -56,7 +57,7 @@ class WalLife:
     def append(self, offset: int, payload_bytes: int = 100) -> int:
         """→ The log position after the record."""
         self.sent.append(batch(1, offset, 1, payload_bytes))
-        return self.wal.append(self.sent[-1]).end_position
+        return self.wal.append(self.sent[-1], self.metadata_version).end_position
 
     async def append_durably(self, offset: int, payload_bytes: int = 100) -> int:
         position = self.append(offset, payload_bytes)

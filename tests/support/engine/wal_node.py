@@ -40,7 +40,7 @@ class WalNode:
         return self
 
     def append(self, offset: int, payload_bytes: int = 100, stream_id: int = 1) -> int:
-        return self.wal.append(batch(stream_id, offset, 1, payload_bytes)).end_position
+        return self.wal.append(batch(stream_id, offset, 1, payload_bytes), 0).end_position
 
     async def append_durably(self, offset: int, payload_bytes: int = 100) -> int:
         position = self.append(offset, payload_bytes)

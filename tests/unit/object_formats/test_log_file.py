@@ -64,7 +64,7 @@ def test_segment_header_flipped_at_every_byte():
             decode_log_file_header(raw)
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("version", [0, 3])
 def test_another_segment_version_is_named(version):
     raw = bytearray(encode_log_file_header(HEADER))
     raw[8:12] = version.to_bytes(4, "little")
@@ -89,7 +89,7 @@ def test_records_come_back_with_their_positions():
 
 def test_record_header_ends_with_the_frame_header():
     one = batch()
-    assert encode_record_header(one, 5, 5)[RECORD_HEADER_BYTES:] == encode_frame_header(one)
+    assert encode_record_header(one, 5, 5, 5)[RECORD_HEADER_BYTES:] == encode_frame_header(one)
 
 
 def test_payloads_are_views_of_the_segment():
@@ -119,7 +119,7 @@ def test_extreme_values_come_back(changes, position):
 )
 def test_what_recovery_could_not_read_is_refused_before_it_is_written(changes):
     with pytest.raises(ImpossibleBatch):
-        encode_record_header(msgspec.structs.replace(batch(), **changes), 0, 0)
+        encode_record_header(msgspec.structs.replace(batch(), **changes), 0, 0, 0)
 
 
 def test_no_bytes_no_records():

@@ -80,8 +80,8 @@ def test_other_versions_and_kinds_are_named() -> None:
         struct.pack_into("<I", header, 116, crc32c([bytes(header[:116])]))
         return bytes(header)
 
-    with pytest.raises(DamagedWal, match="version 2; this program reads 1"):
-        decode_wal_object(with_field(4, 2))
+    with pytest.raises(DamagedWal, match="version 3; this program reads 1 to 2"):
+        decode_wal_object(with_field(4, 3))
     with pytest.raises(DamagedWal, match="kind 4, which this program does not know"):
         decode_wal_object(with_field(6, 4))
 

@@ -11,7 +11,7 @@ import pytest
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.object_formats.log_file import DamagedWal
 from siltstone.stream_engine.wal.log_directory import IDENTITY_FILE
-from siltstone.stream_engine.wal.ownership import WalOfAnotherStore
+from siltstone.stream_engine.wal.ownership import MetadataBehindLog, WalOfAnotherStore
 from support.engine.engine_world import SMALL, SMALL_WAL, HeldPuts, World
 
 APPENDS = 12
@@ -113,7 +113,7 @@ def test_rule_1_a_log_is_not_dropped_because_the_metadata_was_lost(tmp_path, has
         if not has_identity:
             (world.wal_folder / IDENTITY_FILE).unlink()
         world.log = MemoryLog()
-        await refused_twice(world, "another store", WalOfAnotherStore if has_identity else DamagedWal)
+        await refused_twice(world, "another store", WalOfAnotherStore if has_identity else MetadataBehindLog)
 
     asyncio.run(main())
 

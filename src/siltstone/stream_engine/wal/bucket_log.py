@@ -268,6 +268,22 @@ class BucketLog:
                     return decode_log_identity(bytes(found[1]))
         return None
 
+    async def newest_record(self) -> WalRecord | None:
+        """Returns the last record of the newest bulk that has one; None when there is none, or the bulk is damaged."""
+        lives = await self.lives()
+        for epoch in sorted(lives, reverse=True):
+            for seq, size_bytes in sorted(lives[epoch].items(), reverse=True):
+                if size_bytes <= SEAL_BYTES:
+                    continue
+                try:
+                    found = await self.whole((epoch, seq), size_bytes)
+                    records = decode_bulk(*found) if found and found[0].kind is WalObjectKind.BULK else []
+                except DamagedWal:
+                    return None
+                if records:
+                    return records[-1]
+        return None
+
     async def newest_header(self, lives: Lives, before_epoch: int) -> WalObjectHeader | None:
         """Returns the header of the newest object of all lives before an epoch; None when there is none, or it is
         gone."""

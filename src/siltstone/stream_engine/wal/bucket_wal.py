@@ -126,6 +126,9 @@ class BucketWriteAheadLog:
     async def is_empty(self) -> bool:
         return not await self._log.holds_records()
 
+    async def newest_record(self) -> WalRecord | None:
+        return await self._log.newest_record()
+
     async def claim(self, identity: LogIdentity) -> None:
         """Raises WalInUse, ConditionalPutIgnored, StoreTransient, StoreDenied."""
         if self._identity is None:
@@ -213,9 +216,9 @@ class BucketWriteAheadLog:
         self._timers.start("hangs", self._say_when_the_bucket_hangs())
         self._cleaning.set()
 
-    def append(self, batch: RecordBatch) -> QueuedAppend:
+    def append(self, batch: RecordBatch, metadata_version: int) -> QueuedAppend:
         assert not self._closing
-        header = encode_record_header(batch, self._next_position, self._durable_position)
+        header = encode_record_header(batch, self._next_position, self._durable_position, metadata_version)
         record_bytes = RECORD_OVERHEAD_BYTES + len(batch.payload)
         if not self._queue:
             self._queued_since_ms = self._clock.monotonic_ms()

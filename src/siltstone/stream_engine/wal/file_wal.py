@@ -93,6 +93,9 @@ class FileWriteAheadLog:
     async def is_empty(self) -> bool:
         return await self._calls.run(self._directory.is_empty)
 
+    async def newest_record(self) -> WalRecord | None:
+        return await self._calls.run(self._directory.newest_record)
+
     async def claim(self, identity: LogIdentity) -> None:
         await self._calls.run(self._directory.claim, identity)
 
@@ -137,9 +140,9 @@ class FileWriteAheadLog:
         self._trimmed_position = kept[0].first_position
         self._next_position = self._written_position = self._synced_position = position
 
-    def append(self, batch: RecordBatch) -> QueuedAppend:
+    def append(self, batch: RecordBatch, metadata_version: int) -> QueuedAppend:
         assert not self._closing
-        header = encode_record_header(batch, self._next_position, self._synced_position)
+        header = encode_record_header(batch, self._next_position, self._synced_position, metadata_version)
         record_bytes = RECORD_OVERHEAD_BYTES + len(batch.payload)
         self._queue.append(header)
         self._queue.append(batch.payload)

@@ -222,6 +222,20 @@ class LogDirectory:
             expected = records[-1].end_position if records else header.first_position
             yield records
 
+    def newest_record(self) -> WalRecord | None:
+        """Returns the last record before a tear in the newest log file that has one; None when there is none, or the
+        file is damaged."""
+        for path in reversed(self._paths()):
+            try:
+                data = path.read_bytes()
+                header = self._own_header(path, data)
+                records = [] if header is None else _records_of(path, data, header)
+            except DamagedWal:
+                return None
+            if records:
+                return records[-1]
+        return None
+
     def _refuse_missing(self) -> None:
         for path in self._paths():
             _named_position(path)  # one that was renamed is named, rather than the one that is missed for it

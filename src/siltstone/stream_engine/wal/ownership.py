@@ -9,7 +9,8 @@ while streams are open: a node that was stopped cleanly has committed everything
 The identity also has the version of the metadata at the last start, at the last clean stop, or when the node found that
 the metadata log had lost entries, and the append id of the
 metadata's entry at that version: metadata at a lower version is an older copy, metadata with another entry there has
-another history, and both are refused.
+another history, and both are refused. Each record has the version that the node had read when it appended it, so the
+newest record shows an older copy, too. Both are checked before the node registers: a refused start writes nothing.
 """
 
 import logging
@@ -20,7 +21,7 @@ from siltstone.metadata.log_entry import NO_APPEND_ID, LogForked, LogPosition
 from siltstone.metadata.refusals import NodeLogBehind, NodeLogLost
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_formats.identity import LogIdentity
-from siltstone.object_formats.log_file import DamagedWal
+from siltstone.object_formats.log_file import DamagedWal, WalRecord
 from siltstone.stream_engine.wal.port import WalOfAnotherNode, WalOfAnotherStore, WriteAheadLog
 
 log = logging.getLogger(__name__)
@@ -104,22 +105,36 @@ def damaged(damage: DamagedWal, log_epoch: int, location: str) -> DamagedWal:
 
 
 def refuse_older_metadata(
-    last_used: LogIdentity, node_epoch: int, metadata_version: int, location: str
+    last_used: LogIdentity,
+    newest_record: WalRecord | None,
+    node_epoch: int,
+    metadata_version: int,
+    location: str,
 ) -> None:
-    """Raises MetadataBehindLog when the log was used with newer metadata than this. A node is registered before it
-    claims its log, so current metadata knows every epoch of the log. Older metadata would give out object ids again,
-    and so overwrite objects that hold acknowledged records."""
+    """Raises MetadataBehindLog when the log was used with newer metadata than this, by its identity or by its newest
+    record. ``metadata_version`` was read after both. A node is registered before it claims its log, so current metadata
+    knows every epoch of the log. Older metadata would give out object ids again, and so overwrite objects that hold
+    acknowledged records."""
+    newest_version = 0 if newest_record is None else newest_record.metadata_version
+    what = "an older copy"
     if last_used.node_epoch > node_epoch:
         known = f"was last used under node epoch {last_used.node_epoch}, and the metadata is at node epoch {node_epoch}"
     elif last_used.metadata_version > metadata_version:
         known = (
             f"was used with version {last_used.metadata_version} of the metadata, now at {metadata_version}"
         )
+    elif newest_record is not None and newest_version > metadata_version:
+        batch = newest_record.batch
+        known = (
+            f"ends with the offsets {batch.base_offset} to {batch.end_offset - 1} of stream {batch.stream_id}, "
+            f"appended with version {newest_version} of the metadata, now at {metadata_version}"
+        )
+        what = "an older copy, or another store's"
     else:
         return
     raise MetadataBehindLog(
-        f"the write-ahead log in {location} {known}: the metadata is an older copy. Restore the newest copy; without "
-        "it, records that were acknowledged since are lost"
+        f"the write-ahead log in {location} {known}: the metadata is {what}. Restore the newest copy; without it, "
+        "records that were acknowledged since are lost"
     )
 
 

@@ -74,6 +74,11 @@ class WriteAheadLog(Protocol):
         """Returns whether the log holds nothing to recover."""
         ...
 
+    async def newest_record(self) -> WalRecord | None:
+        """Returns the newest whole record of an earlier start; None when the log has none, or its end is damaged, which
+        ``recover`` reports. The log need not be fenced: an older process may append further records."""
+        ...
+
     async def claim(self, identity: LogIdentity) -> None:
         """Sets the identity of the log. It is durable when the call returns."""
         ...
@@ -104,8 +109,9 @@ class WriteAheadLog(Protocol):
         most once."""
         ...
 
-    def append(self, batch: RecordBatch) -> QueuedAppend:
-        """Queues a batch; ``on_durable`` reports when it is durable."""
+    def append(self, batch: RecordBatch, metadata_version: int) -> QueuedAppend:
+        """Queues a batch; ``on_durable`` reports when it is durable. ``metadata_version``: that of the metadata which
+        the node has read."""
         ...
 
     def has_room_for(self, payload_bytes: int) -> bool:

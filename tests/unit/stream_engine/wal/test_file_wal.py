@@ -66,7 +66,7 @@ def test_what_was_answered_is_there_in_the_next_life(tmp_path):
         node = await WalNode(tmp_path / "wal").start()
         sent = [batch(1 + offset % 3, offset, 1, 200) for offset in range(60)]
         for one in sent:
-            await node.until_durable(node.wal.append(one).end_position)
+            await node.until_durable(node.wal.append(one, 0).end_position)
         found = await recovered(crash_copy(tmp_path / "wal", "crash"))
         assert found == sent
         await node.wal.close()
@@ -81,7 +81,7 @@ def test_the_frame_header_for_the_upload_is_the_one_in_the_log(tmp_path):
     async def main():
         node = await WalNode(tmp_path).start()
         one = batch(5, 9, 2, 30)
-        queued = node.wal.append(one)
+        queued = node.wal.append(one, 0)
         assert bytes(queued.frame_header) == encode_frame_header(one)
         assert queued.end_position == RECORD_OVERHEAD_BYTES + 30
         await node.wal.close()
