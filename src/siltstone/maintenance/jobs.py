@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
+from siltstone.foundation.credentials import without_credentials
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import FinishJob, RenewJob, ShortenLease, StartJob
@@ -61,7 +62,10 @@ def running_job(
         yield job
     except BaseException as failure:
         ended.set()
-        _finish(context.metadata, FinishJob(job.job_id, False, f"{type(failure).__name__}: {failure}"))
+        _finish(
+            context.metadata,
+            FinishJob(job.job_id, False, without_credentials(f"{type(failure).__name__}: {failure}")),
+        )
         raise
     finally:
         ended.set()

@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from siltstone.foundation.credentials import shown_properties, without_credentials
 from siltstone.model import limits
 from siltstone.model.errors import InvalidRequest
 
@@ -273,6 +274,11 @@ class TableSettings(msgspec.Struct, frozen=True, kw_only=True):
     location: str = ""
     registry: str = ""
     catalog: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        """Hides what may be a secret: the credentials of the catalog and of the registry."""
+        location, registry = without_credentials(self.location), without_credentials(self.registry)
+        return f"TableSettings({location!r}, {registry!r}, {shown_properties(self.catalog)!r})"
 
 
 class KindSettings(msgspec.Struct, frozen=True, kw_only=True):

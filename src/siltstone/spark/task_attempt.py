@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
+from siltstone.foundation.credentials import without_credentials
 from siltstone.maintenance.tasks.runner import Task, failure_in_one_line
 
 CAUSE_MARK = "task failed: "
@@ -53,7 +54,7 @@ def _result(task: Task, given: bytes) -> bytes:
     try:
         return task(given)
     except Exception as failure:
-        raise TaskFailed(f"{CAUSE_MARK}{failure_in_one_line(failure)}") from failure
+        raise TaskFailed(without_credentials(f"{CAUSE_MARK}{failure_in_one_line(failure)}")) from failure
 
 
 def cause_in_one_line(failure: BaseException) -> str:

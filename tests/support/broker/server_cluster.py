@@ -24,7 +24,7 @@ metadata = "{metadata}"
 [buckets]
 0 = "s3://{bucket}/{prefix}?endpoint_url=http://127.0.0.1:{port}&region=us-east-1"
 [engine.wal]
-location = "bucket:0"
+location = "{wal}"
 [groups]
 group_initial_rebalance_delay_ms = "0"
 group_min_session_timeout_ms = "1s"
@@ -37,7 +37,7 @@ class Node:
     """A broker, and the network between it and the servers."""
 
     def __init__(
-        self, folder: Path, node_id: int, postgres: PostgresServer, s3: S3Server, schema: str
+        self, folder: Path, node_id: int, postgres: PostgresServer, s3: S3Server, schema: str, wal: str
     ) -> None:
         self.to_metadata = CutProxy(postgres.port)
         self.to_bucket = CutProxy(urlsplit(s3.endpoint_url).port or 0)
@@ -45,18 +45,20 @@ class Node:
         self.folder = folder / "my-store"
         settings = SETTINGS.format(
             metadata=postgres.tcp_url(schema, port=self.to_metadata.port), bucket=BUCKET, prefix=schema,
-            port=self.to_bucket.port,
+            port=self.to_bucket.port, wal=wal,
         )  # fmt: skip
         (self.folder / "siltstone.toml").write_text(settings)
         self._node_id = node_id
-        self.process = self._new(0)
+        self._port = 0
+        self.process = self._new(self._port)
 
     def _new(self, port: int) -> BrokerProcess:
         return BrokerProcess(self.folder, port=port, options=("--node-id", str(self._node_id)))
 
     def start(self) -> None:
-        """Starts it, at the port it had."""
-        self.process = self._new(self.process.address[1])
+        """Starts it, at the port it had; a start that was refused has none."""
+        self._port = self.process.address[1] or self._port
+        self.process = self._new(self._port)
         self.process.start()
 
     @contextmanager
@@ -76,16 +78,21 @@ class Node:
 
 
 class ServerCluster:
-    """A cluster is used in a ``with``, which ends its brokers. ``observer`` is the store, past all proxies."""
+    """A cluster is used in a ``with``, which ends its brokers. ``observer`` is the store, past all proxies; ``wal`` is
+    where the brokers have their logs."""
 
-    def __init__(self, folder: Path, postgres: PostgresServer, s3: S3Server) -> None:
+    def __init__(self, folder: Path, postgres: PostgresServer, s3: S3Server, wal: str = "bucket:0") -> None:
         self.postgres, self.s3 = postgres, s3
-        schema = postgres.new_schema()
-        self.nodes = [Node(folder / f"machine-{n}", n, postgres, s3, schema) for n in NODES]
+        self.schema = schema = postgres.new_schema()
+        self.nodes = [Node(folder / f"machine-{n}", n, postgres, s3, schema, wal) for n in NODES]
         self.folder = folder / "observer"
         self.folder.mkdir()
         settings = SETTINGS.format(
-            metadata=postgres.url(schema), bucket=BUCKET, prefix=schema, port=urlsplit(s3.endpoint_url).port
+            metadata=postgres.url(schema),
+            bucket=BUCKET,
+            prefix=schema,
+            port=urlsplit(s3.endpoint_url).port,
+            wal=wal,
         )
         (self.folder / "siltstone.toml").write_text(settings)
         self._opened = ExitStack()

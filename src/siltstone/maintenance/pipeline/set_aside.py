@@ -14,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from siltstone.foundation.credentials import without_credentials
 from siltstone.foundation.quantity_words import counted, duration_words
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.pipeline.kind import PlannedUnit
@@ -68,7 +69,7 @@ def put_aside(context: MaintenanceContext, kind: str, unit: PlannedUnit, reason:
     after = SetAside(
         kind=kind,
         name=unit.name,
-        reason=reason[:_TEXT_CHARACTERS_MAX],
+        reason=without_credentials(reason)[:_TEXT_CHARACTERS_MAX],
         failures=failures,
         since_ms=now_ms if before is None or failures == 1 else before.since_ms,
         retry_at_ms=now_ms + wait_ms,

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
+from siltstone.foundation.credentials import without_password
 from siltstone.metadata.store.port import LogUrlMalformed, MetadataLog
-from siltstone.metadata.store.postgres.place import PostgresPlace, is_postgres_url, place_of, without_password
+from siltstone.metadata.store.postgres.place import PostgresPlace, is_postgres_url, place_of
 from siltstone.metadata.store.sqlite import SqliteLog
 from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.clock import Clock

@@ -3,12 +3,14 @@
 Below all layers are the defaults in the tree itself. A later layer overrides earlier ones key by key.
 """
 
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
+from siltstone.foundation.credentials import is_secret, without_password
 from siltstone.server.settings.tree import ENVIRONMENT_PREFIX, environment_name, known_settings
 from siltstone.server.settings.values import SettingRefused
 
@@ -18,6 +20,8 @@ NOT_SETTINGS = frozenset({
 })  # fmt: skip
 """Variables with the prefix that are not settings: they choose the store, the broker or Java, show stack traces, or are
 a password."""
+
+CATALOG_PREFIX = "tables.catalog."
 
 FILE_BYTES_MAX = 1 << 20
 """The most bytes of a settings file, since ``--config`` may name a device that never ends. All settings with all their
@@ -47,7 +51,25 @@ def file_layer(path: Path) -> Layer:
         raise SettingRefused(f"settings file {path} cannot be read: {reason}") from failure
     except tomllib.TOMLDecodeError as failure:
         raise SettingRefused(f"settings file {path} is not valid TOML: {failure}") from failure
-    return Layer(str(path), dict(_flattened(tables)), is_text=False)
+    values = dict(_flattened(tables))
+    _refuse_secrets_for_all(path, values)
+    return Layer(str(path), values, is_text=False)
+
+
+def _refuse_secrets_for_all(path: Path, values: Mapping[str, object]) -> None:
+    """Raises SettingRefused when every user of the machine may read a file that holds a secret. A group may, as in a
+    mounted secret of Kubernetes (0440, 0640)."""
+    if not path.is_file() or not path.stat().st_mode & stat.S_IROTH:
+        return
+    for key, value in values.items():
+        is_property = key.startswith(CATALOG_PREFIX)
+        if without_password(str(value)) != str(value) or (
+            is_property and is_secret(key.removeprefix(CATALOG_PREFIX), str(value))
+        ):
+            raise SettingRefused(
+                f"settings file {path} holds a secret ({key}), and every user of this machine may read it: "
+                f"chmod 640 {path}, or give the secret through the environment"
+            )
 
 
 def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]) -> Layer:

@@ -10,7 +10,6 @@ the tree, ``components`` makes objects from it.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import msgspec
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
+from siltstone.foundation.credentials import shown_properties, without_credentials
 from siltstone.maintenance.settings import CompactionSettings, MaintenanceSettings, TableSettings
 from siltstone.metadata.store.opening import shown_url
 from siltstone.model.errors import InvalidRequest
@@ -27,7 +27,7 @@ from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.bandwidth.grades import BandwidthSettings
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.settings.admin import AdminSettings
-from siltstone.server.settings.layers import Layer, environment_layer, file_layer, flags_layer
+from siltstone.server.settings.layers import CATALOG_PREFIX, Layer, environment_layer, file_layer, flags_layer
 from siltstone.server.settings.tree import build_tree, settings_of, unknown_key, values_of
 from siltstone.server.settings.values import (
     Setting,
@@ -145,11 +145,6 @@ SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *s
 """Every key but ``buckets.N`` and ``topics.…``."""
 
 TOPICS_PREFIX = "topics."
-CATALOG_PREFIX = "tables.catalog."
-_SECRET = re.compile(r"password|secret|token|credential|key")
-"""A property of a catalog with one of these in its name has a value that is not shown."""
-_PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
-"""Matches a password in the URI of any catalog."""
 
 COMMAND_LINE = "command line"
 _LISTS = frozenset({
@@ -309,8 +304,8 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     yield "tables.location", settings.tables.location
-    yield "tables.registry", _PASSWORD.sub(r"\1:…@", settings.tables.registry)
-    for name, text in settings.tables.catalog.items():
-        yield f"{CATALOG_PREFIX}{name}", "…" if _SECRET.search(name) else _PASSWORD.sub(r"\1:…@", text)
+    yield "tables.registry", without_credentials(settings.tables.registry)
+    for name, text in shown_properties(settings.tables.catalog).items():
+        yield f"{CATALOG_PREFIX}{name}", text
     for setting, value in values_of(settings.tuning):
         yield setting.key, format_setting(setting, value)

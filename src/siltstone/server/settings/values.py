@@ -11,6 +11,7 @@ from math import inf
 
 import msgspec
 
+from siltstone.foundation.credentials import without_credentials
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.serving_limits import Price
 
@@ -94,7 +95,7 @@ def parse_setting(setting: Setting, raw: object, *, origin: str, is_text: bool) 
     value = _parsed(setting, raw, is_text)
     if value is None:
         raise SettingRefused(
-            f"{origin}: {setting.key}: {_written(raw)} is not allowed; use {setting.allowed}"
+            f"{origin}: {setting.key}: {without_credentials(_written(raw))} is not allowed; use {setting.allowed}"
         )
     return value
 

@@ -47,7 +47,9 @@ def test_another_place_keeps_the_catalog_and_another_catalog_is_taken_as_it_is(t
 
 
 def test_a_file_may_have_any_property_of_the_catalog(tmp_path: Path) -> None:
-    (tmp_path / "siltstone.toml").write_text(FILE)
+    path = tmp_path / "siltstone.toml"
+    path.write_text(FILE)
+    path.chmod(0o640)
     settings = load_settings(tmp_path, environment={})
     assert settings.tables.location == "s3://lake/siltstone"
     assert settings.tables.catalog == {
@@ -64,11 +66,43 @@ def test_secrets_are_not_printed(tmp_path: Path) -> None:
         "tables.catalog.uri": "postgresql+psycopg://me:hidden@db/catalog",
         "tables.catalog.s3.secret-access-key": "hidden",
         "tables.catalog.token": "hidden",
+        "tables.catalog.header.Authorization": "Bearer hidden",
+        "tables.registry": "https://hidden@registry",
     }
     printed = dict(printed_settings(load_settings(tmp_path, environment={}, flags=flags)))
     assert "hidden" not in repr(printed)
-    assert printed["tables.catalog.uri"] == "postgresql+psycopg://me:…@db/catalog"
-    assert printed["tables.catalog.token"] == "…"
+    assert printed["tables.catalog.uri"] == "postgresql+psycopg://me:****@db/catalog"
+    assert printed["tables.catalog.token"] == "****"
+
+
+@pytest.mark.parametrize(("mode", "is_taken"), [(0o644, False), (0o440, True), (0o640, True), (0o600, True)])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'metadata = "postgresql://me:s3cret@h/db"',
+        'tables.catalog."header.Authorization" = "s3cret"',
+        'tables.registry = "https://me:s3cret@registry"',
+    ],
+)
+def test_sp08_a_file_with_a_secret_that_everybody_may_read_is_refused(
+    tmp_path: Path, line: str, mode: int, is_taken: bool
+) -> None:
+    path = tmp_path / "siltstone.toml"
+    path.write_text(line)
+    path.chmod(mode)
+    if is_taken:
+        load_settings(tmp_path, environment={})
+        return
+    with pytest.raises(SettingRefused, match=f"holds a secret .*: chmod 640 {path}") as refused:
+        load_settings(tmp_path, environment={})
+    assert "s3cret" not in str(refused.value)
+
+
+def test_a_file_without_a_secret_may_be_read_by_everybody(tmp_path: Path) -> None:
+    path = tmp_path / "siltstone.toml"
+    path.write_text('metadata = "postgresql://me@h/db"\ntables.catalog.type = "rest"\n')
+    path.chmod(0o644)
+    load_settings(tmp_path, environment={})
 
 
 def test_what_is_no_setting_of_tables_is_refused(tmp_path: Path) -> None:

@@ -10,12 +10,11 @@ from urllib.parse import unquote
 
 import msgspec
 
+from siltstone.foundation.credentials import without_password
+
 SCHEMES = ("postgresql", "postgres")
 SCHEMA_DEFAULT = "siltstone"
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_USER_AND_PASSWORD = re.compile(r"(://[^:/?@]*):.*@", re.DOTALL)
-_PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*", re.IGNORECASE)
-HIDDEN = "****"
 
 
 class PostgresPlace(msgspec.Struct, frozen=True):
@@ -33,11 +32,6 @@ class PostgresPlace(msgspec.Struct, frozen=True):
 
 def is_postgres_url(url: str) -> bool:
     return url.partition("://")[0] in SCHEMES
-
-
-def without_password(url: str) -> str:
-    """Returns the URL with **** for each password, whether or not the URL is well-formed."""
-    return _PASSWORD_OPTION.sub(rf"\g<1>{HIDDEN}", _USER_AND_PASSWORD.sub(rf"\g<1>:{HIDDEN}@", url))
 
 
 def place_of(url: str) -> PostgresPlace | None:

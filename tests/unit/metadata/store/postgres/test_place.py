@@ -2,7 +2,8 @@ import pickle
 
 import pytest
 
-from siltstone.metadata.store.postgres.place import is_postgres_url, place_of, without_password
+from siltstone.foundation.credentials import without_password
+from siltstone.metadata.store.postgres.place import is_postgres_url, place_of
 
 URL = (
     "postgresql://me:s3cret@a:5432,b:5433/silt?schema=flights&sslmode=verify-full&application_name=my%20node"
