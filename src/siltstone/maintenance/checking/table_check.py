@@ -13,12 +13,12 @@ from siltstone.maintenance.tables.failures import (
     TablesMissing,
 )
 from siltstone.maintenance.tables.formats.choosing import open_format
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
 from siltstone.maintenance.tables.formats.port import (
     LoadedTable,
     TableFormat,
     TableUse,
     folder_of,
-    is_elsewhere,
 )
 from siltstone.maintenance.tables.inspecting import opened_in
 from siltstone.maintenance.tables.planning import TopicExport, exports

@@ -14,13 +14,13 @@ from siltstone.maintenance.pipeline.set_aside import set_aside
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.failures import LedgerLost, TableFileRefused, TableNotThere
 from siltstone.maintenance.tables.formats.choosing import home_of, open_format
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
 from siltstone.maintenance.tables.formats.port import (
     LoadedTable,
     TableFile,
     TableFormat,
     TableUse,
     folder_of,
-    is_elsewhere,
 )
 from siltstone.maintenance.tables.kind import TABLE_EXPORT
 from siltstone.maintenance.tables.planning import TopicExport, conflict, exports, lag_of, progress_in

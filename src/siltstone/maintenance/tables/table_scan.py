@@ -14,7 +14,8 @@ import pyarrow as pa
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.failures import TableFileRefused
 from siltstone.maintenance.tables.fitting import plain_type
-from siltstone.maintenance.tables.formats.port import LoadedTable, TableFile, folder_of, is_elsewhere
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
+from siltstone.maintenance.tables.formats.port import LoadedTable, TableFile, folder_of
 from siltstone.maintenance.tables.reading import RowFile, realigned, restored
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.topic_configs.table_export import PartitionTransform

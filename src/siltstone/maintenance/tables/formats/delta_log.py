@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 
 from siltstone.maintenance.tables.failures import CatalogFailed
 from siltstone.maintenance.tables.formats.features import DeltaTraits
-from siltstone.maintenance.tables.formats.port import is_elsewhere
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
 from siltstone.maintenance.tables.row_deletes import packed
 from siltstone.model.errors import SiltstoneError
 

@@ -61,6 +61,7 @@ from siltstone.maintenance.tables.formats.iceberg_deletes import (
     why_unreadable,
 )
 from siltstone.maintenance.tables.formats.iceberg_statistics import file_statistics
+from siltstone.maintenance.tables.formats.locations import path_in
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
     DataFile,
@@ -103,7 +104,7 @@ be set back."""
 
 
 class IcebergTable:
-    """Implements LoadedTable. ``home`` is the URL of ``tables.location`` without options."""
+    """Implements LoadedTable. ``home`` is the same as of ``IcebergFormat``."""
 
     def __init__(self, name: str, table: Any, home: str) -> None:
         self._name = name
@@ -187,11 +188,11 @@ class IcebergTable:
 
     def _listed(self) -> Iterator[tuple[TableFile, Any]]:
         """Yields the data files, each also as pyiceberg has it."""
-        before = f"{self._home}/{folder_of(self._name)}"
+        folder = f"{self._home}/{folder_of(self._name)}"
         with _catalog_errors(self._name):
             for each, deletes in data_files(self._table):
                 values = tuple(each.partition[at] for at in range(len(each.partition)))
-                path = each.file_path.removeprefix(before)
+                path = path_in(folder, each.file_path)
                 yield (
                     TableFile(
                         path,
@@ -207,13 +208,13 @@ class IcebergTable:
                 )
 
     def kept_paths(self) -> set[str]:
-        before = f"{self._home}/{folder_of(self._name)}"
+        folder = f"{self._home}/{folder_of(self._name)}"
         with _catalog_errors(self._name):
             paths = set(self._table.inspect.all_files()["file_path"].to_pylist())
             for snapshot in self._table.metadata.snapshots:
                 paths.add(snapshot.manifest_list)
                 paths.update(each.manifest_path for each in snapshot.manifests(self._table.io))
-        return {path.removeprefix(before) for path in paths}
+        return {path_in(folder, path) for path in paths}
 
     def expire(self, now_ms: int) -> None:
         """Expires old snapshots; if the catalog refuses, the export of the next day tries again. Files that only these
@@ -369,7 +370,8 @@ class _Replacing(_Summarised, _OverwriteFiles, _MergeAppendFiles):  # type: igno
 
 
 class IcebergFormat:
-    """Implements TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes."""
+    """Implements TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes. ``home`` is
+    the location of tables as Iceberg's programs write it: they quote no character of a folder's name."""
 
     def __init__(self, catalog: Mapping[str, str], home: str) -> None:
         self._home = home.rstrip("/")

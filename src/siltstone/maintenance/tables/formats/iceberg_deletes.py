@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 
 from siltstone.maintenance.tables.formats.features import IcebergTraits
-from siltstone.maintenance.tables.formats.port import is_elsewhere
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
 from siltstone.maintenance.tables.row_deletes import DeletedRows
 
 _HAS_EQUALITY_DELETES = (

@@ -181,11 +181,6 @@ class TableFormat(Protocol):
     def close(self) -> None: ...
 
 
-def is_elsewhere(path: str) -> bool:
-    """Returns whether the path of a data file is a whole URL, because the file is not in the folder of the table."""
-    return "://" in path
-
-
 def use_of(replacement: Replacement | None) -> TableUse:
     """Returns the use of a table that a commit is."""
     return TableUse.APPEND if replacement is None or replacement.keeps_rows else TableUse.UPSERT
