@@ -1,6 +1,7 @@
 """Tables that other programs change between exports, and during them (rule 16)."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -288,3 +289,35 @@ def expire_all_but_current(world: TableWorld) -> None:
     current = table.metadata.current_snapshot_id
     old = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id != current]
     table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+# -- programs that read the catalog ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["rows", "columns", "table"])
+def test_rule_5_a_commit_that_a_reader_of_the_catalog_holds_up_is_seen_when_it_is_made_and_not_before(
+    iceberg: TableWorld, what: str
+) -> None:
+    """SQLite refuses a COMMIT while another program reads. The transaction stays open on a connection that SQLAlchemy
+    uses again: the look-up saw rows there that were in no table."""
+    path = iceberg.settings.catalog["uri"].removeprefix("sqlite:///")
+    iceberg.settings.catalog["uri"] += "?timeout=0.01"
+    (stream,) = iceberg.kept(value="json", columns="a long")
+    iceberg.append_values(stream, '{"a": 1}')
+    if what == "table":
+        with iceberg.tables():
+            pass  # the catalog makes its own tables
+    else:
+        iceberg.export_now()
+    if what == "columns":
+        iceberg.set_table(columns="a long, b long")
+    iceberg.append_values(stream, '{"a": 2, "b": 2}')
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("begin")
+    reader.execute("select * from iceberg_tables").fetchall()
+    assert iceberg.why_failed().startswith(("CommitUnknown", "CatalogFailed"))
+    reader.close()
+    if what != "table":
+        assert offsets_by_reader(iceberg) == [0] and iceberg.progress().offsets == {0: 1}
+    iceberg.export_now()
+    assert offsets_by_reader(iceberg) == [0, 1] and iceberg.progress().rows == 2

@@ -320,9 +320,19 @@ class IcebergTable:
         except (
             Exception
         ) as trouble:  # of SQLAlchemy, requests, pyarrow: none says whether the commit took place
+            _end_connections(self._table.catalog)
             raise CommitUnknown(
                 f"the commit to table {self._name} may have taken place: {_line(trouble)}"
             ) from trouble
+
+
+def _end_connections(catalog: Any) -> None:
+    """Lets an SQL catalog answer on new connections. When a COMMIT fails, because another program reads the file of
+    SQLite, SQLAlchemy leaves the transaction open and uses the connection again: what was not committed could be seen
+    there, and nowhere else."""
+    engine = getattr(catalog, "engine", None)
+    if engine is not None:
+        engine.dispose()
 
 
 class _Summarised:
