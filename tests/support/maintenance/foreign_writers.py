@@ -224,12 +224,14 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 def offsets_by_reader(world: TableWorld, name: str = "kafka.t") -> list[int]:
     """Returns the offsets of the rows as a reader of the format finds them, one for each row."""
+    return sorted(_offsets(rows_by_reader(world, name)))
+
+
+def rows_by_reader(world: TableWorld, name: str = "kafka.t") -> Any:
     if world.table_format == "delta":
         table = deltalake.DeltaTable(f"{world.settings.location}/{name.replace('.', '/')}")
-        rows = pa.table(deltalake.QueryBuilder().register("t", table).execute("select * from t"))
-    else:
-        rows = iceberg_table(world, name).scan().to_arrow()
-    return sorted(_offsets(rows))
+        return pa.table(deltalake.QueryBuilder().register("t", table).execute("select * from t"))
+    return iceberg_table(world, name).scan().to_arrow()
 
 
 def offsets_by_tasks(world: TableWorld, name: str = "kafka.t") -> list[int]:

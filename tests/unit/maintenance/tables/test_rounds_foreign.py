@@ -96,8 +96,8 @@ def test_rule_16_an_upsert_table_is_merged_without_the_rows_that_others_deleted(
             text.startswith("TableFileRefused: data file data/")
             and "cannot be merged with newer records" in text
         )
-        assert "REORG TABLE" in text and offsets_by_reader(world) == before
-        delta_table(world).optimize.z_order(["offset"])  # writes the live rows to new files, as REORG does
+        assert "ZORDER BY (COLUMN)" in text and offsets_by_reader(world) == before
+        delta_table(world).optimize.z_order(["offset"])  # writes the live rows to new files, as Spark's does
     world.export_now()
     assert offsets_by_reader(world) == offsets_by_tasks(world) == sorted({*before, 10, 11} - {0})
     assert world.progress().rows == 10
