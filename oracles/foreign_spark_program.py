@@ -20,6 +20,7 @@ OF_EACH_SESSION = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }

@@ -116,6 +116,17 @@ def iceberg_table(world: TableWorld, name: str = "kafka.t") -> Table:
     return load_catalog(CATALOG_NAME, **world.settings.catalog).load_table(name)
 
 
+def expire_all_but(world: TableWorld, *kept: int | None, name: str = "kafka.t") -> None:
+    """Expires snapshots as pyiceberg does: those after them have no parent then."""
+    table = iceberg_table(world, name)
+    old = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id not in kept]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+def set_snapshot(world: TableWorld, snapshot_id: int, name: str = "kafka.t") -> None:
+    iceberg_table(world, name).manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+
 def delete_by_positions(
     world: TableWorld, deletes: Mapping[str, Sequence[int]], name: str = "kafka.t"
 ) -> None:

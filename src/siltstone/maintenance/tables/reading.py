@@ -10,12 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from siltstone.maintenance.tables.failures import TableFileRefused
 from siltstone.maintenance.tables.formats.derived import with_division
+from siltstone.maintenance.tables.formats.locations import is_elsewhere, store_and_key
 from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue, TableFile
 from siltstone.maintenance.tables.keys import column_at, key_bytes
 from siltstone.maintenance.tables.row_deletes import deleted_flags, live_flags
+from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.limits import MIB
 from siltstone.object_store.port import ObjectStore
 from siltstone.topic_configs.table_export import PartitionTransform
@@ -55,7 +58,7 @@ class _StoredFile(RawIOBase):
 
 
 class RowFile:
-    """A data file in the folder of a table that is open. The rows that other programs have deleted of it are not read
+    """A data file that is open, in a folder of the store. The rows that other programs have deleted of it are not read
     (rule 16). Raises TableFileRefused if these are not known."""
 
     def __init__(self, store: ObjectStore, folder: str, file: DataFile) -> None:
@@ -103,6 +106,14 @@ class RowFile:
             for at, each in paths.items()
             if each.startswith(f"{path}.")
         )
+
+
+def opened_file(location: str, folder: str, file: TableFile) -> RowFile:
+    """Opens a data file of a table below ``tables.location``, also one that lies elsewhere."""
+    if not is_elsewhere(file.path):
+        return RowFile(store_at(location), folder, file)
+    place, key = store_and_key(file.path, location)
+    return RowFile(store_at(place), "", replace(file, path=key))
 
 
 def restored(
@@ -155,7 +166,7 @@ def _of_type(array: Any, kind: Any) -> Any:
     return array.cast(kind)
 
 
-def repeated_keys(store: ObjectStore, folder: str, files: Iterable[TableFile], key: str) -> int:
+def repeated_keys(location: str, folder: str, files: Iterable[TableFile], key: str) -> int:
     """Counts how many more rows than keys an upsert table has, because some keys have records in several partitions.
     ``key`` is the path of the key's column. The keys of one bucket are in memory at a time. Raises TableFileRefused."""
     buckets: dict[tuple[Any, ...], list[TableFile]] = {}
@@ -165,7 +176,7 @@ def repeated_keys(store: ObjectStore, folder: str, files: Iterable[TableFile], k
     for of_bucket in buckets.values():
         keys: list[Any] = []
         for each in of_bucket:
-            with RowFile(store, folder, each) as file:
+            with opened_file(location, folder, each) as file:
                 keys.extend(key_bytes(column_at(rows, key)) for rows in file.batches([key]))
         whole = pa.chunked_array(keys)
         found += len(whole) - len(whole.unique())

@@ -16,6 +16,7 @@ from support.maintenance.foreign_writers import (
     delete_by_positions,
     delete_by_vector,
     delta_table,
+    expire_all_but,
     iceberg_table,
     offsets_by_reader,
     offsets_by_tasks,
@@ -268,27 +269,10 @@ def test_tb22_snapshots_that_a_user_expires_after_a_commit_of_his_are_no_rollbac
         table.delete("offset == 0")
     else:
         table.overwrite(table.scan(row_filter="offset == 1").to_arrow())
-    expire_all_but_current(iceberg)
+    expire_all_but(iceberg, iceberg_table(iceberg).metadata.current_snapshot_id)
     iceberg.append_pairs(stream, [("c", "1")])
     iceberg.export_now()
     assert offsets_by_reader(iceberg) == [1, 2]
-
-
-def test_tb22_a_rollback_whose_undone_snapshots_are_listed_is_still_found(iceberg: TableWorld) -> None:
-    (stream,) = iceberg.kept()
-    rounds(iceberg, stream, 2)
-    table = iceberg_table(iceberg)
-    first = table.metadata.snapshots[0].snapshot_id
-    table.manage_snapshots().set_current_snapshot(first).commit()
-    iceberg.append_pairs(stream, [("c", "1")])
-    assert "TableRolledBack" in iceberg.why_failed()
-
-
-def expire_all_but_current(world: TableWorld) -> None:
-    table = iceberg_table(world)
-    current = table.metadata.current_snapshot_id
-    old = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id != current]
-    table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
 # -- programs that read the catalog ------------------------------------------------------------------------------

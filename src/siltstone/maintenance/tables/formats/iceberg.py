@@ -60,6 +60,7 @@ from siltstone.maintenance.tables.formats.iceberg_deletes import (
     why_kept,
     why_unreadable,
 )
+from siltstone.maintenance.tables.formats.iceberg_history import comes_from
 from siltstone.maintenance.tables.formats.iceberg_statistics import file_statistics
 from siltstone.maintenance.tables.formats.locations import path_in
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
@@ -121,24 +122,12 @@ class IcebergTable:
         if not any(key.startswith(PREFIX) for key in properties):
             raise TableNotOurs(self._name)
         ledger = ledger_of(self._name, properties)
-        if ledger.snapshot_id is not None and not self._descends_from(ledger.snapshot_id):
+        with _catalog_errors(self._name):
+            is_known = ledger.snapshot_id is None or comes_from(self._table, ledger.snapshot_id)
+        if not is_known:
             reason = f"snapshot {ledger.snapshot_id} of the last export is not in its history"
             raise TableRolledBack(self._name, reason)
         return ledger
-
-    def _descends_from(self, snapshot_id: int) -> bool:
-        """Returns whether the current snapshot descends from that one. A snapshot that is no longer listed was expired,
-        and counts as an ancestor: a table that was rolled back still lists the snapshots that were undone. Programs
-        that expire a snapshot leave the snapshot after it with the id of a parent that is not listed, or, as pyiceberg
-        does, without a parent."""
-        metadata = self._table.metadata
-        snapshot, wanted = self._table.current_snapshot(), snapshot_id
-        while snapshot is not None:
-            if wanted in (snapshot.snapshot_id, snapshot.parent_snapshot_id):
-                return True
-            parent_id = snapshot.parent_snapshot_id
-            snapshot = None if parent_id is None else metadata.snapshot_by_id(parent_id)
-        return bool(metadata.current_snapshot_id) and metadata.snapshot_by_id(wanted) is None
 
     @property
     def schema(self) -> Any:
@@ -201,6 +190,7 @@ class IcebergTable:
                         values,
                         deletes.rows,
                         row_deletes.count(deletes.rows),
+                        is_divided_otherwise=each.spec_id != self._table.metadata.default_spec_id,
                         unreadable=why_unreadable(each, deletes),
                         kept=why_kept(each, path, self._table.metadata.default_spec_id),
                     ),

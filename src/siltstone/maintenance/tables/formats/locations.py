@@ -43,6 +43,14 @@ def is_elsewhere(path: str) -> bool:
     return _WHOLE.match(path) is not None
 
 
+def store_and_key(url: str, location: str) -> tuple[str, str]:
+    """Returns the URL of a store that has a file elsewhere, which is reached as ``tables.location`` is, and the key of
+    the file."""
+    folder, _, key = url.rpartition("/")
+    options = location.partition("?")[2]
+    return f"{folder}?{options}" if options else folder, unquote(key) if url.startswith(f"{_FILE}:") else key
+
+
 def unquoted(url: str) -> str:
     """Returns the URL of a folder or a file as Hadoop and Iceberg write it."""
     return unquote(url) if url.startswith(f"{_FILE}:") else url
