@@ -57,7 +57,8 @@ class Played:
 
     def foreign_spark(self) -> list[Row]:
         rows = self.sql(
-            "SELECT * EXCEPT (kafka), struct(kafka.offset, CAST(kafka.key AS STRING) AS key) AS kafka FROM {t}"
+            "SELECT * EXCEPT (kafka, at), unix_micros(at) AS at,"
+            " struct(kafka.offset, CAST(kafka.key AS STRING) AS key) AS kafka FROM {t}"
         )
         return [flat_row({**each, "kafka": _with_bytes(each["kafka"])}) for each in rows]
 
@@ -66,7 +67,8 @@ class Played:
             context=self.world.context, kind_settings=SimpleNamespace(tables=self.world.settings)
         )
         frame = siltstone.spark.read_table("t", store=store, spark=self._spark)
-        return [flat_row(each.asDict(recursive=True)) for each in frame.collect()]
+        rows = frame.selectExpr("* EXCEPT (at)", "unix_micros(at) AS at").collect()
+        return [flat_row(each.asDict(recursive=True)) for each in rows]
 
     def check(self) -> None:
         self.table.check(self.foreign_spark, self.read_table)

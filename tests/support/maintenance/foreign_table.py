@@ -1,6 +1,7 @@
 """A table that an export keeps and other programs change, beside a plain model of its rows.
 
-The topic has one partition and JSON values with the fields ``a``, a number that each record has for itself, and ``b``.
+The topic has one partition and JSON values with the fields ``a``, a number that each record has for itself, ``b`` and
+``at``, a time that may be far away.
 A row of the model is a dictionary: the fields, and the ``offset`` and ``key`` of its record; None in a row that another
 program has added.
 """
@@ -8,6 +9,7 @@ program has added.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -21,7 +23,13 @@ from support.maintenance.table_world import TableWorld
 
 Row = dict[str, Any]
 KEYS = 5
-FIELDS = ("a", "b")
+FIELDS = ("a", "b", "at")
+TIMES = (
+    "2024-02-29T12:00:00.000001Z",
+    "1600-01-01T00:00:00Z",
+    "9999-12-31T23:59:59.999999Z",
+    "1969-12-31T23:59:59Z",
+)
 
 
 class PlainTable:
@@ -70,7 +78,7 @@ class PlainTable:
 class ForeignTable:
     def __init__(self, world: TableWorld, mode: str, **config: str) -> None:
         is_upsert = mode == "upsert"
-        given = {"value": "json", "columns": "a long, b string", **config}
+        given = {"value": "json", "columns": "a long, b string, at timestamp", **config}
         given |= (
             {"mode": "upsert", "buckets": "2"}
             if is_upsert
@@ -90,15 +98,12 @@ class ForeignTable:
         pairs: list[Any] = []
         for _ in range(count):
             number, self.offset = self.offset, self.offset + 1
-            row: Row = {
-                "offset": number,
-                "key": b"k%d" % (number % KEYS),
-                "a": number,
-                "b": "xyz"[number % 3],
-            }
-            if tombstone and self.model.is_upsert:
-                row["a"] = row["b"] = None
-            value = None if row["a"] is None else json.dumps({name: row[name] for name in FIELDS})
+            row: Row = {"offset": number, "key": b"k%d" % (number % KEYS), **dict.fromkeys(FIELDS)}
+            value = None
+            if not (tombstone and self.model.is_upsert):
+                text = TIMES[number % len(TIMES)]
+                row |= {"a": number, "b": "xyz"[number % 3], "at": micros(datetime.fromisoformat(text))}
+                value = json.dumps({"a": number, "b": row["b"], "at": text})
             pairs.append((row["key"].decode(), value))
             self._waiting.append(row)
         self.world.append_pairs(self.stream, pairs)
@@ -160,7 +165,7 @@ class ForeignTable:
 
     def texts(self, rows: Iterable[Row]) -> list[str]:
         names = ("offset", "key", *sorted(self.model.columns))
-        return sorted(repr([each[name] for name in names]) for each in rows)
+        return sorted(repr([micros(each[name]) for name in names]) for each in rows)
 
     def _rows_of_files(self) -> list[Row] | None:
         with self.world.table_of() as table:
@@ -173,6 +178,15 @@ class ForeignTable:
             names = set(table.file_schema.names)
         found = [row for url in urls for row in flat(pq.read_table(unquoted(url).removeprefix("file://")))]
         return [{**dict.fromkeys(names), **each} for each in found]
+
+
+def micros(value: Any) -> Any:
+    """Returns a time as microseconds since 1970, and any other value as it is."""
+    if not isinstance(value, datetime):
+        return value
+    return (value.replace(tzinfo=value.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        microseconds=1
+    )
 
 
 def flat(rows: Any) -> list[Row]:

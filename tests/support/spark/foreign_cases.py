@@ -141,7 +141,7 @@ _EXPIRE = (
     "CALL siltstone.system.expire_snapshots(table => 'kafka.t', older_than => TIMESTAMP '2100-01-01 00:00:00',"
     " retain_last => 1)"
 )
-_MORE = "INSERT INTO {t} SELECT 2000, 'xx', NULL"
+_MORE = "INSERT INTO {t} SELECT 2000, 'xx', NULL, NULL"
 
 
 def inserted(rows: PlainTable) -> None:

@@ -69,7 +69,9 @@ class RowFile:
                     folder.strip("/").replace("/", "."), file.path, "read", file.unreadable
                 )
             self._deleted = deleted_flags(file.deleted)
-        self._file = pq.ParquetFile(_StoredFile(store, f"{folder}{file.path}", file.size_bytes))
+        self._file = pq.ParquetFile(
+            _StoredFile(store, f"{folder}{file.path}", file.size_bytes), coerce_int96_timestamp_unit="us"
+        )
 
     def __enter__(self) -> "RowFile":
         return self
@@ -88,7 +90,8 @@ class RowFile:
             ):
                 live = live_flags(self._deleted, at, rows.num_rows)
                 at += rows.num_rows
-                yield rows if live is None else rows.filter(pa.array(live))
+                usual = _in_usual_types(rows)
+                yield usual if live is None else usual.filter(pa.array(live))
 
     def _batch_rows(self, group: int) -> int:
         """Returns how many rows of the file take a limited number of bytes, also in a file of another program."""
@@ -106,6 +109,35 @@ class RowFile:
             for at, each in paths.items()
             if each.startswith(f"{path}.")
         )
+
+
+def _in_usual_types(rows: Any) -> Any:
+    """Returns the rows without types for which Arrow lacks functions. Programs that write with Arrow note its types in
+    the file: deltalake texts as views, others as dictionaries."""
+    schema = pa.schema([_in_usual_type(each) for each in rows.schema], rows.schema.metadata)
+    return rows if schema.equals(rows.schema) else rows.cast(schema)
+
+
+def _in_usual_type(field: Any) -> Any:
+    return field.with_type(_usual_type(field.type))
+
+
+_OF_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def _usual_type(kind: Any) -> Any:
+    types = pa.types
+    if kind in _OF_VIEWS:
+        return _OF_VIEWS[kind]
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _usual_type(kind.value_type)
+    if types.is_list(kind) or types.is_list_view(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_in_usual_type(kind.value_field))
+    if types.is_large_list(kind) or types.is_large_list_view(kind):
+        return pa.large_list(_in_usual_type(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(_in_usual_type(kind.key_field), _in_usual_type(kind.item_field))
+    return pa.struct([_in_usual_type(each) for each in kind]) if types.is_struct(kind) else kind
 
 
 def opened_file(location: str, folder: str, file: TableFile) -> RowFile:
