@@ -140,4 +140,6 @@ def test_rule_16_what_another_spark_does_to_a_table_is_kept(
         played.check()
         texts = [table.round() for _ in range(_ROUNDS_OF_A_JOIN if mode == "append" else 1)]
         assert mode == "upsert" or any("joined to" in each for each in texts), texts
+        table.next_day()
+        table.round()
         played.check()

@@ -1,7 +1,6 @@
 """Draws sequences of exports and of what deltalake and pyiceberg do to the table between them, all from one seed, and
 compares the table with a plain model after each step."""
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.types import StringType
 
-from siltstone.model.limits import DAY_MS
 from support.maintenance.foreign_table import ForeignTable, Row, flat
 from support.maintenance.foreign_writers import (
     delete_by_positions,
@@ -51,7 +49,7 @@ class Sequence:
             played.table.append(3)
             played.export()
             for _ in range(steps):
-                step = self.rng.choice([*[played.export] * OURS, played.next_day, *played.deeds()])
+                step = self.rng.choice([*[played.export] * OURS, played.table.next_day, *played.deeds()])
                 self.said.append(step.__name__)
                 step()
                 self.counts["steps"] += 1
@@ -80,14 +78,6 @@ class _Deeds:
 
     def advised(self, refusal: str) -> None:
         raise AssertionError(refusal)
-
-    def next_day(self) -> None:
-        """Makes all files a day old. The next export expires what is old, and deletes files that nothing needs."""
-        now = self.world.clock.now_ms() / 1_000
-        for each in (self.world.folder / "tables" / "kafka").rglob("*"):
-            if each.is_file() and each.stat().st_mtime > now:
-                os.utime(each, (now, now))
-        self.world.clock.advance_ms(DAY_MS + 1)
 
     def deeds(self) -> list[Callable[[], None]]:
         raise NotImplementedError

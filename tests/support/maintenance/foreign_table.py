@@ -7,6 +7,7 @@ program has added.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.tables.failures import TableFileRefused
 from siltstone.maintenance.tables.formats.locations import unquoted
 from siltstone.maintenance.tables.inspecting import file_urls
+from siltstone.model.limits import DAY_MS
 from support.maintenance.foreign_writers import rows_by_reader, rows_by_tasks
 from support.maintenance.table_world import TableWorld
 
@@ -132,6 +134,14 @@ class ForeignTable:
         new = [each for each in self.files() if each not in before]
         assert not [each for each in new if "/data/" not in each], f"written before the refusal: {new}"
         return unit.text
+
+    def next_day(self) -> None:
+        """Makes all files a day old. The next export expires what is old, and deletes files that nothing needs."""
+        now = self.world.clock.now_ms() / 1_000
+        for each in (self.world.folder / "tables" / "kafka").rglob("*"):
+            if each.is_file() and each.stat().st_mtime > now:
+                os.utime(each, (now, now))
+        self.world.clock.advance_ms(DAY_MS + 1)
 
     def files(self) -> list[str]:
         return sorted(

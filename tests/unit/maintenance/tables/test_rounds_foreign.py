@@ -11,6 +11,7 @@ import pytest
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.tables.failures import TableFileRefused, TableHasUnknownFeatures
 from siltstone.maintenance.tables.inspecting import deletes_in_words, file_urls
+from support.maintenance.foreign_table import ForeignTable
 from support.maintenance.foreign_writers import (
     delete_by_equality,
     delete_by_positions,
@@ -20,6 +21,7 @@ from support.maintenance.foreign_writers import (
     iceberg_table,
     offsets_by_reader,
     offsets_by_tasks,
+    rows_by_reader,
     rows_by_tasks,
 )
 from support.maintenance.table_faults import appending
@@ -28,9 +30,8 @@ from support.maintenance.table_world import TableWorld, table_world
 
 @pytest.fixture(params=["iceberg", "delta"])
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TableWorld]:
-    """The folder of a Delta table has a name that a URL writes otherwise; pyiceberg cannot open such a folder."""
-    folder = tmp_path / "a store, with ä" if request.param == "delta" else tmp_path
-    with table_world(folder, request.param) as made:
+    """The folder has a name that a URL writes otherwise."""
+    with table_world(tmp_path / "a store, with ä", request.param) as made:
         yield made
 
 
@@ -200,6 +201,29 @@ def test_rule_16_files_that_others_write_are_joined_once_with_the_columns_that_t
 
 def rows_of(world: TableWorld) -> list[str]:
     return list(rows_by_tasks(world)["carrier"].to_pylist())
+
+
+def test_rule_16_files_that_others_name_in_another_way_are_joined_and_kept(iceberg: TableWorld) -> None:
+    """Hadoop writes ``file:/a`` for ``file:///a``. An export took such manifests for files that nothing needs, and such
+    data files for files in a folder ``file:``."""
+    table = ForeignTable(iceberg, "append")
+    table.append(2)
+    table.export()
+    place = iceberg_table(iceberg).location().replace("file:///", "file:/")
+    with iceberg_table(iceberg).transaction() as transaction:
+        transaction.set_properties(
+            {"write.data.path": f"{place}/data", "write.metadata.path": f"{place}/metadata"}
+        )
+    iceberg_table(iceberg).overwrite(rows_by_reader(iceberg))
+    table.check()
+    texts = [table.round() for _ in range(11)]
+    assert any("10 small files joined" in each for each in texts)
+    table.check()
+    iceberg_table(iceberg).delete("a == 1")
+    table.model.delete(lambda row: row["a"] == 1)
+    table.next_day()
+    table.round()
+    table.check()
 
 
 # -- features ----------------------------------------------------------------------------------------------------
