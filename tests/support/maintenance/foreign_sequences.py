@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import deltalake
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.types import StringType
 
@@ -95,24 +94,9 @@ class _Deeds:
         one = self.rng.choice([each["a"] for each in self.table.model.rows] or [0])
         return f"a = {one}", lambda row: row["a"] == one
 
-    def new_rows(self) -> Any:
-        """Returns a pyarrow.Table with a row that has no record."""
+    def new_row(self) -> Any:
         self.inserted += 1
-        values = {"a": 1_000 + self.inserted, "b": "x"}
-        self.table.model.insert(
-            **{name: value for name, value in values.items() if name in self.table.model.columns}
-        )
-        with self.world.table_of() as table:
-            fields = [pa.field(each.name, each.type) for each in table.file_schema]
-        return pa.table(
-            [
-                pa.array(
-                    [values.get(each.name) if each.name in self.table.model.columns else None], each.type
-                )
-                for each in fields
-            ],
-            schema=pa.schema(fields),
-        )
+        return self.table.new_row(a=1_000 + self.inserted, b="x")
 
     def delete_positions(self) -> None:
         """Deletes rows of a file, and writes no other data file."""
@@ -165,7 +149,7 @@ class _Delta(_Deeds):
         self.note()
 
     def insert(self) -> None:
-        deltalake.write_deltalake(delta_table(self.world), self.new_rows(), mode="append")
+        deltalake.write_deltalake(delta_table(self.world), self.new_row(), mode="append")
         self.note()
 
     def compact(self) -> None:
@@ -215,7 +199,7 @@ class _Iceberg(_Deeds):
         self.note()
 
     def insert(self) -> None:
-        iceberg_table(self.world).append(self.new_rows())
+        iceberg_table(self.world).append(self.new_row())
         self.note()
 
     def expire(self) -> None:

@@ -13,6 +13,7 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from siltstone.maintenance.pipeline.kind import Outcome
@@ -147,6 +148,14 @@ class ForeignTable:
         return sorted(
             str(each) for each in (self.world.folder / "tables" / "kafka").rglob("*") if each.is_file()
         )
+
+    def new_row(self, **values: Any) -> Any:
+        """Returns a pyarrow.Table with a row that has no record, for another program to add."""
+        given = {name: value for name, value in values.items() if name in self.model.columns}
+        self.model.insert(**given)
+        with self.world.table_of() as table:
+            fields = [pa.field(each.name, each.type) for each in table.file_schema]
+        return pa.table([pa.array([given.get(each.name)], each.type) for each in fields], pa.schema(fields))
 
     # -- the model's older states ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.tables.failures import TableFileRefused, TableHasUnknownFeatures
@@ -224,6 +225,109 @@ def test_rule_16_files_that_others_name_in_another_way_are_joined_and_kept(icebe
     table.next_day()
     table.round()
     table.check()
+
+
+def divide_once(world: TableWorld, table: ForeignTable) -> None:
+    """Writes a file while the table is not divided as an export divides it, and takes the division back."""
+    with iceberg_table(world).update_spec() as spec:
+        for field in iceberg_table(world).spec().fields:
+            spec.remove_field(field.name)
+        if not table.model.is_upsert:
+            spec.add_field("b", IdentityTransform(), "by_b")
+    iceberg_table(world).append(table.new_row(a=1_000, b="x"))
+
+
+def divide_as_before(world: TableWorld, table: ForeignTable) -> None:
+    with iceberg_table(world).update_spec() as spec:
+        if table.model.is_upsert:
+            spec.add_field("kafka.key", BucketTransform(2), "key_bucket")
+        else:
+            spec.remove_field("by_b")
+
+
+def write_elsewhere(world: TableWorld, table: ForeignTable) -> None:
+    """Writes a file outside the folder of the table."""
+    with iceberg_table(world).transaction() as transaction:
+        transaction.set_properties({"write.data.path": f"{world.folder}/else where"})
+    with iceberg_table(world).update_spec() as spec:
+        for field in iceberg_table(world).spec().fields:
+            spec.remove_field(field.name)
+    iceberg_table(world).append(table.new_row(a=1_000, b="x"))
+
+
+def test_rule_16_files_of_another_division_are_read_and_not_joined(iceberg: TableWorld) -> None:
+    table = ForeignTable(iceberg, "append")
+    table.append(3)
+    table.export()
+    divide_once(iceberg, table)
+    table.check()
+    table.append()
+    assert "is divided by identity(b), which cannot be changed" in table.export_or_refusal()
+    table.check()
+    divide_as_before(iceberg, table)
+    texts = [table.round() for _ in range(11)]
+    assert any("small files joined" in each for each in texts)
+    table.check()
+    assert others(iceberg) == ["it is of another division of the table"]
+
+
+def test_rule_16_a_merge_never_overlooks_a_file_of_another_division(iceberg: TableWorld) -> None:
+    """It may have rows of any key, whatever its partition value is."""
+    table = ForeignTable(iceberg, "upsert")
+    table.append(5)
+    table.export()
+    divide_once(iceberg, table)
+    divide_as_before(iceberg, table)
+    table.check()
+    table.append()
+    refusal = table.export_or_refusal()
+    assert refusal.startswith("TableFileRefused: data file data/") and "it is of another division" in refusal
+    table.check()
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_rule_16_files_elsewhere_are_read_and_never_replaced(iceberg: TableWorld, mode: str) -> None:
+    table = ForeignTable(iceberg, mode)
+    table.append(5)
+    table.export()
+    write_elsewhere(iceberg, table)
+    table.check()
+    if mode == "append":
+        assert any("small files joined" in table.round() for _ in range(11))
+        table.check()
+        assert others(iceberg) == ["it lies outside the folder of the table"]
+        return
+    divide_as_before(iceberg, table)
+    table.append()
+    refusal = table.export_or_refusal()
+    assert "cannot be merged with newer records" in refusal, refusal
+    table.check()
+
+
+def test_rule_16_columns_that_others_rename_or_drop_keep_their_rows_apart(iceberg: TableWorld) -> None:
+    """The next export makes the column again: rows of files that had the name before do not get their values there."""
+    table = ForeignTable(iceberg, "append")
+    table.append(3)
+    table.export()
+    with iceberg_table(iceberg).update_schema() as update:
+        update.rename_column("b", "c")
+    table.model.rename("b", "c")
+    table.check()
+    table.round()
+    table.check()
+    with iceberg_table(iceberg).update_schema() as update:
+        update.delete_column("b")
+    table.model.drop("b")
+    table.check()
+    assert any("10 small files joined" in table.round() for _ in range(11))
+    table.check()
+    assert {each["b"] for each in table.model.rows} == {None, *"xyz"}
+
+
+def others(world: TableWorld) -> list[str]:
+    """Returns why files cannot be replaced."""
+    with world.table_of() as table:
+        return [each.kept.partition(":")[0] for each in table.files() if each.kept]
 
 
 # -- features ----------------------------------------------------------------------------------------------------
