@@ -71,7 +71,7 @@ class Played:
         return [flat_row(each.asDict(recursive=True)) for each in rows]
 
     def check(self) -> None:
-        self.table.check(self.foreign_spark, self.read_table)
+        self.table.check(self.foreign_spark, self.read_table, by_library=self.world.table_format != "delta")
 
 
 def _with_bytes(record: Row) -> Row:
