@@ -1,5 +1,6 @@
 """Tables that a real Spark with Delta or Iceberg changes between exports, compared with a plain model (rule 16)."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from oracles.foreign_spark import ForeignSpark
 from siltstone.maintenance.tables import joining
 from siltstone.maintenance.tables.failures import TableFileRefused, TableHasUnknownFeatures
 from support.maintenance.foreign_table import ForeignTable, Row, flat_row
-from support.maintenance.foreign_writers import delta_table, iceberg_table
+from support.maintenance.foreign_writers import delete_by_equality, delta_table, iceberg_table
 from support.maintenance.table_world import TableWorld, table_world
 from support.processes.tried import RecordTried
 from support.spark.foreign_cases import CASES, Case
@@ -143,3 +144,31 @@ def test_rule_16_what_another_spark_does_to_a_table_is_kept(
         table.next_day()
         table.round()
         played.check()
+
+
+@pytest.mark.timeout(900)
+def test_rule_16_equality_deletes_are_gone_when_the_files_are_rewritten_as_the_error_says(
+    spark: Any, foreign_spark: ForeignSpark, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    """As Flink writes them, for whom this test does it."""
+    with table_world(tmp_path, "iceberg") as world:
+        played = Played(world, "upsert", foreign_spark, spark)
+        table = played.table
+        table.append(5)
+        table.export()
+        delete_by_equality(world, "a", [1, 2])
+        table.model.delete(lambda row: row["a"] in (1, 2))
+        table.append()
+        refusal = table.export_or_refusal()
+        assert refusal.startswith("TableFileRefused")
+        played.sql(told(refusal))
+        table.check(played.foreign_spark, played.read_table)
+        table.export()
+        table.check(played.foreign_spark, played.read_table)
+        record_tried("tables with equality deletes", 1)
+
+
+def told(refusal: str) -> str:
+    """Returns the statement that an error advises, for this table."""
+    (advised,) = re.findall(r"CALL (system\.rewrite_data_files\(.*?\)\))", refusal)
+    return f"CALL siltstone.{advised}".replace("'TABLE'", "'kafka.t'")

@@ -24,9 +24,11 @@ from pyiceberg.manifest import (
     ManifestWriterV2,
     write_manifest_list,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 from pyroaring import BitMap64
 
 from siltstone.maintenance.tables.formats.iceberg import CATALOG_NAME
@@ -219,8 +221,23 @@ def _tasks(table: Table) -> list[Any]:
         ]
 
 
+def _with_short_ids(field: NestedField) -> NestedField:
+    if field.name != "equality_ids":
+        return field
+    kind = ListType(element_id=136, element_type=IntegerType(), element_required=True)
+    return field.model_copy(update={"field_type": kind})
+
+
 class _DeleteManifestWriter(ManifestWriterV2):
-    """pyiceberg writes manifests of data files alone."""
+    """pyiceberg writes manifests of data files alone, and has ``long`` for the ids of columns, which Java refuses."""
+
+    def _with_partition(self, format_version: Any) -> Schema:
+        fields = []
+        for each in super()._with_partition(format_version).fields:
+            kind: Any = each.field_type
+            parts = [_with_short_ids(part) for part in kind.fields] if each.name == "data_file" else []
+            fields.append(each.model_copy(update={"field_type": StructType(*parts)}) if parts else each)
+        return Schema(*fields)
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
