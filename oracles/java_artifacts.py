@@ -90,7 +90,19 @@ ICEBERG_REST = ArtifactSet(
 )
 """Iceberg's own REST catalog, which is among its tests, and what it needs besides the Hadoop of pyspark."""
 
-ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR, ICEBERG_REST)
+FOREIGN_SPARK = ArtifactSet(
+    "foreign-spark",
+    "4.0.1",
+    (
+        Jar("io.delta", "delta-spark_2.13", "4.0.0"),
+        Jar("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", _ICEBERG_VERSION),
+        Jar("org.xerial", "sqlite-jdbc", "3.47.1.0"),
+    ),
+    excluded=("spark-.*", "scala-library"),  # they are in pyspark
+)
+"""The newest Delta and Iceberg for one Spark, which ``foreign_spark`` runs."""
+
+ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR, ICEBERG_REST, FOREIGN_SPARK)
 
 
 def fetch_jars(wanted: ArtifactSet) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oracles.apache_kafka import running_apache_kafka
+from oracles.foreign_spark import ForeignSpark, running_foreign_spark
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from siltstone.server.embedded import Broker
 from siltstone.spark.starting import LIGHT_JVM, start_session
@@ -62,6 +63,13 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
     """A master and two workers; each test leaves both workers alive."""
     with running_spark_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def foreign_spark() -> Iterator[ForeignSpark]:
+    """An older Spark with Delta and Iceberg, in a process of its own."""
+    with or_skip(running_foreign_spark) as foreign:
+        yield foreign
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,7 +15,8 @@ from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.server.components import Store
 from support.engine.s3_server import ENVIRONMENT, S3Server
-from support.maintenance.foreign_writers import delete_by_positions, delete_by_vector
+from support.maintenance.foreign_table import ForeignTable, Row, flat_row
+from support.maintenance.foreign_writers import delete_by_positions, delete_by_vector, iceberg_table
 from support.maintenance.table_world import table_world
 from support.processes.tried import RecordTried
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 COUNT = 400
 DAY_MS = 86_400_000
-Row = tuple[int, int, Any, Any]
+Place = tuple[int, int, Any, Any]
 
 
 def filled(folder: Path, table_format: str) -> list[tuple[Any, Any]]:
@@ -48,7 +49,7 @@ def filled(folder: Path, table_format: str) -> list[tuple[Any, Any]]:
     return sent
 
 
-def opened_by_duckdb(files: list[str], _: Any, __: Store) -> list[Row]:
+def opened_by_duckdb(files: list[str], _: Any, __: Store) -> list[Place]:
     import duckdb  # at its end, each process that has imported it complains about leaks of DuckDB's
 
     return (
@@ -58,17 +59,17 @@ def opened_by_duckdb(files: list[str], _: Any, __: Store) -> list[Row]:
     )
 
 
-def opened_by_polars(files: list[str], _: Any, __: Store) -> list[Row]:
+def opened_by_polars(files: list[str], _: Any, __: Store) -> list[Place]:
     frame = pl.scan_parquet([each.removeprefix("file://") for each in files])
     return frame.select("partition", "offset", "key", "value").collect().rows()
 
 
-def opened_by_spark(files: list[str], spark: Any, _: Store) -> list[Row]:
+def opened_by_spark(files: list[str], spark: Any, _: Store) -> list[Place]:
     rows = spark.read.parquet(*files).select("partition", "offset", "key", "value").collect()
     return [(row[0], row[1], _bytes(row[2]), _bytes(row[3])) for row in rows]
 
 
-def opened_by_pyiceberg(_: list[str], __: Any, store: Store) -> list[Row]:
+def opened_by_pyiceberg(_: list[str], __: Any, store: Store) -> list[Place]:
     from pyiceberg.catalog import load_catalog
 
     catalog = load_catalog("siltstone", **store.kind_settings.tables.catalog)
@@ -77,12 +78,12 @@ def opened_by_pyiceberg(_: list[str], __: Any, store: Store) -> list[Row]:
     return [(row["partition"], row["offset"], row["key"], row["value"]) for row in rows]
 
 
-def opened_by_polars_as_delta(_: list[str], __: Any, store: Store) -> list[Row]:
+def opened_by_polars_as_delta(_: list[str], __: Any, store: Store) -> list[Place]:
     table = f"{store.kind_settings.tables.location}/kafka/flights"
     return pl.scan_delta(table).select("partition", "offset", "key", "value").collect().rows()
 
 
-def opened_by_deltalake(_: list[str], __: Any, store: Store) -> list[Row]:
+def opened_by_deltalake(_: list[str], __: Any, store: Store) -> list[Place]:
     import deltalake
 
     table = deltalake.DeltaTable(f"{store.kind_settings.tables.location}/kafka/flights")
@@ -232,3 +233,37 @@ def test_rule_16_a_dataframe_has_no_rows_that_others_deleted(
     found = sorted(rows.collect(), key=lambda row: row.a)
     assert found == sorted(before.where("a >= 3").collect(), key=lambda row: row.a)
     assert [(row.a, row.b, row.kafka.offset) for row in found] == [(n, "x", n) for n in range(3, 10)]
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_rule_16_a_dataframe_has_what_others_wrote_and_named(
+    spark: Any, tmp_path: Path, table_format: str
+) -> None:
+    """Of Iceberg a column that was renamed and made again, and a file outside the folder of the table; of both a folder
+    whose name a URL writes otherwise."""
+    with table_world(tmp_path / "a store, with ä", table_format) as world:
+        table = ForeignTable(world, "append")
+        store: Any = SimpleNamespace(
+            context=world.context, kind_settings=SimpleNamespace(tables=world.settings)
+        )
+
+        def read_table() -> list[Row]:
+            frame = siltstone.spark.read_table("t", store=store, spark=spark)
+            rows = frame.selectExpr("* EXCEPT (at)", "unix_micros(at) AS at").collect()
+            return [flat_row(each.asDict(recursive=True)) for each in rows]
+
+        table.append(3)
+        table.export()
+        table.check(read_table)
+        if table_format == "delta":
+            return
+        elsewhere = {"write.data.path": f"{tmp_path}/else where"}
+        with iceberg_table(world).transaction() as transaction:
+            transaction.set_properties(elsewhere)
+        iceberg_table(world).append(table.new_row(a=1_000, b="x"))
+        table.check(read_table)
+        with iceberg_table(world).update_schema() as update:
+            update.rename_column("b", "c")
+        table.model.rename("b", "c")
+        table.round()
+        table.check(read_table)

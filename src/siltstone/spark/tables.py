@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.fitting import plain_type
+from siltstone.maintenance.tables.formats.locations import unquoted
 from siltstone.maintenance.tables.formats.port import TableUse
 from siltstone.maintenance.tables.inspecting import opened_table, url_of
 from siltstone.maintenance.tables.table_scan import file_inputs, rows_of_files
@@ -78,4 +79,4 @@ def _spark_schema(schema: Any) -> Any:
 
 def _of_hadoop(url: str) -> str:
     """Returns a URL as Hadoop's file systems write it."""
-    return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url
+    return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else unquoted(url)

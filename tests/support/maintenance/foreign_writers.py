@@ -24,9 +24,11 @@ from pyiceberg.manifest import (
     ManifestWriterV2,
     write_manifest_list,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 from pyroaring import BitMap64
 
 from siltstone.maintenance.tables.formats.iceberg import CATALOG_NAME
@@ -114,6 +116,17 @@ def delete_by_vector(
 
 def iceberg_table(world: TableWorld, name: str = "kafka.t") -> Table:
     return load_catalog(CATALOG_NAME, **world.settings.catalog).load_table(name)
+
+
+def expire_all_but(world: TableWorld, *kept: int | None, name: str = "kafka.t") -> None:
+    """Expires snapshots as pyiceberg does: those after them have no parent then."""
+    table = iceberg_table(world, name)
+    old = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id not in kept]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+def set_snapshot(world: TableWorld, snapshot_id: int, name: str = "kafka.t") -> None:
+    iceberg_table(world, name).manage_snapshots().set_current_snapshot(snapshot_id).commit()
 
 
 def delete_by_positions(
@@ -208,8 +221,23 @@ def _tasks(table: Table) -> list[Any]:
         ]
 
 
+def _with_short_ids(field: NestedField) -> NestedField:
+    if field.name != "equality_ids":
+        return field
+    kind = ListType(element_id=136, element_type=IntegerType(), element_required=True)
+    return field.model_copy(update={"field_type": kind})
+
+
 class _DeleteManifestWriter(ManifestWriterV2):
-    """pyiceberg writes manifests of data files alone."""
+    """pyiceberg writes manifests of data files alone, and has ``long`` for the ids of columns, which Java refuses."""
+
+    def _with_partition(self, format_version: Any) -> Schema:
+        fields = []
+        for each in super()._with_partition(format_version).fields:
+            kind: Any = each.field_type
+            parts = [_with_short_ids(part) for part in kind.fields] if each.name == "data_file" else []
+            fields.append(each.model_copy(update={"field_type": StructType(*parts)}) if parts else each)
+        return Schema(*fields)
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
@@ -224,12 +252,14 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 def offsets_by_reader(world: TableWorld, name: str = "kafka.t") -> list[int]:
     """Returns the offsets of the rows as a reader of the format finds them, one for each row."""
+    return sorted(_offsets(rows_by_reader(world, name)))
+
+
+def rows_by_reader(world: TableWorld, name: str = "kafka.t") -> Any:
     if world.table_format == "delta":
         table = deltalake.DeltaTable(f"{world.settings.location}/{name.replace('.', '/')}")
-        rows = pa.table(deltalake.QueryBuilder().register("t", table).execute("select * from t"))
-    else:
-        rows = iceberg_table(world, name).scan().to_arrow()
-    return sorted(_offsets(rows))
+        return pa.table(deltalake.QueryBuilder().register("t", table).execute("select * from t"))
+    return iceberg_table(world, name).scan().to_arrow()
 
 
 def offsets_by_tasks(world: TableWorld, name: str = "kafka.t") -> list[int]:

@@ -13,12 +13,12 @@ from siltstone.maintenance.tables.failures import (
     TablesMissing,
 )
 from siltstone.maintenance.tables.formats.choosing import open_format
+from siltstone.maintenance.tables.formats.locations import is_elsewhere, store_and_key
 from siltstone.maintenance.tables.formats.port import (
     LoadedTable,
     TableFormat,
     TableUse,
     folder_of,
-    is_elsewhere,
 )
 from siltstone.maintenance.tables.inspecting import opened_in
 from siltstone.maintenance.tables.planning import TopicExport, exports
@@ -86,9 +86,8 @@ def _check_files(table: LoadedTable, settings: TableSettings) -> Iterator[Findin
 def _size_elsewhere(url: str, settings: TableSettings) -> int | None:
     """Returns the size of a file outside the folder of its table, reached as ``tables.location`` is; None if it is
     missing."""
-    folder, _, name = url.rpartition("/")
-    options = settings.location.partition("?")[2]
+    place, key = store_and_key(url, settings.location)
     try:
-        return store_at(f"{folder}?{options}" if options else folder).head(name).size_bytes
+        return store_at(place).head(key).size_bytes
     except (ObjectNotFound, FolderMissing):
         return None

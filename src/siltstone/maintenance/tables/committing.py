@@ -74,8 +74,10 @@ def commit_round(
             raise _failed(table.name, before, after, trouble.__cause__) from trouble
     if trouble is not None and not isinstance(trouble, CommitUnknown):
         raise trouble
+    why = f" ({in_one_line(trouble.__cause__)})" if trouble and trouble.__cause__ else ""
     raise CommitUnknown(
-        f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries: nothing is lost, the next run continues"
+        f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries{why}: nothing is lost, the next run"
+        " continues"
     )
 
 

@@ -29,6 +29,16 @@ class TablesMissing(InvalidRequest):
         super().__init__(f"tables need {package}; install it: pip install 'siltstone[{extra}]'")
 
 
+class LocationRefused(InvalidRequest):
+    """Iceberg's programs cannot name a file in that folder."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            f"an Iceberg table cannot be in {location}, whose name has # or ?: name another folder in tables.location"
+        )
+        self.location = location
+
+
 class TableNotThere(InvalidRequest):
     """The topic is not kept as a table, or no record of it was exported yet."""
 

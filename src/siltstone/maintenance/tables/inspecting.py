@@ -14,17 +14,16 @@ from siltstone.maintenance.pipeline.set_aside import set_aside
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.failures import LedgerLost, TableFileRefused, TableNotThere
 from siltstone.maintenance.tables.formats.choosing import home_of, open_format
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
 from siltstone.maintenance.tables.formats.port import (
     LoadedTable,
     TableFile,
     TableFormat,
     TableUse,
     folder_of,
-    is_elsewhere,
 )
 from siltstone.maintenance.tables.kind import TABLE_EXPORT
 from siltstone.maintenance.tables.planning import TopicExport, conflict, exports, lag_of, progress_in
-from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.metadata.image import ImageView, MetadataImage
 from siltstone.topic_configs.table_export import KEY, TableConfig
 
@@ -147,5 +146,4 @@ def keys_in_several_partitions(table: LoadedTable, settings: TableSettings, conf
     from siltstone.maintenance.tables.reading import repeated_keys  # noqa: PLC0415  loads pyarrow
 
     table.refuse_unknown_features(TableUse.READ)
-    store = store_at(settings.location)
-    return repeated_keys(store, folder_of(table.name), table.files(), config.source_of(KEY))
+    return repeated_keys(settings.location, folder_of(table.name), table.files(), config.source_of(KEY))

@@ -67,7 +67,7 @@ def merges(table: str, there: Iterable[TableFile], staged: Sequence[DataFile]) -
         by_bucket.setdefault(each.partition, []).append(each)
     old: dict[Values, list[TableFile]] = {values: [] for values in by_bucket}
     for each in there:
-        if each.partition in old:
+        if each.is_divided_otherwise or each.partition in old:
             if reason := each.unreadable or each.kept:
                 raise TableFileRefused(table, each.path, "merged with newer records", reason)
             old[each.partition].append(each)

@@ -10,12 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from siltstone.maintenance.tables.failures import TableFileRefused
 from siltstone.maintenance.tables.formats.derived import with_division
+from siltstone.maintenance.tables.formats.locations import is_elsewhere, store_and_key
 from siltstone.maintenance.tables.formats.port import DataFile, PartitionValue, TableFile
 from siltstone.maintenance.tables.keys import column_at, key_bytes
 from siltstone.maintenance.tables.row_deletes import deleted_flags, live_flags
+from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.limits import MIB
 from siltstone.object_store.port import ObjectStore
 from siltstone.topic_configs.table_export import PartitionTransform
@@ -55,7 +58,7 @@ class _StoredFile(RawIOBase):
 
 
 class RowFile:
-    """A data file in the folder of a table that is open. The rows that other programs have deleted of it are not read
+    """A data file that is open, in a folder of the store. The rows that other programs have deleted of it are not read
     (rule 16). Raises TableFileRefused if these are not known."""
 
     def __init__(self, store: ObjectStore, folder: str, file: DataFile) -> None:
@@ -66,7 +69,9 @@ class RowFile:
                     folder.strip("/").replace("/", "."), file.path, "read", file.unreadable
                 )
             self._deleted = deleted_flags(file.deleted)
-        self._file = pq.ParquetFile(_StoredFile(store, f"{folder}{file.path}", file.size_bytes))
+        self._file = pq.ParquetFile(
+            _StoredFile(store, f"{folder}{file.path}", file.size_bytes), coerce_int96_timestamp_unit="us"
+        )
 
     def __enter__(self) -> "RowFile":
         return self
@@ -85,7 +90,8 @@ class RowFile:
             ):
                 live = live_flags(self._deleted, at, rows.num_rows)
                 at += rows.num_rows
-                yield rows if live is None else rows.filter(pa.array(live))
+                usual = _in_usual_types(rows)
+                yield usual if live is None else usual.filter(pa.array(live))
 
     def _batch_rows(self, group: int) -> int:
         """Returns how many rows of the file take a limited number of bytes, also in a file of another program."""
@@ -103,6 +109,43 @@ class RowFile:
             for at, each in paths.items()
             if each.startswith(f"{path}.")
         )
+
+
+def _in_usual_types(rows: Any) -> Any:
+    """Returns the rows without types for which Arrow lacks functions. Programs that write with Arrow note its types in
+    the file: deltalake texts as views, others as dictionaries."""
+    schema = pa.schema([_in_usual_type(each) for each in rows.schema], rows.schema.metadata)
+    return rows if schema.equals(rows.schema) else rows.cast(schema)
+
+
+def _in_usual_type(field: Any) -> Any:
+    return field.with_type(_usual_type(field.type))
+
+
+_OF_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def _usual_type(kind: Any) -> Any:
+    types = pa.types
+    if kind in _OF_VIEWS:
+        return _OF_VIEWS[kind]
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _usual_type(kind.value_type)
+    if types.is_list(kind) or types.is_list_view(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_in_usual_type(kind.value_field))
+    if types.is_large_list(kind) or types.is_large_list_view(kind):
+        return pa.large_list(_in_usual_type(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(_in_usual_type(kind.key_field), _in_usual_type(kind.item_field))
+    return pa.struct([_in_usual_type(each) for each in kind]) if types.is_struct(kind) else kind
+
+
+def opened_file(location: str, folder: str, file: TableFile) -> RowFile:
+    """Opens a data file of a table below ``tables.location``, also one that lies elsewhere."""
+    if not is_elsewhere(file.path):
+        return RowFile(store_at(location), folder, file)
+    place, key = store_and_key(file.path, location)
+    return RowFile(store_at(place), "", replace(file, path=key))
 
 
 def restored(
@@ -155,7 +198,7 @@ def _of_type(array: Any, kind: Any) -> Any:
     return array.cast(kind)
 
 
-def repeated_keys(store: ObjectStore, folder: str, files: Iterable[TableFile], key: str) -> int:
+def repeated_keys(location: str, folder: str, files: Iterable[TableFile], key: str) -> int:
     """Counts how many more rows than keys an upsert table has, because some keys have records in several partitions.
     ``key`` is the path of the key's column. The keys of one bucket are in memory at a time. Raises TableFileRefused."""
     buckets: dict[tuple[Any, ...], list[TableFile]] = {}
@@ -165,7 +208,7 @@ def repeated_keys(store: ObjectStore, folder: str, files: Iterable[TableFile], k
     for of_bucket in buckets.values():
         keys: list[Any] = []
         for each in of_bucket:
-            with RowFile(store, folder, each) as file:
+            with opened_file(location, folder, each) as file:
                 keys.extend(key_bytes(column_at(rows, key)) for rows in file.batches([key]))
         whole = pa.chunked_array(keys)
         found += len(whole) - len(whole.unique())

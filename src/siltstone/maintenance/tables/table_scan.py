@@ -14,9 +14,8 @@ import pyarrow as pa
 from siltstone.maintenance.settings import TableSettings
 from siltstone.maintenance.tables.failures import TableFileRefused
 from siltstone.maintenance.tables.fitting import plain_type
-from siltstone.maintenance.tables.formats.port import LoadedTable, TableFile, folder_of, is_elsewhere
-from siltstone.maintenance.tables.reading import RowFile, realigned, restored
-from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.maintenance.tables.formats.port import LoadedTable, TableFile, folder_of
+from siltstone.maintenance.tables.reading import opened_file, realigned, restored
 from siltstone.topic_configs.table_export import PartitionTransform
 
 
@@ -34,8 +33,8 @@ def file_inputs(table: LoadedTable, files: Sequence[TableFile], settings: TableS
     """Returns the input of each file. Raises TableFileRefused if a file cannot be read as the table means it."""
     schema = table.file_schema.serialize().to_pybytes()
     for each in files:
-        if reason := each.unreadable or (each.kept if is_elsewhere(each.path) else ""):
-            raise TableFileRefused(table.name, each.path, "read", reason)
+        if each.unreadable:
+            raise TableFileRefused(table.name, each.path, "read", each.unreadable)
     return [
         msgspec.msgpack.encode(
             FileInput(
@@ -60,6 +59,6 @@ def rows_of_files(batches: Iterable[Any]) -> Iterator[Any]:
 def _rows_of(given: FileInput) -> Iterator[Any]:
     schema = pa.ipc.read_schema(pa.py_buffer(given.schema))
     plain = pa.schema([pa.field(each.name, plain_type(each.type)) for each in schema])
-    with RowFile(store_at(given.location), given.folder, given.file) as file:
+    with opened_file(given.location, given.folder, given.file) as file:
         for rows in file.batches():
             yield realigned(restored(rows, schema, given.division, given.file.partition), plain)

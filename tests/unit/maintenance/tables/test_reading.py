@@ -1,15 +1,18 @@
 """Rows of data files are read in ranges, and put into the present columns of the table."""
 
+from datetime import UTC, datetime
 from io import SEEK_CUR, SEEK_END, BytesIO
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from siltstone.maintenance.tables import reading
-from siltstone.maintenance.tables.formats.port import DataFile
+from siltstone.maintenance.tables.formats.port import DataFile, TableFile
 from siltstone.maintenance.tables.reading import RowFile, _StoredFile, realigned
+from siltstone.maintenance.tables.row_deletes import packed
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
 
@@ -47,6 +50,53 @@ def test_rows_and_the_bytes_of_a_column(store: MemoryStore) -> None:
         assert pa.Table.from_batches(batches).to_pylist() == rows.to_pylist()
         assert next(each.schema.names for each in file.batches(["s.n"])) == ["s"]
         assert file.column_bytes("s.n") > 0 and file.column_bytes("k") > 0
+
+
+_VIEW, _BYTES = pa.string_view(), pa.binary_view()
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual", "value"),
+    [
+        (_VIEW, pa.string(), "x"),
+        (_BYTES, pa.binary(), b"x"),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string(), "x"),
+        (pa.list_(_VIEW), pa.list_(pa.string()), ["x"]),
+        (pa.list_(_VIEW, 1), pa.list_(pa.string()), ["x"]),
+        (pa.large_list(_VIEW), pa.large_list(pa.string()), ["x"]),
+        (pa.map_(pa.string(), _BYTES), pa.map_(pa.string(), pa.binary()), [("x", b"y")]),
+        (
+            pa.struct([("k", pa.struct([("v", _VIEW)]))]),
+            pa.struct([("k", pa.struct([("v", pa.string())]))]),
+            {"k": {"v": "x"}},
+        ),
+    ],
+    ids=str,
+)
+def test_rule_16_a_file_with_any_of_arrows_types_is_read_without_its_deleted_rows(
+    store: MemoryStore, kind: Any, usual: Any, value: Any
+) -> None:
+    """deltalake notes views in the schema of Arrow that it stores in a file; Arrow cannot take rows of these."""
+    out = BytesIO()
+    rows = pa.table({"v": pa.array([value, None, value], kind), "n": [0, 1, 2]})
+    pq.write_table(rows, out)
+    store.put("x", [out.getvalue()])
+    file = TableFile("x", 3, out.tell(), deleted=packed(np.array([True, False, False])))
+    with RowFile(store, "", file) as opened:
+        (found,) = opened.batches()
+    assert found.schema.field("v").type == usual
+    assert found.to_pylist() == [{"v": None, "n": 1}, {"v": value, "n": 2}]
+    realigned(found, pa.schema([("v", usual), ("n", pa.int64())]))
+
+
+def test_times_that_spark_writes_into_delta_tables_may_be_far(store: MemoryStore) -> None:
+    """As INT96, which would be nanoseconds: the years 1600 and 9999 do not fit."""
+    far = [datetime(1600, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), None]
+    rows = pa.table({"at": pa.array(far, pa.timestamp("us", tz="UTC"))})
+    size = put(store, rows, use_deprecated_int96_timestamps=True)
+    with RowFile(store, "", DataFile("x", 3, size)) as file:
+        (found,) = file.batches()
+    assert realigned(found, rows.schema).column("at").to_pylist() == far
 
 
 def test_batches_of_large_rows_are_small(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

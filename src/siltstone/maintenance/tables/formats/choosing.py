@@ -5,18 +5,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.failures import TablesMissing
+from siltstone.maintenance.tables.failures import LocationRefused, TablesMissing
+from siltstone.maintenance.tables.formats.locations import unquoted
 from siltstone.maintenance.tables.formats.port import TableFormat
 from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.object_store.s3.location import S3Location
 
 _SQLITE = "sqlite:///"
+_CUT_OFF = frozenset("#?")
+"""pyiceberg takes what follows one of these in a location for no part of the path."""
 
 
 @contextmanager
 def open_format(name: str, settings: TableSettings) -> Iterator[TableFormat]:
-    """Opens ``parquet``, ``iceberg`` or ``delta`` at ``tables.location``. Raises TablesMissing, CatalogFailed, and what
-    the store raises."""
+    """Opens ``parquet``, ``iceberg`` or ``delta`` at ``tables.location``. Raises TablesMissing, LocationRefused,
+    CatalogFailed, and what the store raises."""
     try:
         opened = {"parquet": _parquet, "iceberg": _iceberg, "delta": _delta}[name](settings)
     except ModuleNotFoundError as missing:
@@ -42,7 +45,10 @@ def _iceberg(settings: TableSettings) -> TableFormat:
     uri = settings.catalog.get("uri", "")
     if uri.startswith(_SQLITE):
         Path(uri.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
-    return IcebergFormat({**_of_bucket(settings.location), **settings.catalog}, home_of(settings.location))
+    home = unquoted(home_of(settings.location))
+    if not _CUT_OFF.isdisjoint(home):
+        raise LocationRefused(home)
+    return IcebergFormat({**_of_bucket(settings.location), **settings.catalog}, home)
 
 
 def _delta(settings: TableSettings) -> TableFormat:

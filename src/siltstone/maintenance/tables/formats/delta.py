@@ -47,6 +47,7 @@ from siltstone.maintenance.tables.failures import (
 from siltstone.maintenance.tables.formats.delta_log import (
     deletion_vectors,
     delta_errors,
+    followed_back,
     in_one_line,
     paths_of_checkpoint,
     paths_of_commit,
@@ -159,8 +160,9 @@ class DeltaTable:
         return tuple(Gap(*(self._number(each) for each in slot)) for slot in slots)
 
     def _refuse_restored(self, exported_version: int) -> None:
-        """Raises TableRolledBack if the table was restored. Delta then keeps the transactions, and removes the files of
-        the versions that were undone."""
+        """Raises TableRolledBack if the table was restored to a version before the last export. Delta then keeps the
+        transactions, and removes the files of the versions that were undone. A table that was restored once more, to
+        the version of the last export or a later one, has the files again."""
         version = self._table.version()
         if version < exported_version:
             raise TableRolledBack(
@@ -169,13 +171,12 @@ class DeltaTable:
         if version == exported_version:
             return
         with delta_errors(self._name):
-            later = self._table.history(version - exported_version)
-        for each in later:
-            to = (each.get("operationParameters") or {}).get("version")
-            is_undone = to is None or int(to) < exported_version
-            if each.get("operation") == "RESTORE" and is_undone and each["version"] > exported_version:
-                reason = f"version {to} was restored, the last export made {exported_version}"
-                raise TableRolledBack(self._name, reason)
+            version = followed_back(
+                self._table.history(version - exported_version), version, exported_version
+            )
+        if version < exported_version:
+            reason = f"version {version} was restored, the last export made {exported_version}"
+            raise TableRolledBack(self._name, reason)
 
     @property
     def schema(self) -> Any:

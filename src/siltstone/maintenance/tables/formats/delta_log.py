@@ -7,7 +7,7 @@ replaced.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
@@ -21,19 +21,22 @@ from deltalake.exceptions import DeltaError
 
 from siltstone.maintenance.tables.failures import CatalogFailed
 from siltstone.maintenance.tables.formats.features import DeltaTraits
-from siltstone.maintenance.tables.formats.port import is_elsewhere
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
 from siltstone.maintenance.tables.row_deletes import packed
 from siltstone.model.errors import SiltstoneError
 
 _HAS_VECTOR = (
-    "rows of it were deleted with a deletion vector; Spark's REORG TABLE delta.`FOLDER` APPLY (PURGE), or"
+    "rows of it were deleted with a deletion vector; Spark's OPTIMIZE delta.`FOLDER` ZORDER BY (COLUMN), or"
     " DeltaTable(FOLDER).optimize.z_order([COLUMN]) of deltalake, writes the other rows to new files"
 )
 _HAS_STRANGE_PATH = (
     "its path is written in Delta's log as deltalake would not write it, so it could not be removed from the table;"
-    " Spark's OPTIMIZE writes its rows to another file"
+    " Spark's OPTIMIZE … ZORDER BY (COLUMN) writes its rows to another file"
 )
-_LIES_ELSEWHERE = "it lies outside the folder of the table; Spark's OPTIMIZE writes its rows to a file inside"
+_LIES_ELSEWHERE = (
+    "it lies outside the folder of the table; Spark's OPTIMIZE … ZORDER BY (COLUMN) writes its rows to"
+    " a file inside"
+)
 _NOT_QUOTED = "!$&'()+,/:;=@"
 """What deltalake leaves in paths as it is, besides letters, digits and ``-._~``."""
 
@@ -72,6 +75,20 @@ def paths_of_checkpoint(data: bytes) -> set[str]:
     rows = file.read(columns=[f"{kind}.path" for kind in columns])
     found = (rows[kind].combine_chunks().field("path").to_pylist() for kind in columns)
     return {unquote(path) for paths in found for path in paths if path}
+
+
+def followed_back(history: Iterable[Mapping[str, Any]], version: int, to: int) -> int:
+    """Returns the version from which the table has come: ``to``, or an older one that was restored since. A commit that
+    restored a time, and names no version, counts as older."""
+    restored = {
+        each["version"]: (each.get("operationParameters") or {}).get("version")
+        for each in history
+        if each.get("operation") == "RESTORE"
+    }
+    while version > to:
+        named = restored.get(version, version - 1)
+        version = -1 if named is None else int(named)
+    return version
 
 
 def traits_of(table: Any) -> DeltaTraits:

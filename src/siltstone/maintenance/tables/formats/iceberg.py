@@ -60,7 +60,9 @@ from siltstone.maintenance.tables.formats.iceberg_deletes import (
     why_kept,
     why_unreadable,
 )
+from siltstone.maintenance.tables.formats.iceberg_history import comes_from
 from siltstone.maintenance.tables.formats.iceberg_statistics import file_statistics
+from siltstone.maintenance.tables.formats.locations import path_in
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
     DataFile,
@@ -103,7 +105,7 @@ be set back."""
 
 
 class IcebergTable:
-    """Implements LoadedTable. ``home`` is the URL of ``tables.location`` without options."""
+    """Implements LoadedTable. ``home`` is the same as of ``IcebergFormat``."""
 
     def __init__(self, name: str, table: Any, home: str) -> None:
         self._name = name
@@ -120,24 +122,12 @@ class IcebergTable:
         if not any(key.startswith(PREFIX) for key in properties):
             raise TableNotOurs(self._name)
         ledger = ledger_of(self._name, properties)
-        if ledger.snapshot_id is not None and not self._descends_from(ledger.snapshot_id):
+        with _catalog_errors(self._name):
+            is_known = ledger.snapshot_id is None or comes_from(self._table, ledger.snapshot_id)
+        if not is_known:
             reason = f"snapshot {ledger.snapshot_id} of the last export is not in its history"
             raise TableRolledBack(self._name, reason)
         return ledger
-
-    def _descends_from(self, snapshot_id: int) -> bool:
-        """Returns whether the current snapshot descends from that one. A snapshot that is no longer listed was expired,
-        and counts as an ancestor: a table that was rolled back still lists the snapshots that were undone. Programs
-        that expire a snapshot leave the snapshot after it with the id of a parent that is not listed, or, as pyiceberg
-        does, without a parent."""
-        metadata = self._table.metadata
-        snapshot, wanted = self._table.current_snapshot(), snapshot_id
-        while snapshot is not None:
-            if wanted in (snapshot.snapshot_id, snapshot.parent_snapshot_id):
-                return True
-            parent_id = snapshot.parent_snapshot_id
-            snapshot = None if parent_id is None else metadata.snapshot_by_id(parent_id)
-        return bool(metadata.current_snapshot_id) and metadata.snapshot_by_id(wanted) is None
 
     @property
     def schema(self) -> Any:
@@ -187,11 +177,11 @@ class IcebergTable:
 
     def _listed(self) -> Iterator[tuple[TableFile, Any]]:
         """Yields the data files, each also as pyiceberg has it."""
-        before = f"{self._home}/{folder_of(self._name)}"
+        folder = f"{self._home}/{folder_of(self._name)}"
         with _catalog_errors(self._name):
             for each, deletes in data_files(self._table):
                 values = tuple(each.partition[at] for at in range(len(each.partition)))
-                path = each.file_path.removeprefix(before)
+                path = path_in(folder, each.file_path)
                 yield (
                     TableFile(
                         path,
@@ -200,6 +190,7 @@ class IcebergTable:
                         values,
                         deletes.rows,
                         row_deletes.count(deletes.rows),
+                        is_divided_otherwise=each.spec_id != self._table.metadata.default_spec_id,
                         unreadable=why_unreadable(each, deletes),
                         kept=why_kept(each, path, self._table.metadata.default_spec_id),
                     ),
@@ -207,13 +198,13 @@ class IcebergTable:
                 )
 
     def kept_paths(self) -> set[str]:
-        before = f"{self._home}/{folder_of(self._name)}"
+        folder = f"{self._home}/{folder_of(self._name)}"
         with _catalog_errors(self._name):
             paths = set(self._table.inspect.all_files()["file_path"].to_pylist())
             for snapshot in self._table.metadata.snapshots:
                 paths.add(snapshot.manifest_list)
                 paths.update(each.manifest_path for each in snapshot.manifests(self._table.io))
-        return {path.removeprefix(before) for path in paths}
+        return {path_in(folder, path) for path in paths}
 
     def expire(self, now_ms: int) -> None:
         """Expires old snapshots; if the catalog refuses, the export of the next day tries again. Files that only these
@@ -319,9 +310,19 @@ class IcebergTable:
         except (
             Exception
         ) as trouble:  # of SQLAlchemy, requests, pyarrow: none says whether the commit took place
+            _end_connections(self._table.catalog)
             raise CommitUnknown(
                 f"the commit to table {self._name} may have taken place: {_line(trouble)}"
             ) from trouble
+
+
+def _end_connections(catalog: Any) -> None:
+    """Lets an SQL catalog answer on new connections. When a COMMIT fails, because another program reads the file of
+    SQLite, SQLAlchemy leaves the transaction open and uses the connection again: what was not committed could be seen
+    there, and nowhere else."""
+    engine = getattr(catalog, "engine", None)
+    if engine is not None:
+        engine.dispose()
 
 
 class _Summarised:
@@ -369,7 +370,8 @@ class _Replacing(_Summarised, _OverwriteFiles, _MergeAppendFiles):  # type: igno
 
 
 class IcebergFormat:
-    """Implements TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes."""
+    """Implements TableFormat. ``catalog`` has the properties that ``pyiceberg.catalog.load_catalog`` takes. ``home`` is
+    the location of tables as Iceberg's programs write it: they quote no character of a folder's name."""
 
     def __init__(self, catalog: Mapping[str, str], home: str) -> None:
         self._home = home.rstrip("/")

@@ -18,22 +18,27 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 
 from siltstone.maintenance.tables.formats.features import IcebergTraits
-from siltstone.maintenance.tables.formats.port import is_elsewhere
+from siltstone.maintenance.tables.formats.locations import is_elsewhere
 from siltstone.maintenance.tables.row_deletes import DeletedRows
 
+_REWRITE = "CALL system.rewrite_data_files(table => 'TABLE', options => map('rewrite-all', 'true'{}))"
+_OF_DELETES = ", 'use-starting-sequence-number', 'false', 'remove-dangling-deletes', 'true'"
+"""Without it the new files would be as old as those before, and the deletes would apply to them still."""
 _HAS_EQUALITY_DELETES = (
     "it has equality deletes, which only the engine that wrote them applies, or a file of deletes that is not Parquet:"
-    " Spark's CALL system.rewrite_data_files, with remove-dangling-deletes, or Trino's ALTER TABLE … EXECUTE optimize,"
-    " writes its rows to new files"
+    f" Spark's {_REWRITE.format(_OF_DELETES)} writes its rows to new files"
 )
-_IS_NOT_PARQUET = "it is a file of {}: set write.format.default to parquet, and rewrite the data files"
+_IS_NOT_PARQUET = (
+    f"it is a file of {{}}: set write.format.default to parquet; then Spark's {_REWRITE.format('')} writes its rows to"
+    " other files"
+)
 _IS_ENCRYPTED = "it is encrypted"
 _IS_DIVIDED_OTHERWISE = (
-    "it is of another division of the table: rewrite the data files, for example with Spark's CALL"
-    " system.rewrite_data_files"
+    f"it is of another division of the table: Spark's {_REWRITE.format('')} writes its rows to other files"
 )
 _LIES_ELSEWHERE = (
-    "it lies outside the folder of the table: take write.data.path back, and rewrite the data files"
+    "it lies outside the folder of the table: take write.data.path back; then Spark's"
+    f" {_REWRITE.format('')} writes its rows to files inside"
 )
 
 

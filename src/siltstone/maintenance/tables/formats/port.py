@@ -35,12 +35,15 @@ class TableFile(DataFile, frozen=True, array_like=True):
     deletes is another file: two are equal only if their deletes are.
 
     ``deleted`` says which rows were deleted, as ``row_deletes`` packs them, and ``deleted_rows`` how many. ``lacks`` is
-    true if columns by which the table is divided may not be in the file. ``unreadable`` says why this program cannot
-    read the file as the table means it, ``kept`` why it cannot replace it by another file; empty: it can."""
+    true if columns by which the table is divided may not be in the file. ``is_divided_otherwise``: the partition value
+    is of another division than the present one, so the file may have rows of any partition value. ``unreadable`` says
+    why this program cannot read the file as the table means it, ``kept`` why it cannot replace it by another file;
+    empty: it can."""
 
     deleted: bytes = b""
     deleted_rows: int = 0
     lacks: bool = False
+    is_divided_otherwise: bool = False
     unreadable: str = ""
     kept: str = ""
 
@@ -179,11 +182,6 @@ class TableFormat(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-def is_elsewhere(path: str) -> bool:
-    """Returns whether the path of a data file is a whole URL, because the file is not in the folder of the table."""
-    return "://" in path
 
 
 def use_of(replacement: Replacement | None) -> TableUse:

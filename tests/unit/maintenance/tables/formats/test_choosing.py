@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.failures import TablesMissing
+from siltstone.maintenance.tables.failures import LocationRefused, TablesMissing
 from siltstone.maintenance.tables.formats import choosing
 from siltstone.maintenance.tables.formats.choosing import _of_bucket_for_delta, home_of, open_format
 
@@ -50,6 +50,16 @@ def test_iceberg_reaches_the_bucket_as_we_do_unless_the_catalog_says_otherwise(a
         assert not asked.is_closed
     assert asked.home == "s3://b/p" and asked.is_closed
     assert asked.catalog == {"type": "rest", "s3.endpoint": "http://127.0.0.1:9000", "s3.region": "us"}
+
+
+def test_the_folder_of_iceberg_tables_is_named_as_icebergs_programs_do(asked: Asked) -> None:
+    """They quote no character, and take what follows # or ? for no part of a path."""
+    with open_format("iceberg", TableSettings(location="file:///a%20store/%C3%A4", catalog={})):
+        assert asked.home == "file:///a store/ä"
+    for name in ("a%23b", "a%3Fb"):
+        settings = TableSettings(location=f"file:///{name}", catalog={})
+        with pytest.raises(LocationRefused, match="has # or"), open_format("iceberg", settings):
+            pass
 
 
 def test_the_folder_of_a_catalog_in_sqlite_is_made(asked: Asked, tmp_path: Path) -> None:
