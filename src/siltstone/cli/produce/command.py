@@ -20,7 +20,7 @@ from siltstone.cli.produce.lines import (
     parse_headers,
     parse_separator,
 )
-from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
+from siltstone.cli.produce.progress import AnswerSilence, ProduceProgress, hint_at_terminal
 from siltstone.cli.produce.reading import ended_by_signals, read_lines
 from siltstone.cli.standard_streams import InputFile
 from siltstone.cli.words import count_words, counted, seconds_words, size_words
@@ -32,6 +32,7 @@ from siltstone.kafka_client.producing.producer import BATCH_BYTES, Producer
 from siltstone.kafka_client.topics import create_topic, find_topic, partitions_of
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.model.errors import InvalidRequest, SiltstoneError, Unavailable
+from siltstone.object_store.bucket_watch import looking
 
 CODECS = tuple(codec.name.lower() for codec in Codec)
 MAX_MESSAGE_BYTES = "max.message.bytes"
@@ -223,7 +224,9 @@ class Production:
         hint_at_terminal(stream, self._settings.topic)
         try:
             with ProduceProgress(stream, self._cluster.clock) as self._progress:
-                self._send_lines(stream)
+                silence = AnswerSilence(self._cluster.clock.monotonic_ms())
+                with looking(lambda: self._look(silence)):
+                    self._send_lines(stream)
         except KeyboardInterrupt as interrupted:
             remarks().print(f"siltstone: interrupted, {self._written()}", markup=False)
             raise Failure(INTERRUPTED) from interrupted
@@ -275,6 +278,13 @@ class Production:
     def _say_trouble(self, trouble: str) -> None:
         if self._progress is not None:
             self._progress.say(f"{trouble}; retrying what is not acknowledged")
+
+    def _look(self, silence: AnswerSilence) -> None:
+        """Says that nothing is acknowledged; a thread calls it."""
+        producer, now_ms = self._producer, self._cluster.clock.monotonic_ms()
+        if said := silence.seen(now_ms, producer.acknowledgements, is_waiting=producer.is_waiting):
+            assert self._progress is not None
+            self._progress.say(said)
 
     def tell(self, as_json: bool) -> None:
         seconds = (self._cluster.clock.monotonic_ms() - self._began_ms) / 1000

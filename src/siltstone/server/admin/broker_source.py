@@ -54,6 +54,7 @@ class ObservedBroker:
         calls: BlockingCalls,
     ) -> None:
         self._node = node
+        self._partitions = broker.parts.partitions
         self._listeners = listeners
         self.sources: Sequence[MetricSource] = (
             NetworkSource(broker, listeners),
@@ -80,6 +81,8 @@ class ObservedBroker:
         """Says why the broker is not ready; empty if it is."""
         readiness, reason = self._node.engine.readiness
         found = [reason] if readiness in (Readiness.STOPPED, Readiness.FULL) else []
+        if trouble := self._partitions.openings.trouble:
+            found.append(trouble)
         if not self._listeners.are_open:
             found.append("the listeners for Kafka clients are not open")
         return found
@@ -185,7 +188,9 @@ class EngineSource:
         collected.add("wal_capacity_bytes", self._wal_capacity_bytes)
         collected.add("partitions_open", len(self._broker.parts.partitions.all_opened()))
         collected.add("damaged_reads", self._broker.parts.partitions.damage.statistics().reads_refused)
-        _add_engine(collected, self._node.engine.statistics())
+        _add_engine(
+            collected, self._node.engine.statistics(), self._broker.parts.partitions.openings.appends_waiting
+        )
         yield
         reads = self._node.reader.statistics()
         _add_caches(collected, reads)
@@ -200,9 +205,9 @@ class EngineSource:
         yield
 
 
-def _add_engine(collected: Collected, engine: EngineStatistics) -> None:
+def _add_engine(collected: Collected, engine: EngineStatistics, waiting_for_openings: int) -> None:
     collected.add("append_seconds", engine.append_seconds)
-    collected.add("appends_waiting", engine.appends_waiting)
+    collected.add("appends_waiting", engine.appends_waiting + waiting_for_openings)
     collected.add("appends_waiting_bytes", engine.bytes_waiting)
     collected.add("wal_write_seconds", engine.wal.write_seconds)
     collected.add("wal_bytes", engine.wal.bytes_untrimmed)

@@ -63,7 +63,8 @@ ENGINE = (
     _gauge("state", "1 for the present state of the node: starting, running, draining, failed or closed.", "state"),
     _gauge("partitions_open", "Partitions that are open."),
     _seconds("append", "The time from the append of a batch to its answer, when it is durable."),
-    _gauge("appends_waiting", "Appends that wait for room in the tail cache or in the write-ahead log."),
+    _gauge("appends_waiting", "Appends that wait: for room in the tail cache or in the write-ahead log, or for their "
+           "partition to be opened, which reads the bucket."),
     _gauge("appends_waiting_bytes", "The bytes of the appends that wait for room.", unit="bytes"),
     _seconds("wal_write", "The time to write a group of appends to the write-ahead log, with its sync if due."),
     _gauge("wal_bytes", "Bytes of the write-ahead log that are not committed yet.", unit="bytes"),
@@ -79,7 +80,8 @@ ENGINE = (
     _seconds("upload", "The time to upload one object, with all attempts."),
     _counter("upload_bytes", "Bytes of objects uploaded.", unit="bytes"),
     _counter("uploads_committed", "Objects that were uploaded and committed."),
-    _gauge("upload_outage", "1 while uploads fail and are tried again, otherwise 0."),
+    _gauge("upload_outage", "1 while uploads fail and are tried again, or have had no answer for a minute; "
+           "otherwise 0."),
     _gauge("catch_up_limit_bytes", "The limit of reads that catch up, while they give way to appends, in bytes a "
            "second; 0: there is none.", unit="bytes"),
     _counter("catch_up_held_seconds", "The time for which reads that catch up have waited for appends, all together.",
