@@ -26,16 +26,16 @@ log = logging.getLogger(__name__)
 
 
 def opening_trouble(partitions: int, lasting_ms: float, silent_urls: Sequence[str]) -> str:
-    """Returns why requests wait, if ``partitions`` are being opened, the first for ``lasting_ms``; else nothing. Pure."""
+    """Returns why requests wait while ``partitions`` are opened, the first for ``lasting_ms``; or nothing. Pure."""
     if not partitions or lasting_ms < (SILENT_MS_MAX if silent_urls else SLOW_MS_MAX):
         return ""
     what = f"requests wait: {counted(partitions, 'partition')} cannot be opened for {seconds_words(lasting_ms / 1000)}"
     if not silent_urls:
-        return f"{what}: the bucket, the metadata log or this machine is slow; siltstone_store_request_seconds says which"
+        return f"{what}: the bucket, the metadata log or this machine is slow; look at siltstone_store_request_seconds"
     verb = "does" if len(silent_urls) == 1 else "do"
     return (
-        f"{what}, because {' and '.join(silent_urls)} {verb} not answer: check that the bucket can be reached (endpoint, "
-        "network, the server of the bucket); the requests then go on by themselves"
+        f"{what}, because {' and '.join(silent_urls)} {verb} not answer: check that the bucket can be reached "
+        "(endpoint, network, the server of the bucket); the requests then go on by themselves"
     )
 
 

@@ -18,13 +18,17 @@ SILENT_MS_MAX = 8 * SECOND_MS
 """A person sees within ten seconds that nothing goes on. A broker that starts again answers sooner."""
 
 
-class AnswerSilence:
+class AnswerWatch:
     """Sees that a broker acknowledges nothing although batches were sent, and says so once in each such time."""
 
     def __init__(self, now_ms: float) -> None:
         self._since_ms = now_ms
         self._acknowledgements = 0
         self._is_said = False
+
+    def trouble_was_said(self) -> None:
+        """A reason is on the screen, and tells more than this line would."""
+        self._is_said = True
 
     def seen(self, now_ms: float, acknowledgements: int, *, is_waiting: bool) -> str:
         """Returns the line to print, or nothing."""

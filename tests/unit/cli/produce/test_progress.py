@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.cli.produce.progress import AnswerSilence, ProduceProgress, hint_at_terminal
+from siltstone.cli.produce.progress import AnswerWatch, ProduceProgress, hint_at_terminal
 from siltstone.runtime.clock import ManualClock
 
 
@@ -93,7 +93,7 @@ def test_a_long_remark_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_silent_broker_is_named_once_in_each_silence_and_never_while_nothing_is_sent() -> None:
-    silence = AnswerSilence(0)
+    silence = AnswerWatch(0)
     assert not silence.seen(7_999, 0, is_waiting=True)
     assert "acknowledged nothing for 8.0 s" in silence.seen(8_000, 0, is_waiting=True)
     assert not silence.seen(20_000, 0, is_waiting=True)
