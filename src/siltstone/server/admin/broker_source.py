@@ -259,6 +259,8 @@ class GroupSource:
             for lag in each.topics:
                 collected.add("group_lag_records", lag.records, group, lag.topic)
                 collected.add("group_lag_seconds", lag.seconds, group, lag.topic)
+                unread = lag.partitions_without_commit
+                collected.add("group_partitions_without_commit", unread, group, lag.topic)
             if number % ROWS_PER_TURN == 0:
                 yield
 

@@ -64,6 +64,19 @@ def test_ob05_records_add_up_over_partitions_and_the_oldest_decides_the_seconds(
     in_broker_world(scenario)
 
 
+def test_ob05_partitions_with_records_and_without_a_commit_are_counted():
+    async def scenario(world):
+        topic = await world.topic(partitions=3)
+        batch = timed_batch(world.clock.now_ms() - 5_000)
+        await world.client().ask(produce_request(topic, batch, bytearray(batch)))
+        await commit(world, "g", 1)
+        assert await looked(world) == {"g": (TopicLag("t", 1, 5.0, 1),)}, "the third one is empty"
+        await commit(world, "h", 1, 0)
+        assert (await looked(world))["h"] == (TopicLag("t", 3, 5.0, 0),)
+
+    in_broker_world(scenario)
+
+
 def test_ob05_what_was_trimmed_is_no_lag():
     async def scenario(world):
         topic = await world.topic()
@@ -176,7 +189,7 @@ def test_others_have_their_turn_after_some_offsets_and_after_each_group() -> Non
 
 
 def test_the_groups_with_the_largest_lag_are_shown_and_the_others_counted() -> None:
-    count, shown = 3 * GROUPS_SHOWN_MAX, GROUP_SERIES_MAX // 4
+    count, shown = 3 * GROUPS_SHOWN_MAX, GROUP_SERIES_MAX // 5
     lags, _ = lags_of(*((f"g{number}", 1, 10 - number % 7) for number in range(count)))
     assert len(lags.groups) == shown and lags.omitted == count - shown
     assert {each.records for each in lags.groups} == {6}, "a seventh of the groups"
@@ -187,4 +200,4 @@ def test_a_group_with_more_offsets_than_are_looked_at_does_not_keep_smaller_ones
     lags, _ = lags_of(("small", 1, 0), ("large", GROUP_OFFSETS_MAX, 0))
     assert [each.group for each in lags.groups] == ["small"] and lags.omitted == 1
     lags, _ = lags_of(("fits", 999, 0))
-    assert lags.groups[0].topics[0].records == 999 * 8 and lags.groups[0].series_count == 4
+    assert lags.groups[0].topics[0].records == 999 * 8 and lags.groups[0].series_count == 5
