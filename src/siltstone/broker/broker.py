@@ -102,6 +102,7 @@ class KafkaBroker:
                 connection, header.api_key, header.api_version, header.correlation_id, header.client_id,
                 self._clock.monotonic_ms(),
             )  # fmt: skip
+            connection.client_id = header.client_id or ""
             if not _is_announced(header):
                 return self._refused_version(context)
             self._measures.begin(header.api_key)

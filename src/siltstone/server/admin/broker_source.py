@@ -21,6 +21,7 @@ from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
+from siltstone.server.admin.endpoints import ClientsReport
 from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.group_lags import GroupLags
 from siltstone.server.admin.largest_topics import NOTHING, Bytes, LargestTopics
@@ -86,6 +87,10 @@ class ObservedBroker:
         if not self._listeners.are_open:
             found.append("the listeners for Kafka clients are not open")
         return found
+
+    def clients(self) -> ClientsReport:
+        connections = self._listeners.statistics().connections
+        return ClientsReport(self._node.engine.node_id, connections, self._listeners.clients())
 
 
 class ClusterSource:
