@@ -25,7 +25,7 @@ from siltstone.server.admin.endpoints import ClientsReport
 from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.group_lags import GroupLags
 from siltstone.server.admin.largest_topics import NOTHING, Bytes, LargestTopics
-from siltstone.server.admin.object_source import ObjectSource
+from siltstone.server.admin.object_source import OTHERS, ObjectSource
 from siltstone.server.admin.scrape import Collected, MetricSource
 from siltstone.server.admin.store_source import DiskSource, StoreSource
 from siltstone.server.components import Node
@@ -38,7 +38,6 @@ from siltstone.stream_engine.reading.committed_reader import ReadStatistics
 GROUPS_INTERVAL_MS = 10 * SECOND_MS
 PARTITIONS_PER_TURN = 200
 ROWS_PER_TURN = 50
-OTHERS = "_other"
 
 
 class ObservedBroker:

@@ -54,6 +54,8 @@ NETWORK = (
     _counter("connections_accepted", "Connections that were accepted, also those that were closed at once."),
     _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
+    _gauge("topic_stored_bytes", "Bytes of a topic in committed objects, copies and what waits for its deletion "
+           "included, for the 500 topics with the most; _other is the rest.", "topic", unit="bytes"),
     _counter("topic_in_bytes", "Bytes of record batches appended, for the 1,000 topics with the most traffic; _other "
              "is the rest.", "topic", unit="bytes"),
     _counter("topic_out_bytes", "Bytes of record batches fetched, for the same topics.", "topic", unit="bytes"),
