@@ -85,7 +85,7 @@ def test_a_topic_from_making_to_deleting(siltstone, siltstone_topic: str) -> Non
     rows = siltstone("topics", "--json").json["topics"]
     row = next(row for row in rows if row["name"] == name)
     assert (row["partitions"], row["records_max"], row["cleanup_policy"]) == (2, 2, "delete")
-    assert re.search(rf"^{name} +2 +2 +delete *$", siltstone("topics").out, re.MULTILINE)
+    assert re.search(rf"^{name} +2 +2 +\d+ B +delete *$", siltstone("topics").out, re.MULTILINE)
 
     described = siltstone("topics", "describe", name, "--json").json
     assert described["topic_id"] == row["topic_id"]
@@ -343,7 +343,14 @@ def test_a_group_from_reading_to_forgetting(siltstone, topic: str, at: str) -> N
     group = f"group-of-{topic}"
     with reading(at, group, topic, **{"enable.auto.commit": False, "client.id": "one"}):
         row = next(row for row in siltstone("groups", "--json").json["groups"] if row["group"] == group)
-        assert row == {"group": group, "state": "Stable", "members": 1, "topics": [topic], "lag": 9}
+        assert row == {
+            "group": group,
+            "state": "Stable",
+            "members": 1,
+            "topics": [topic],
+            "lag": 9,
+            "partitions_without_commit": 0,
+        }
         described = siltstone("groups", "describe", group, "--json").json
         (member,) = described["members"]
         assert (member["client"], len(member["partitions"])) == ("one", 3)

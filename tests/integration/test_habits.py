@@ -57,7 +57,7 @@ def test_topics_as_in_rpk_and_kafka_topics(siltstone, siltstone_broker: Broker, 
         ("topics", "list", "--bootstrap-server", at),
         ("topics", "-b", at),
     ):
-        assert f"{name}\t3\t0\tdelete\n" in siltstone(*words, COLUMNS=None).out
+        assert f"{name}\t3\t0\t0 B\tdelete\n" in siltstone(*words, COLUMNS=None).out
     assert siltstone("topics", "list", "--json").json == siltstone("topics", "--json").json
     assert siltstone("consume", name, "-g", f"of-{name}", "-e").status == 0
     assert f"of-{name}\tempty\t0\t0\t\n" in siltstone("groups", "list", COLUMNS=None).out

@@ -22,7 +22,7 @@ from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "operations.md"
 (UNIT,) = blocks(PAGE, "ini")
-_, _, BACKUP = blocks(PAGE, "sh")
+_, _, BACKUP, _ = blocks(PAGE, "sh")
 (RESCUE,) = blocks(PAGE, "python")
 RUN = [UNIT, BACKUP, RESCUE]
 SECONDS_MAX = 60

@@ -64,6 +64,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/groups.md: a diagram, made from the table of states",
         "docs/metrics.md: a configuration of Prometheus, which the tests do not have",
         "docs/metrics.md: tests/integration/test_metrics.py scrapes both services, at ports that are free",
+        "docs/operations.md: tests/integration/test_clients_command.py runs it beside brokers",
         "docs/operations.md: it serves until it is stopped; tests/integration/test_serve_nodes.py runs it",
         "docs/operations.md: it serves until it is stopped; tests/integration/test_failover.py runs it",
         "docs/operations.md: no images can be fetched where the tests run",

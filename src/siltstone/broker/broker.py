@@ -102,6 +102,9 @@ class KafkaBroker:
                 connection, header.api_key, header.api_version, header.correlation_id, header.client_id,
                 self._clock.monotonic_ms(),
             )  # fmt: skip
+            connection.client_id = header.client_id or ""
+            if header.api_key != ApiKey.API_VERSIONS:
+                connection.has_asked_more = True
             if not _is_announced(header):
                 return self._refused_version(context)
             self._measures.begin(header.api_key)
@@ -123,8 +126,10 @@ class KafkaBroker:
         raise self._unsupported.refusal(context.connection, context.api_key, context.api_version)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Does nothing: no state belongs to a connection. Group members leave by missing heartbeats, fetch sessions
-        expire by age."""
+        """Ends nothing: no state belongs to a connection. Group members leave by missing heartbeats, fetch sessions
+        expire by age. Logs a client that probably wanted a login."""
+        if connection.client_software_name and not connection.has_asked_more:
+            self._unsupported.left_after_versions(connection)
 
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)

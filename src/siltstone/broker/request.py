@@ -45,16 +45,22 @@ class Overtakable(msgspec.Struct, frozen=True):
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
-    Handlers write ``client_software_*``, ``sends_records`` and ``requests_held``. ``sends_records``: the client has
-    sent records to be stored; while ``wants_pause`` is true, the network reads nothing more from such connections.
-    ``requests_held``: so many requests of this connection wait, perhaps for seconds; while there is one, the network
-    reads nothing more from the connection. ``produces_waiting``: the newest Produce that waits for each partition
-    (``broker.apis.produce_order``).
+    Handlers write ``client_id``, ``has_asked_more``, ``client_software_*``, ``sends_records`` and ``requests_held``.
+    ``client_id`` is that of the newest request. ``connected_ms``: when the client connected, in ms since 1970.
+    ``sends_records``: the client has sent records to be stored; while ``wants_pause`` is true, the network reads
+    nothing more from such connections. ``requests_held``: so many requests of this connection wait, perhaps for
+    seconds; while there is one, the network reads nothing more from the connection. ``produces_waiting``: the newest
+    Produce that waits for each partition (``broker.apis.produce_order``).
     """
 
     connection_id: int
     client_host: str
     listener: Listener
+    client_port: int = 0
+    connected_ms: int = 0
+    client_id: str = ""
+    has_asked_more: bool = False
+    """Whether a request other than ApiVersions has come."""
     client_software_name: str = ""
     client_software_version: str = ""
     sends_records: bool = False

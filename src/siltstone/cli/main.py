@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "sql": "siltstone.cli.sql",
     "tables": "siltstone.cli.tables.command",
     "nodes": "siltstone.cli.nodes.command",
+    "clients": "siltstone.cli.clients",
     "balance": "siltstone.cli.balance.command",
     "buckets": "siltstone.cli.buckets.command",
     "streams": "siltstone.cli.streams",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from siltstone.cli.output import remarks
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import StoreSettings, load_settings
 from siltstone.server.settings.values import SettingRefused
@@ -31,8 +32,11 @@ class StoreChoice(msgspec.Struct, frozen=True):
         return load_settings(self.store, config=self.config, flags={**self.flags, **named})
 
     def open(self, **flags: str | None) -> Store:
-        """Opens the store, which must exist. Raises StoreNotFound."""
-        return open_store(self.settings(**flags))
+        """Opens the store, which must exist; says so when it can only be read. Raises StoreNotFound."""
+        store = open_store(self.settings(**flags))
+        if note := store.metadata.read_only_note:
+            remarks().print(note, style="yellow", markup=False, soft_wrap=True)
+        return store
 
     def open_without(self, bucket_id: int) -> Store:
         """Opens the store without this bucket, which may be gone. Raises StoreNotFound."""

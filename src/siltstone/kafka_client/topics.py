@@ -1,10 +1,15 @@
 """Topics: finds, creates and deletes them, and adds partitions."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import (
+    KafkaNotReady,
+    KafkaRefusal,
     PartitionUnknown,
+    RequestNotSpoken,
     TopicUnknown,
     refusal,
     refuse_error,
@@ -26,6 +31,10 @@ from siltstone.kafka_protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
+)
+from siltstone.kafka_protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
 )
 from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
 from siltstone.model.errors import did_you_mean
@@ -124,3 +133,25 @@ def delete_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
         for result in results
         if result.error_code
     }
+
+
+def topic_bytes(cluster: Cluster) -> dict[str, int] | None:
+    """Returns the bytes of each topic, of one replica of each partition. None if a broker does not report them, because
+    it does not know the request or this client may not make it. Raises Unavailable if a broker does not answer."""
+    sizes: Counter[TopicPartition] = Counter()
+    with suppress(RequestNotSpoken, KafkaRefusal, KafkaNotReady):
+        for node_id in cluster.broker_ids:
+            answer = cluster.broker(node_id).call(
+                DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
+            )
+            if answer.error_code or any(each.error_code for each in answer.results):
+                return None
+            for topic in (topic for each in answer.results for topic in each.topics):
+                for row in topic.partitions:
+                    key = TopicPartition(topic.name, row.partition_index)
+                    sizes[key] = max(sizes[key], row.partition_size)
+        found: Counter[str] = Counter()
+        for key, size_bytes in sizes.items():
+            found[key.topic] += size_bytes
+        return dict(found)
+    return None

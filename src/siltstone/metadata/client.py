@@ -97,6 +97,11 @@ class MetadataClient:
         self.refresh()
 
     @property
+    def read_only_note(self) -> str:
+        """Why commands that change something are refused with LogReadOnly; empty if they are not."""
+        return self._log.read_only_note
+
+    @property
     def image(self) -> MetadataImage:
         """The newest image that this client has read or written."""
         return self._image
@@ -136,7 +141,7 @@ class MetadataClient:
 
     @property
     def snapshot_is_due(self) -> bool:
-        return self._records_since_snapshot >= self._snapshot_interval_records
+        return not self.read_only_note and self._records_since_snapshot >= self._snapshot_interval_records
 
     def save_snapshot_if_due(self) -> bool:
         """Saves a snapshot when ``snapshot_interval_records`` records were applied since the last one, unless another

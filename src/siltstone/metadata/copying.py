@@ -141,6 +141,7 @@ class LogBeforeMove:
 
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
+        self.read_only_note = log.read_only_note
         self.append = log.append
         self.head = log.head
         self.save_snapshot = log.save_snapshot

@@ -137,7 +137,8 @@ ADMIN_MAINTENANCE_LISTENERS = "off"
 
 ADMIN_OPEN_TO_NETWORK = False
 """Whether an admin listener may be on an address that other machines reach. They see names of topics, of groups and of
-buckets without a login and without encryption; only a listener on 127.0.0.1, [::1] or localhost goes without it."""
+buckets, and who is connected, without a login and without encryption; only a listener on 127.0.0.1, [::1] or localhost
+goes without it."""
 
 ADMIN_ALLOWED_HOSTS = "localhost"
 """Host names, separated by commas, by which clients may call an admin listener, besides IP addresses and the listener's
@@ -173,6 +174,9 @@ SCRAPE_SERIES_MAX = 5_000
 
 TOPICS_SHOWN_MAX = 1_000
 """The most topics that have series of their own; the traffic of the others is counted in one row."""
+
+STORED_TOPICS_SHOWN_MAX = 500
+"""The most topics whose stored bytes have series of their own: with those of the traffic they fit into a scrape."""
 
 GROUPS_SHOWN_MAX = 1_000
 GROUP_SERIES_MAX = 1_600

@@ -223,6 +223,15 @@ class Buckets:
             if isinstance(store, RetryingStore)
         }
 
+    def are_silent(self, bucket_ids: Collection[int]) -> bool:
+        """Returns whether one of these buckets does not answer, as far as this is watched."""
+        silent = self.silent()
+        return any(silent.get(bucket_id, True) for bucket_id in bucket_ids)
+
+    def silent_urls(self) -> list[str]:
+        """Returns the URLs of the buckets that do not answer."""
+        return [self._stores[bucket_id].url for bucket_id, is_silent in self.silent().items() if is_silent]
+
     def close(self) -> None:
         for store in self._stores.values():
             store.close()

@@ -62,6 +62,7 @@ class StreamEngine:
         self._wal = components.wal
         self._clock = components.clock
         self._upload_calls = components.upload_calls
+        self.silent_buckets = components.buckets.silent_urls
         self.node_id = settings.node_id
         self.node_epoch = node_epoch
         self._state = EngineState.RUNNING
@@ -250,10 +251,9 @@ class StreamEngine:
         smallest_timestamp_ms: int = NO_TIMESTAMP,
         largest_timestamp_ms: int = NO_TIMESTAMP,
     ) -> "asyncio.Future[int]":
-        """Queues a batch; the future returns its base offset when the batch is durable and readable.
-
-        Offsets are assigned in the order of the calls. The payload must not change before the future is done. Without
-        room in the tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded,
+        """Queues a batch; the future returns its base offset when the batch is durable and readable. Offsets are
+        assigned in the order of the calls. The payload must not change before the future is done. Without room in the
+        tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded,
         PayloadNotBytes, AppendTooLarge, StreamHandleClosed, StreamHeld, ImpossibleBatch before anything is queued; the
         future raises EngineNotRunning.
         """

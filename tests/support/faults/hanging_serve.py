@@ -3,7 +3,8 @@
     python -m support.faults.hanging_serve FOLDER FILE serve …
 
 While FILE exists, calls that look at, open, reserve, write or sync FOLDER or a file below it do not return. A thread
-in such a call cannot be interrupted, as on a disk or a network file system that does not answer.
+in such a call cannot be interrupted, as on a disk or a network file system that does not answer. With UPLOAD_HANGS_MS
+in the environment an upload without an answer is an outage after that time, not after a minute.
 """
 
 import os
@@ -57,6 +58,10 @@ def _path_of(descriptor: int) -> str:
 
 if __name__ == "__main__":
     make_hang(Path(sys.argv.pop(1)), Path(sys.argv.pop(1)))
+    if "UPLOAD_HANGS_MS" in os.environ:
+        from siltstone.stream_engine.upload import outage
+
+        outage.HANGING_MS = int(os.environ["UPLOAD_HANGS_MS"])
     from siltstone.cli.program import main
 
     main()

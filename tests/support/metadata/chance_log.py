@@ -57,6 +57,8 @@ class ChanceLog:
     def load_snapshot(self) -> Snapshot | None:
         return self.log.load_snapshot()
 
+    read_only_note = ""
+
     def clock_offset_ms(self) -> int:
         return self.log.clock_offset_ms()
 

@@ -77,6 +77,8 @@ class FaultyLog:
     def load_snapshot(self) -> Snapshot | None:
         return self.log.load_snapshot()
 
+    read_only_note = ""
+
     def clock_offset_ms(self) -> int:
         return self.clock_is_ahead_ms
 

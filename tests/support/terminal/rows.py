@@ -217,6 +217,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("sql 'select 1' --store {nowhere}", 2, NO_STORE),
         begun("sql 'select 1' --store {store}"),
     ),
+    "clients": row(
+        "a list needs a broker with an admin listener: tests/integration/test_clients_command.py",
+        "a client needs a broker with an admin listener, as above",
+        Case("clients --admin {closed}", 1, "no admin listener answers at 127.0.0.1"),
+        begun("clients --admin {closed}"),
+    ),
     "nodes": row(
         Case("nodes --store {empty}"),
         Case("nodes --store {store}"),

@@ -40,5 +40,8 @@ def test_two_connections_are_two_however_alike() -> None:
 def test_what_is_left_out() -> None:
     assert numbers_left_out(ConnectionContext) == {
         "sends_records": False,
+        "client_port": 0,
+        "connected_ms": 0,
+        "has_asked_more": False,
         "requests_held": 0,
     }

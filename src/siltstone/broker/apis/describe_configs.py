@@ -88,7 +88,7 @@ def _configs(
 def _of_topic(entry: TopicEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = [
         DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
-        for synonym in entry.synonyms
+        for synonym in entry.told_synonyms
     ]
     return DescribeConfigsResourceResult(
         name=entry.row.name,

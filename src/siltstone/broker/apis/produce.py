@@ -374,7 +374,8 @@ class ProduceApi:
     async def _open(self, target: Target) -> None:
         assert target.topic is not None
         try:
-            target.partition = await self._partitions.open(target.topic, target.asked.index)
+            with self._partitions.openings.append_waits():
+                target.partition = await self._partitions.open(target.topic, target.asked.index)
         except SiltstoneError as failure:
             target.fail(failure)
 

@@ -12,6 +12,7 @@ import msgspec
 from siltstone.broker.cluster_view import ClusterView, leader_epoch_in
 from siltstone.broker.partitions.damage import DamageReport
 from siltstone.broker.partitions.opening import PartitionOpening
+from siltstone.broker.partitions.opening_watch import OpeningWatch
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.segment_rolls import SegmentRolls
 from siltstone.broker.settings import BrokerSettings
@@ -88,6 +89,7 @@ class Partitions:
         self._open: dict[PartitionKey, Partition] = {}
         self._opening: dict[PartitionKey, asyncio.Future[Partition]] = {}
         self._deleting: dict[str, asyncio.Future[None]] = {}
+        self.openings = OpeningWatch(clock, engine.silent_buckets)
         self.damage = DamageReport(clock)
         self._opener = PartitionOpening(engine, metadata, settings, clock, self._config_of, self, self.damage)
         self._rolls = SegmentRolls(metadata, clock, node_id=engine.node_id, node_epoch=engine.node_epoch)
@@ -139,8 +141,14 @@ class Partitions:
         under_way = self._opening.get(key)
         if under_way is None:
             under_way = self._opening[key] = self._begin("open", self._opened_now(key))
-            under_way.add_done_callback(lambda _: self._opening.pop(key, None))
+            if self.openings.begun(key):
+                self._tasks.start("look-at-openings", self.openings.look_while_there_are())
+            under_way.add_done_callback(lambda _: self._opening_ended(key))
         return await asyncio.shield(under_way)
+
+    def _opening_ended(self, key: PartitionKey) -> None:
+        self._opening.pop(key, None)
+        self.openings.ended(key)
 
     async def _opened_now(self, key: PartitionKey) -> Partition:
         if key in self._leaving:

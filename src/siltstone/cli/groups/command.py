@@ -18,7 +18,8 @@ def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None
     """List consumer groups and their lag; show, reset or delete them.
 
     The lag is the number of offsets between the committed offset and the end, summed over all partitions for which the
-    group has committed one.
+    group has committed one. "no commit" counts the other partitions of its topics that have had records: the true lag
+    is then larger.
     """
     if context.invoked_subcommand is None:
         list_groups(choice, as_json)

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_groups
-from siltstone.cli.groups.lag import PartitionLag, end_offsets
+from siltstone.cli.groups.lag import PartitionLag, end_offsets, partitions_of_topics
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.words import cell, count_words, counted
 from siltstone.kafka_client.cluster import Cluster
@@ -28,7 +28,8 @@ class GroupPartition(msgspec.Struct, frozen=True):
 def describe(choice: ClusterChoice, group_id: str, as_json: bool) -> None:
     """Show the members, the committed offsets and the lag of a group.
 
-    The lag is the number of offsets from the committed offset to the end of the partition.
+    The lag is the number of offsets from the committed offset to the end of the partition. Partitions of the group's
+    topics that it has never committed are listed without a lag, and counted if they have had records.
     """
     with choice.open() as cluster:
         group = find_group(cluster, group_id)
@@ -47,7 +48,8 @@ def describe(choice: ClusterChoice, group_id: str, as_json: bool) -> None:
 def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
     committed = committed_offsets(cluster, [group.group_id])[group.group_id]
     readers = {key: member for member in group.members or () for key in member.partitions}
-    keys = sorted(committed.keys() | readers.keys())
+    topics = {key.topic for key in committed}
+    keys = sorted(committed.keys() | readers.keys() | partitions_of_topics(cluster, topics))
     ends = end_offsets(cluster, keys)
     return [
         GroupPartition(PartitionLag(key, committed.get(key), ends.get(key)), readers.get(key)) for key in keys
@@ -61,8 +63,20 @@ def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> Re
         members="not reported by this broker" if group.members is None else count_words(len(group.members)),
         assignor=cell(group.assignor) if group.assignor else None,
         coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
-        lag=counted(sum(row.where.lag or 0 for row in rows), "record"),
+        lag=_lag_words(rows),
     )
+
+
+def _unread(rows: Sequence[GroupPartition]) -> int:
+    """Returns how many partitions have had records and no commit of this group."""
+    return sum(1 for row in rows if row.where.committed is None and row.where.end_offset)
+
+
+def _lag_words(rows: Sequence[GroupPartition]) -> str:
+    known = counted(sum(row.where.lag or 0 for row in rows), "record")
+    if not (unread := _unread(rows)):
+        return known
+    return f"≥ {known}: {counted(unread, 'partition')} without a commit"
 
 
 def _partitions_table(rows: Sequence[GroupPartition]) -> RenderableType:
@@ -98,6 +112,7 @@ def _as_json(group: Group, rows: Sequence[GroupPartition]) -> dict[str, object]:
         "state": group.state,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
+        "partitions_without_commit": _unread(rows),
         "members": None if group.members is None else [_member_json(member) for member in group.members],
         "partitions": [
             {

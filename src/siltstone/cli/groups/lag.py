@@ -40,10 +40,25 @@ def end_offsets(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[
         )
 
 
+def partitions_of_topics(cluster: Cluster, names: Iterable[str]) -> set[TopicPartition]:
+    """Returns all partitions of the topics that exist."""
+    wanted = set(names)
+    topics = cluster.learn(sorted(wanted)) if wanted else ()
+    return {TopicPartition(t.name or "", p.partition_index) for t in topics for p in t.partitions}
+
+
+def without_commit(
+    committed: Mapping[TopicPartition, int],
+    partitions: Iterable[TopicPartition],
+    ends: Mapping[TopicPartition, int],
+) -> int:
+    """Returns how many of these partitions have had records, and no offset that the group has committed: its lag there
+    is not known, since its consumers may begin at the start or at the end."""
+    return sum(1 for key in partitions if key not in committed and ends.get(key, 0) > 0)
+
+
 def _known(cluster: Cluster, wanted: set[TopicPartition]) -> set[TopicPartition]:
-    topics = cluster.learn(sorted({key.topic for key in wanted}))
-    there = {TopicPartition(t.name or "", p.partition_index) for t in topics for p in t.partitions}
-    return wanted & there
+    return wanted & partitions_of_topics(cluster, {key.topic for key in wanted})
 
 
 def total_lag(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:

@@ -5,28 +5,35 @@ from collections.abc import Sequence
 import msgspec
 from rich.console import RenderableType
 
-from siltstone.cli.groups.lag import end_offsets, total_lag
+from siltstone.cli.groups.lag import end_offsets, partitions_of_topics, total_lag, without_commit
 from siltstone.cli.output import table
 from siltstone.cli.words import cell, count_words
-from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.groups import all_groups, committed_offsets
 
 
 class GroupRow(msgspec.Struct, frozen=True):
     """``members``: their number; None if the broker does not report it. ``lag``: the sum over all partitions for
-    which the group has committed an offset."""
+    which the group has committed an offset; ``partitions_without_commit`` counts the other ones of its topics that have
+    had records."""
 
     group: str
     state: str
     members: int | None
     topics: list[str]
     lag: int
+    partitions_without_commit: int = 0
 
 
 def group_rows(cluster: Cluster) -> list[GroupRow]:
     groups = all_groups(cluster)
     committed = committed_offsets(cluster, [group.group_id for group in groups])
-    ends = end_offsets(cluster, (key for offsets in committed.values() for key in offsets))
+    committed_keys = {key for offsets in committed.values() for key in offsets}
+    there = partitions_of_topics(cluster, {key.topic for key in committed_keys})
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for key in there:
+        by_topic.setdefault(key.topic, []).append(key)
+    ends = end_offsets(cluster, committed_keys | there)
     return [
         GroupRow(
             group=group.group_id,
@@ -34,16 +41,22 @@ def group_rows(cluster: Cluster) -> list[GroupRow]:
             members=None if group.members is None else len(group.members),
             topics=sorted({key.topic for key in committed[group.group_id]}),
             lag=total_lag(committed[group.group_id], ends),
+            partitions_without_commit=sum(
+                without_commit(committed[group.group_id], by_topic.get(topic, ()), ends)
+                for topic in {key.topic for key in committed[group.group_id]}
+            ),
         )
         for group in groups
     ]
 
 
 def groups_table(rows: Sequence[GroupRow]) -> RenderableType:
-    shown = table("group", "state", ">members", ">lag", "topics")
+    shown = table("group", "state", ">members", ">lag", ">no commit", "topics")
     for row in rows:
         members = "-" if row.members is None else count_words(row.members)
+        lag, others = count_words(row.lag), count_words(row.partitions_without_commit)
         shown.add_row(
-            cell(row.group), row.state.lower(), members, count_words(row.lag), cell(" ".join(row.topics))
-        )
+            cell(row.group), row.state.lower(), members, f"≥ {lag}" if row.partitions_without_commit else lag, others,
+            cell(" ".join(row.topics)),
+        )  # fmt: skip
     return shown

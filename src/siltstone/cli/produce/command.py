@@ -20,7 +20,7 @@ from siltstone.cli.produce.lines import (
     parse_headers,
     parse_separator,
 )
-from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
+from siltstone.cli.produce.progress import AnswerWatch, ProduceProgress, hint_at_terminal
 from siltstone.cli.produce.reading import ended_by_signals, read_lines
 from siltstone.cli.standard_streams import InputFile
 from siltstone.cli.words import count_words, counted, seconds_words, size_words
@@ -32,6 +32,7 @@ from siltstone.kafka_client.producing.producer import BATCH_BYTES, Producer
 from siltstone.kafka_client.topics import create_topic, find_topic, partitions_of
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.model.errors import InvalidRequest, SiltstoneError, Unavailable
+from siltstone.object_store.bucket_watch import looking
 
 CODECS = tuple(codec.name.lower() for codec in Codec)
 MAX_MESSAGE_BYTES = "max.message.bytes"
@@ -181,6 +182,7 @@ class Production:
         self._bytes_read = 0
         self._began_ms = cluster.clock.monotonic_ms()
         self._progress: ProduceProgress | None = None
+        self._answers = AnswerWatch(self._began_ms)
         partitions, batch_bytes_max = self._prepared()
         self._partition_count = partitions
         self._producer = Producer(
@@ -222,7 +224,7 @@ class Production:
         error itself if none was."""
         hint_at_terminal(stream, self._settings.topic)
         try:
-            with ProduceProgress(stream, self._cluster.clock) as self._progress:
+            with ProduceProgress(stream, self._cluster.clock) as self._progress, looking(self._look):
                 self._send_lines(stream)
         except KeyboardInterrupt as interrupted:
             remarks().print(f"siltstone: interrupted, {self._written()}", markup=False)
@@ -273,8 +275,16 @@ class Production:
         return record
 
     def _say_trouble(self, trouble: str) -> None:
+        self._answers.trouble_was_said()
         if self._progress is not None:
             self._progress.say(f"{trouble}; retrying what is not acknowledged")
+
+    def _look(self) -> None:
+        """Says that nothing is acknowledged; a thread calls it."""
+        producer, now_ms = self._producer, self._cluster.clock.monotonic_ms()
+        if said := self._answers.seen(now_ms, producer.acknowledgements, is_waiting=producer.is_waiting):
+            assert self._progress is not None
+            self._progress.say(said)
 
     def tell(self, as_json: bool) -> None:
         seconds = (self._cluster.clock.monotonic_ms() - self._began_ms) / 1000

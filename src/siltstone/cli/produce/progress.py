@@ -10,8 +10,37 @@ from typing import BinaryIO, Self
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from siltstone.cli.output import remarks
-from siltstone.cli.words import count_words, size_words
+from siltstone.cli.words import count_words, seconds_words, size_words
+from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.clock import Clock
+
+SILENT_MS_MAX = 8 * SECOND_MS
+"""A person sees within ten seconds that nothing goes on. A broker that starts again answers sooner."""
+
+
+class AnswerWatch:
+    """Sees that a broker acknowledges nothing although batches were sent, and says so once in each such time."""
+
+    def __init__(self, now_ms: float) -> None:
+        self._since_ms = now_ms
+        self._acknowledgements = 0
+        self._is_said = False
+
+    def trouble_was_said(self) -> None:
+        """A reason is on the screen, and tells more than this line would."""
+        self._is_said = True
+
+    def seen(self, now_ms: float, acknowledgements: int, *, is_waiting: bool) -> str:
+        """Returns the line to print, or nothing."""
+        if acknowledgements != self._acknowledgements or not is_waiting:
+            self._since_ms, self._acknowledgements, self._is_said = now_ms, acknowledgements, False
+        if self._is_said or now_ms - self._since_ms < SILENT_MS_MAX:
+            return ""
+        self._is_said = True
+        return (
+            f"the broker has acknowledged nothing for {seconds_words((now_ms - self._since_ms) / 1000)}: still "
+            "waiting; its log, and /readyz of its admin listener, say why"
+        )
 
 
 class ProduceProgress:

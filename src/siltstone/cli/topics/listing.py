@@ -6,11 +6,11 @@ import msgspec
 from rich.console import RenderableType
 
 from siltstone.cli.output import table
-from siltstone.cli.words import cell, count_words, written_topic_id
+from siltstone.cli.words import cell, count_words, size_words, written_topic_id
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.configs import topic_configs
 from siltstone.kafka_client.offsets import ends_of
-from siltstone.kafka_client.topics import all_topics
+from siltstone.kafka_client.topics import all_topics, topic_bytes
 from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
 
 CLEANUP_POLICY = "cleanup.policy"
@@ -18,7 +18,8 @@ CLEANUP_POLICY = "cleanup.policy"
 
 class TopicRow(msgspec.Struct, frozen=True):
     """``records_max``: the sum of end offset minus start offset; compaction leaves gaps, so it is an upper bound.
-    ``without_leader``: partitions that no broker leads now; ``records_max`` does not count them."""
+    ``without_leader``: partitions that no broker leads now; ``records_max`` does not count them, nor does
+    ``size_bytes``, which is None where the brokers do not report it."""
 
     name: str
     topic_id: str
@@ -27,6 +28,7 @@ class TopicRow(msgspec.Struct, frozen=True):
     records_max: int
     cleanup_policy: str
     without_leader: list[int]
+    size_bytes: int | None = None
 
     @property
     def records_words(self) -> str:
@@ -43,6 +45,7 @@ def topic_rows(cluster: Cluster, *, internal: bool) -> list[TopicRow]:
     names = [topic.name or "" for topic in topics]
     configs = topic_configs(cluster, names, [CLEANUP_POLICY])
     ends = ends_of(cluster, [key for topic in topics for key in led_partitions(topic)])
+    sizes = topic_bytes(cluster)
     return [
         TopicRow(
             name=name,
@@ -52,6 +55,7 @@ def topic_rows(cluster: Cluster, *, internal: bool) -> list[TopicRow]:
             records_max=sum(ends[key].span for key in led_partitions(topic)),
             cleanup_policy=configs[name][CLEANUP_POLICY].value or "",
             without_leader=_without_leader(topic),
+            size_bytes=None if sizes is None else sizes.get(name, 0),
         )
         for name, topic in zip(names, topics, strict=True)
     ]
@@ -67,7 +71,8 @@ def _without_leader(topic: MetadataResponseTopic) -> list[int]:
 
 
 def topics_table(rows: Sequence[TopicRow]) -> RenderableType:
-    shown = table("topic", ">partitions", ">records", "cleanup")
+    shown = table("topic", ">partitions", ">records", ">bytes", "cleanup")
     for row in rows:
-        shown.add_row(cell(row.name), str(row.partitions), row.records_words, row.cleanup_policy)
+        size = "-" if row.size_bytes is None else size_words(row.size_bytes)
+        shown.add_row(cell(row.name), str(row.partitions), row.records_words, size, row.cleanup_policy)
     return shown

@@ -98,6 +98,10 @@ class Delivery:
         self._tested: set[TopicPartition] = set()
 
     @property
+    def is_waiting(self) -> bool:
+        return bool(self._unacknowledged)
+
+    @property
     def records_unacknowledged(self) -> int:
         """The number of records that were sent without a response: the broker may have appended them or not."""
         return sum(len(batch.lines) for batch in self._unacknowledged.values())

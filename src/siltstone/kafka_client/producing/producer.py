@@ -105,8 +105,15 @@ class Producer:
         self._identity = new_identity(cluster)
         self._delivery = Delivery(cluster, self._delivered, on_trouble)
         self.batches = 0
+        self.acknowledgements = 0
+        """How many batches the broker has acknowledged. Another thread may read it, and ``is_waiting``."""
         self.wire_bytes = 0
         self.partitions: dict[int, PartitionDelivery] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether batches were sent that are not acknowledged yet."""
+        return self._delivery.is_waiting
 
     @property
     def records(self) -> int:
@@ -191,6 +198,7 @@ class Producer:
     def _delivered(self, batch: OutgoingBatch, base_offset: int) -> None:
         counts = self.partitions.setdefault(batch.partition.partition, PartitionDelivery())
         counts.records += len(batch.lines)
+        self.acknowledgements += 1
         if base_offset != UNKNOWN_OFFSET:
             counts.first_offset = (
                 base_offset if counts.first_offset == UNKNOWN_OFFSET else counts.first_offset

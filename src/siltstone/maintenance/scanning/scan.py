@@ -74,6 +74,11 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
     """Plans the scan on the newest image. Raises TopicNotThere, ScanRefused, NoRecordAtTime, DataLost, OffsetBeyondEnd,
     TailNotReadable, RangeNotCovered, ScanDamaged, BucketOfAnotherStore, MetadataOlderThanBucket, BucketMissing, and
     what the metadata and the buckets raise."""
+    if request.lease_ms and source.metadata.read_only_note:
+        log.warning(
+            "the store can only be read, so no pin keeps the objects of this scan from garbage collection"
+        )
+        request = msgspec.structs.replace(request, lease_ms=0)
     if request.values is not None and request.value_format is None:
         request = msgspec.structs.replace(request, value_format=settle_values(source, request))
     if request.lease_ms:

@@ -15,6 +15,8 @@ from siltstone.metadata.store.port import (
 
 
 class MemoryLog:
+    read_only_note = ""
+
     def __init__(self, entries_kept: int = 1_000) -> None:
         self._lock = threading.Lock()
         self._entries: list[bytes] = []

@@ -84,10 +84,20 @@ def until_bytes(entries: Iterable[tuple[int, bytes]], bytes_max: int) -> Iterato
             return
 
 
+class LogReadOnly(InvalidRequest):
+    """The log was opened for reading only, because its file cannot be written."""
+
+
 class MetadataLog(Protocol):
+    @property
+    def read_only_note(self) -> str:
+        """Why every append is refused with LogReadOnly, because the log's file or its disk cannot be written, and of
+        which moment the log is; empty if it can be written."""
+        ...
+
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
         """Appends the entry (``log_entry.encode_entry``) if the head of the log is ``expected``; returns the new head.
-        Raises VersionMovedOn, LogUnavailable, AppendUncertain, LogReplaced."""
+        Raises VersionMovedOn, LogUnavailable, AppendUncertain, LogReplaced, LogReadOnly."""
         ...
 
     def read_after(

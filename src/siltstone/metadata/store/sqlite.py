@@ -16,6 +16,7 @@ from siltstone.metadata.store.port import (
     AppendUncertain,
     LogDamaged,
     LogEndsTooEarly,
+    LogReadOnly,
     LogReplaced,
     LogTruncated,
     LogUnavailable,
@@ -40,10 +41,20 @@ class SqliteLog:
         self._path = path
         self._entries_kept = entries_kept
         self._lock = threading.Lock()
-        self._connection = connect(path, create=create)
+        self._opened = connect(path, create=create)
+        self._connection = self._opened.connection
         self._inode = inode_of(path)
 
+    @property
+    def read_only_note(self) -> str:
+        return self._opened.read_only_note
+
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:
+        if self.read_only_note:
+            raise LogReadOnly(
+                f"the metadata database {self._path} cannot be written, so the store can only be looked at: give this "
+                "user the permission to write to the file and its folder, or mount their disk writable"
+            )
         self._refuse_replaced()
         with self._transaction() as connection:
             head = _head(connection)
@@ -100,6 +111,8 @@ class SqliteLog:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+            if self._opened.copy is not None:
+                self._opened.copy.cleanup()
 
     def _refuse_replaced(self) -> None:
         """Raises LogReplaced. SQLite would write on to a deleted file, and no other process would see the entries."""

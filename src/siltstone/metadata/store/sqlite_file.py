@@ -10,7 +10,9 @@ snapshots    version, chunk_count   the complete snapshots; chunks without a row
 
 SQLite's application_id is "SILT", its user_version the version of these tables. WAL mode lets readers and the writer
 work at the same time; synchronous=FULL makes a commit durable when it returns. Only the user that owns the file may
-read it; SQLite gives its other files, ``-wal`` and ``-shm``, the mode of this one.
+read it; SQLite gives its other files, ``-wal`` and ``-shm``, the mode of this one. SQLite needs to write to the folder
+even to read such a file: a file that cannot be written, as in a snapshot that is mounted read-only, is opened as
+``read_only_file`` says.
 """
 
 import contextlib
@@ -19,7 +21,10 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from siltstone.metadata.store.port import LogNotFound, LogUnavailable, LogVersionUnknown, NotMetadataLog
+from siltstone.metadata.store.read_only_file import CopyFolder, can_be_written, note_of, open_unwritten
 from siltstone.runtime.files import take_from_others
 
 APPLICATION_ID = int.from_bytes(b"SILT", "big")
@@ -35,23 +40,35 @@ CREATE TABLE snapshots (version INTEGER PRIMARY KEY, chunk_count INTEGER NOT NUL
 """
 
 
-def connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Opens the database; with ``create`` it is created if it does not exist. Raises LogNotFound, NotMetadataLog,
-    LogVersionUnknown, LogUnavailable."""
+class OpenedFile(msgspec.Struct, frozen=True):
+    """``copy``: the folder with the copy that is read, if it is a copy; it is deleted with this value.
+    ``read_only_note`` says that the file cannot be written, and of which moment it is; else it is empty."""
+
+    connection: sqlite3.Connection
+    read_only_note: str = ""
+    copy: CopyFolder | None = None
+
+
+def connect(path: Path, *, create: bool) -> OpenedFile:
+    """Opens the database; with ``create`` it is created if it does not exist. Without, it may be a file that cannot be
+    written. Raises LogNotFound, NotMetadataLog, LogVersionUnknown, LogUnavailable."""
     if not path.exists():
         if not create:
             raise LogNotFound(f"no metadata database at {path}; check the path")
         _create(path)
-    for end in ("", "-wal", "-shm"):
-        take_from_others(path.with_name(path.name + end))
+    is_read_only = not create and not can_be_written(path)
+    if not is_read_only:
+        for end in ("", "-wal", "-shm"):
+            take_from_others(path.with_name(path.name + end))
     try:
-        connection = _open(path)
         try:
-            _check(connection, path)
-            connection.execute("PRAGMA synchronous = FULL")
-        except BaseException:
-            connection.close()
-            raise
+            connection = _checked(_open(path), path)
+            return OpenedFile(connection, f"{path} cannot be written here" if is_read_only else "")
+        except sqlite3.OperationalError:
+            if not is_read_only:
+                raise
+        connection, copy = open_unwritten(path)
+        return OpenedFile(_checked(connection, path), note_of(path), copy)
     except sqlite3.OperationalError as error:
         raise LogUnavailable(
             f"metadata database {path} cannot be opened: {error}; "
@@ -59,6 +76,15 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
         ) from error
     except sqlite3.DatabaseError as error:
         raise NotMetadataLog(f"{path} is not a metadata database ({error}); check the path") from error
+
+
+def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    try:
+        _check(connection, path)
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -30,6 +29,7 @@ from siltstone.object_store.port import (
     UploadedPart,
     cut_apart,
 )
+from siltstone.object_store.s3.credentials import S3Session
 from siltstone.object_store.s3.errors import (
     NOT_FOUND,
     missing_bucket,
@@ -201,13 +201,17 @@ def _client(location: S3Location, connections_max: int) -> Any:
     )
     with s3_errors_translated(f"open {location.url}"):
         try:
-            return botocore.session.get_session().create_client(
+            session = S3Session()
+            client = session.create_client(
                 "s3", region_name=location.region, endpoint_url=location.endpoint_url, config=config
             )
         except ValueError as failure:  # botocore checks the endpoint, and raises no error of its own
             raise InvalidStoreUrl(
                 f"{location.url}: {failure}; an endpoint is an address such as http://127.0.0.1:8333"
             ) from failure
+        if not location.anonymous:
+            session.watch(client)
+        return client
 
 
 def _epoch_ms(time: datetime) -> int:

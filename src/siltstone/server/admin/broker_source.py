@@ -21,10 +21,11 @@ from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
+from siltstone.server.admin.endpoints import ClientsReport
 from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.group_lags import GroupLags
 from siltstone.server.admin.largest_topics import NOTHING, Bytes, LargestTopics
-from siltstone.server.admin.object_source import ObjectSource
+from siltstone.server.admin.object_source import OTHERS, ObjectSource
 from siltstone.server.admin.scrape import Collected, MetricSource
 from siltstone.server.admin.store_source import DiskSource, StoreSource
 from siltstone.server.components import Node
@@ -37,7 +38,6 @@ from siltstone.stream_engine.reading.committed_reader import ReadStatistics
 GROUPS_INTERVAL_MS = 10 * SECOND_MS
 PARTITIONS_PER_TURN = 200
 ROWS_PER_TURN = 50
-OTHERS = "_other"
 
 
 class ObservedBroker:
@@ -54,6 +54,7 @@ class ObservedBroker:
         calls: BlockingCalls,
     ) -> None:
         self._node = node
+        self._partitions = broker.parts.partitions
         self._listeners = listeners
         self.sources: Sequence[MetricSource] = (
             NetworkSource(broker, listeners),
@@ -80,9 +81,15 @@ class ObservedBroker:
         """Says why the broker is not ready; empty if it is."""
         readiness, reason = self._node.engine.readiness
         found = [reason] if readiness in (Readiness.STOPPED, Readiness.FULL) else []
+        if trouble := self._partitions.openings.trouble:
+            found.append(trouble)
         if not self._listeners.are_open:
             found.append("the listeners for Kafka clients are not open")
         return found
+
+    def clients(self) -> ClientsReport:
+        connections = self._listeners.statistics().connections
+        return ClientsReport(self._node.engine.node_id, connections, self._listeners.clients())
 
 
 class ClusterSource:
@@ -185,7 +192,9 @@ class EngineSource:
         collected.add("wal_capacity_bytes", self._wal_capacity_bytes)
         collected.add("partitions_open", len(self._broker.parts.partitions.all_opened()))
         collected.add("damaged_reads", self._broker.parts.partitions.damage.statistics().reads_refused)
-        _add_engine(collected, self._node.engine.statistics())
+        _add_engine(
+            collected, self._node.engine.statistics(), self._broker.parts.partitions.openings.appends_waiting
+        )
         yield
         reads = self._node.reader.statistics()
         _add_caches(collected, reads)
@@ -200,9 +209,9 @@ class EngineSource:
         yield
 
 
-def _add_engine(collected: Collected, engine: EngineStatistics) -> None:
+def _add_engine(collected: Collected, engine: EngineStatistics, waiting_for_openings: int) -> None:
     collected.add("append_seconds", engine.append_seconds)
-    collected.add("appends_waiting", engine.appends_waiting)
+    collected.add("appends_waiting", engine.appends_waiting + waiting_for_openings)
     collected.add("appends_waiting_bytes", engine.bytes_waiting)
     collected.add("wal_write_seconds", engine.wal.write_seconds)
     collected.add("wal_bytes", engine.wal.bytes_untrimmed)
@@ -254,6 +263,8 @@ class GroupSource:
             for lag in each.topics:
                 collected.add("group_lag_records", lag.records, group, lag.topic)
                 collected.add("group_lag_seconds", lag.seconds, group, lag.topic)
+                unread = lag.partitions_without_commit
+                collected.add("group_partitions_without_commit", unread, group, lag.topic)
             if number % ROWS_PER_TURN == 0:
                 yield
 

@@ -1,7 +1,8 @@
-"""The admin listeners answer three paths: ``/metrics``, ``/livez`` and ``/readyz``.
+"""The admin listeners answer four paths: ``/metrics``, ``/livez``, ``/readyz`` and, of a broker, ``/clients``.
 
 ``/livez`` checks nothing: an answer shows that the event loop runs. ``/readyz`` is 200 when the process can do its
-work, and otherwise 503 with a reason in each line. Clients that accept only JSON get both as JSON.
+work, and otherwise 503 with a reason in each line. Clients that accept only JSON get both as JSON. ``/clients`` is the
+JSON that ``siltstone clients`` shows.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -16,9 +17,18 @@ from siltstone.server.admin.http_connection import HttpAnswer
 from siltstone.server.admin.http_request import HttpRequest, RequestRefused
 from siltstone.server.admin.process_source import ProcessSource
 from siltstone.server.admin.scrape import Collected, MetricSource, Scrapes
+from siltstone.server.network.statistics import ClientConnection
 
 JSON = "application/json"
 STATES = ("starting", "running", "draining", "failed", "closed")
+
+
+class ClientsReport(msgspec.Struct, frozen=True):
+    """The JSON of ``/clients``. ``connections`` counts all of them; ``clients`` are the newest ones."""
+
+    node_id: int
+    connections: int
+    clients: list[ClientConnection]
 
 
 class Observed(Protocol):
@@ -35,6 +45,10 @@ class Observed(Protocol):
     @property
     def reasons(self) -> list[str]:
         """Why it is not ready; empty if it is."""
+        ...
+
+    def clients(self) -> ClientsReport | None:
+        """Who is connected; None if the process has no clients."""
         ...
 
 
@@ -85,7 +99,10 @@ class Endpoints:
                 return HttpAnswer(200, b"ok\n")
             case "/readyz":
                 return self._readiness(request)
-        raise RequestRefused(404, "here are /metrics, /livez and /readyz")
+            case "/clients":
+                if self.observed is not None and (report := self.observed.clients()) is not None:
+                    return HttpAnswer(200, msgspec.json.encode(report) + b"\n", JSON)
+        raise RequestRefused(404, "here are /metrics, /livez and /readyz, and of a broker that runs /clients")
 
     def _readiness(self, request: HttpRequest) -> HttpAnswer:
         reasons = self.reasons

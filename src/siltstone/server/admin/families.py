@@ -54,6 +54,8 @@ NETWORK = (
     _counter("connections_accepted", "Connections that were accepted, also those that were closed at once."),
     _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
+    _gauge("topic_stored_bytes", "Bytes of a topic in committed objects, copies and what waits for its deletion "
+           "included, for the 500 topics with the most; _other is the rest.", "topic", unit="bytes"),
     _counter("topic_in_bytes", "Bytes of record batches appended, for the 1,000 topics with the most traffic; _other "
              "is the rest.", "topic", unit="bytes"),
     _counter("topic_out_bytes", "Bytes of record batches fetched, for the same topics.", "topic", unit="bytes"),
@@ -63,7 +65,8 @@ ENGINE = (
     _gauge("state", "1 for the present state of the node: starting, running, draining, failed or closed.", "state"),
     _gauge("partitions_open", "Partitions that are open."),
     _seconds("append", "The time from the append of a batch to its answer, when it is durable."),
-    _gauge("appends_waiting", "Appends that wait for room in the tail cache or in the write-ahead log."),
+    _gauge("appends_waiting", "Appends that wait: for room in the tail cache or in the write-ahead log, or for their "
+           "partition to be opened, which reads the bucket."),
     _gauge("appends_waiting_bytes", "The bytes of the appends that wait for room.", unit="bytes"),
     _seconds("wal_write", "The time to write a group of appends to the write-ahead log, with its sync if due."),
     _gauge("wal_bytes", "Bytes of the write-ahead log that are not committed yet.", unit="bytes"),
@@ -79,7 +82,8 @@ ENGINE = (
     _seconds("upload", "The time to upload one object, with all attempts."),
     _counter("upload_bytes", "Bytes of objects uploaded.", unit="bytes"),
     _counter("uploads_committed", "Objects that were uploaded and committed."),
-    _gauge("upload_outage", "1 while uploads fail and are tried again, otherwise 0."),
+    _gauge("upload_outage", "1 while uploads fail and are tried again, or have had no answer for a minute; "
+           "otherwise 0."),
     _gauge("catch_up_limit_bytes", "The limit of reads that catch up, while they give way to appends, in bytes a "
            "second; 0: there is none.", unit="bytes"),
     _counter("catch_up_held_seconds", "The time for which reads that catch up have waited for appends, all together.",
@@ -155,6 +159,8 @@ GROUPS = (
            "has committed an offset.", "group", "topic", unit="records"),
     _gauge("group_lag_seconds", "The age of the oldest record of a topic that a group has not committed yet; 0: "
            "there is none.", "group", "topic", unit="seconds"),
+    _gauge("group_partitions_without_commit", "Partitions of a topic that hold records and of which a group has "
+           "committed no offset, though it has in others: its lag there is not known.", "group", "topic"),
 )  # fmt: skip
 
 MAINTENANCE = (

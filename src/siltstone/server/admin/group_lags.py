@@ -3,7 +3,8 @@
 The age is that of the batch in which the group continues. Its timestamp is known exactly while the batch is in the tail
 cache; for older batches it is taken from the time index of the partition, which has an entry every few MiB. A partition
 that is not open has its newest offset in the metadata, and its batches the time at which their object was first
-uploaded. A group that has committed nothing in a topic has no lag there.
+uploaded. A group that has committed nothing in a topic has no lag there. If it has committed
+offsets of some partitions of a topic, the other ones that hold records are counted: its lag there is not known.
 """
 
 from collections import Counter
@@ -23,12 +24,14 @@ from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, GROUPS_SHOWN_MAX
 
 OFFSETS_PER_TURN = 20
+PARTITIONS_PER_TURN = 200
 
 
 class TopicLag(msgspec.Struct, frozen=True):
     topic: str
     records: int
     seconds: float
+    partitions_without_commit: int = 0
 
 
 class GroupLag(msgspec.Struct, frozen=True):
@@ -42,7 +45,7 @@ class GroupLag(msgspec.Struct, frozen=True):
 
     @property
     def series_count(self) -> int:
-        return 2 + 2 * len(self.topics)
+        return 2 + 3 * len(self.topics)
 
 
 class GroupLags:
@@ -59,6 +62,7 @@ class GroupLags:
         """Looks at all groups that are loaded; yields often, so that a caller can let other tasks run."""
         states: Counter[str] = Counter()
         found: list[GroupLag] = []
+        holding: dict[str, frozenset[int]] = {}
         offsets_left, known_groups = GROUP_OFFSETS_MAX, self._parts.groups.known()
         for known in known_groups:
             states[known.group.state.value] += 1
@@ -70,6 +74,8 @@ class GroupLags:
                 if number % OFFSETS_PER_TURN == 0:
                     yield
                 self._add(lags, name, index, committed)
+            async for _ in self._add_unread(lags, set(known.offsets), holding):
+                yield
             found.append(_lag_of(known, lags))
             if len(found) == 2 * GROUPS_SHOWN_MAX:
                 found = _largest(found)
@@ -85,17 +91,40 @@ class GroupLags:
         before = lags.get(name, TopicLag(name, 0, 0.0))
         lags[name] = TopicLag(name, before.records + records, max(before.seconds, seconds))
 
+    async def _add_unread(
+        self, lags: dict[str, TopicLag], committed: set[tuple[str, int]], holding: dict[str, frozenset[int]]
+    ) -> AsyncIterator[None]:
+        """Counts the partitions without a commit. ``holding`` keeps the partitions with records of each topic, for the
+        next groups."""
+        for name, lag in list(lags.items()):
+            topic = self._parts.topics.by_name(name)
+            if topic is None:
+                continue  # deleted meanwhile
+            if name not in holding:
+                found: list[int] = []
+                for index in range(topic.partition_count):
+                    start, end = self._ends(topic, index)
+                    if start < end:
+                        found.append(index)
+                    if index % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                        yield
+                holding[name] = frozenset(found)
+            count = sum((name, index) not in committed for index in holding[name])
+            lags[name] = msgspec.structs.replace(lag, partitions_without_commit=count)
+
+    def _ends(self, topic: Topic, index: int) -> tuple[int, int]:
+        """Returns where the records of a partition begin and end."""
+        stream = self._parts.metadata.image.streams.get(topic.metadata.partitions[index].data_stream_id)
+        partition = self._parts.partitions.opened(topic.id, index)
+        if partition is not None and not partition.is_closed:
+            return partition.log_start_offset, partition.high_watermark
+        return (stream.start_offset, stream.end_offset) if stream is not None else (0, 0)
+
     def _lag(self, topic: Topic, index: int, offset: int) -> tuple[int, float]:
         """Records and seconds."""
         stream_id = topic.metadata.partitions[index].data_stream_id
-        stream = self._parts.metadata.image.streams.get(stream_id)
         partition = self._parts.partitions.opened(topic.id, index)
-        if partition is not None and not partition.is_closed:
-            start, end = partition.log_start_offset, partition.high_watermark
-        elif stream is not None:
-            start, end = stream.start_offset, stream.end_offset
-        else:
-            return 0, 0.0
+        start, end = self._ends(topic, index)
         offset = max(offset, start)
         if offset >= end:
             return 0, 0.0

@@ -38,6 +38,9 @@ class ObservedMaintenance:
             found.append("the metadata cannot be reached: maintenance waits and tries again")
         return found
 
+    def clients(self) -> None:
+        return None
+
 
 class MaintenanceSource:
     def __init__(self, service: MaintenanceService, intervals_ms: Mapping[str, int]) -> None:

@@ -18,9 +18,14 @@ from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamSt
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import MINUTE_MS
 from siltstone.model.objects import ObjectRange, ObjectState
+from siltstone.model.serving_limits import STORED_TOPICS_SHOWN_MAX
 from siltstone.runtime.clock import Clock
+from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.scrape import Collected
 from siltstone.topic_configs.table import stored_topic_config
+
+OTHERS = "_other"
+"""The label of all topics without a series of their own: no topic's name begins so in metrics of traffic, either."""
 
 LOOK_INTERVAL_MS = 1 * MINUTE_MS
 """A walk over half a million objects takes half a second, in short turns."""
@@ -40,6 +45,10 @@ class ObjectBytes(msgspec.Struct):
     sizes: Counter[ObjectKey] = msgspec.field(default_factory=Counter)
     live: dict[KindKey, float] = msgspec.field(default_factory=dict)
     dirty: int = 0
+    stored: Counter[int] = msgspec.field(default_factory=Counter)
+    """The bytes of each stream, all copies."""
+    topics: Counter[str] = msgspec.field(default_factory=Counter)
+    """The bytes of each topic, by name."""
 
     def walk(self, image: MetadataImage) -> Iterator[None]:
         """Counts the objects of an image; yields after each step."""
@@ -47,6 +56,14 @@ class ObjectBytes(msgspec.Struct):
             yield from self._add_object(metadata, image.streams)
             yield
         yield from self._add_dirty(image)
+        yield from self._add_topics(image)
+
+    def _add_topics(self, image: MetadataImage) -> Iterator[None]:
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                self.topics[topic.name] += self.stored[partition.data_stream_id]
+                yield
+        self.stored.clear()
 
     def _add_object(self, metadata: ObjectMetadata, streams: Mapping[int, StreamMetadata]) -> Iterator[None]:
         kind = "unknown" if metadata.kind is None else metadata.kind.name.lower()
@@ -61,6 +78,7 @@ class ObjectBytes(msgspec.Struct):
         live = 0.0
         for held in metadata.ranges:
             live += _live_bytes(held, streams)
+            self.stored[held.stream_id] += held.size_bytes * len(buckets)
             yield
         for bucket in buckets:
             self.live[bucket, kind] = self.live.get((bucket, kind), 0.0) + live
@@ -111,6 +129,11 @@ class ObjectSource:
         for of_kind, live in seen.live.items():
             collected.add("live_bytes", round(live), *of_kind)
         collected.add("dirty_bytes", seen.dirty)
+        largest = seen.topics.most_common(STORED_TOPICS_SHOWN_MAX)
+        for name, size_bytes in largest:
+            collected.add("topic_stored_bytes", size_bytes, label_text(name))
+        others = seen.topics.total() - sum(size_bytes for _, size_bytes in largest)
+        collected.add("topic_stored_bytes", others, OTHERS)
         yield
 
     async def _look(self) -> AsyncIterator[None]:

@@ -177,3 +177,9 @@ def written_host(peer_name: object) -> str:
         return host
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return str(mapped or address)
+
+
+def written_port(peer_name: object) -> int:
+    """Returns the client's port in a socket's peer name; 0 if it has none."""
+    is_known = isinstance(peer_name, tuple) and len(peer_name) > 1 and isinstance(peer_name[1], int)
+    return peer_name[1] if is_known else 0  # type: ignore[index]

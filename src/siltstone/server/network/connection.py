@@ -50,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self._parts = parts
         self._settings = parts.settings
-        self._context = context
+        self.context = context
         self._transport = transport
         self._on_gone = on_gone
         self._reader = FrameReader(parts.receive_buffer, parts.settings.socket_request_max_bytes)
@@ -113,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parts.answer_memory.forget(self)
         self._on_gone(self)
         try:
-            self._parts.handler.connection_closed(self._context)
+            self._parts.handler.connection_closed(self.context)
         except Exception:
             log.exception("the handler failed when %s had been closed", self)
 
@@ -214,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
             or pipeline.has_ended
             or pipeline.held_bytes >= self._settings.connection_request_bytes_max
             or pipeline.unanswered_count >= self._settings.connection_requests_max
-            or self._context.requests_held > 0
+            or self.context.requests_held > 0
             or self._waits_for_store()
         ):
             return False
@@ -222,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
         return not self._reads_only_its_frame or self._reader.has_paid_room
 
     def _waits_for_store(self) -> bool:
-        return self._context.sends_records and not self._parts.store_line.admits(self)
+        return self.context.sends_records and not self._parts.store_line.admits(self)
 
     @property
     def is_mid_frame(self) -> bool:
@@ -293,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
     def _log_level(self, reason: CloseReason) -> int:
         """Of many connections of a host with one fate, one a minute is worth a line."""
         level = _LEVELS.get(reason, logging.DEBUG)
-        subject = (reason, self._context.client_host)
+        subject = (reason, self.context.client_host)
         is_worth_it = level == logging.DEBUG or self._parts.closings_limit.is_due(subject)
         return level if is_worth_it else logging.DEBUG
 
@@ -339,4 +339,4 @@ class Connection(asyncio.BufferedProtocol):
         self.close(CloseReason.FAILURE, at_once=True)
 
     def __str__(self) -> str:
-        return f"connection {self._context.connection_id} from {self._context.client_host}"
+        return f"connection {self.context.connection_id} from {self.context.client_host}"

@@ -7,22 +7,28 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from itertools import count
+from itertools import count, islice
 from typing import cast
 
 from siltstone.broker.request import ConnectionContext, Listener
 from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.log_limit import LogLimit
-from siltstone.server.network.addresses import written_host
+from siltstone.server.network.addresses import written_host, written_port
 from siltstone.server.network.connection import Connection
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.sockets import leaves_too_few_files, open_files_max
-from siltstone.server.network.statistics import CloseReason, NetworkStatistics
+from siltstone.server.network.statistics import ClientConnection, CloseReason, NetworkStatistics
 
 INSPECTION_INTERVAL_MS = 1 * SECOND_MS
 
 REFUSALS_LOGGED_INTERVAL_MS = 30 * SECOND_MS
 """The shortest time between two lines about refused connections: refused clients reconnect for hours."""
+
+CLIENTS_TOLD_MAX = 1_000
+"""A list that a person reads, and that is made within a few ms; statistics count all connections."""
+
+TEXT_CHARACTERS_MAX = 200
+"""A client id may have 32,767 bytes."""
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +66,10 @@ class Connections:
             self._parts.counters.closed[refusal] += 1
             transport.close()
             return
-        context = ConnectionContext(next(self._ids), host, listener)
+        context = ConnectionContext(
+            next(self._ids), host, listener,
+            client_port=written_port(transport.get_extra_info("peername")), connected_ms=self._parts.clock.now_ms(),
+        )  # fmt: skip
         connection = Connection(self._parts, context, transport, self._gone)
         self._hosts[connection] = host
         self._of_host[host] += 1
@@ -133,6 +142,11 @@ class Connections:
             self._all_gone.clear()
             await self._all_gone.wait()
 
+    def clients(self) -> list[ClientConnection]:
+        """Returns the open connections, the newest ones first, at most CLIENTS_TOLD_MAX."""
+        newest = islice(reversed(self._hosts), CLIENTS_TOLD_MAX)
+        return [_client_of(connection.context) for connection in newest]
+
     def statistics(self) -> NetworkStatistics:
         parts, counters = self._parts, self._parts.counters
         return NetworkStatistics(
@@ -149,6 +163,18 @@ class Connections:
             waiting_for_readers=len(parts.answer_memory.line),
             closed=dict(counters.closed),
         )
+
+
+def _client_of(context: ConnectionContext) -> ClientConnection:
+    return ClientConnection(
+        client_id=context.client_id[:TEXT_CHARACTERS_MAX],
+        software=context.client_software_name[:TEXT_CHARACTERS_MAX],
+        software_version=context.client_software_version[:TEXT_CHARACTERS_MAX],
+        host=context.client_host,
+        port=context.client_port,
+        listener=context.listener.name,
+        connected_ms=context.connected_ms,
+    )
 
 
 def _words(reason: CloseReason) -> str:

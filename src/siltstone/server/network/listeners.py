@@ -18,7 +18,7 @@ from siltstone.server.network.connections import Admission, Connections
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.sockets import allow_connections, bind_sockets
-from siltstone.server.network.statistics import NetworkStatistics
+from siltstone.server.network.statistics import ClientConnection, NetworkStatistics
 
 BACKLOG = 1024
 """Connections that the kernel accepts before the event loop does: all clients of a restarted node connect at once."""
@@ -185,6 +185,10 @@ class Listeners:
     def are_open(self) -> bool:
         """Whether clients are accepted."""
         return self._are_open
+
+    def clients(self) -> list[ClientConnection]:
+        """Returns the newest open connections, as many as ``Connections.clients`` tells."""
+        return self._connections.clients()
 
     def statistics(self) -> NetworkStatistics:
         return self._connections.statistics()

@@ -63,3 +63,16 @@ class NetworkCounters:
         self.bytes_in = 0
         self.bytes_out = 0
         self.closed: Counter[CloseReason] = Counter()
+
+
+class ClientConnection(msgspec.Struct, frozen=True):
+    """An open connection, as ``siltstone clients`` shows it. ``software`` and its version are what the client has sent
+    in ApiVersions, empty if it sent none; ``connected_ms`` is in ms since 1970."""
+
+    client_id: str
+    software: str
+    software_version: str
+    host: str
+    port: int
+    listener: str
+    connected_ms: int

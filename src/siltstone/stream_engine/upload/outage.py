@@ -1,13 +1,16 @@
 """Repeats what a bucket or the metadata log refuses or does not answer, at growing intervals, and reports the outage.
 
+An attempt that is not answered for HANGING_MS is an outage, too: it has no error yet, and may never have one.
 An attempt is repeated after Unavailable and after StoreDenied: credentials expire and are renewed, a folder is mounted
 read-only and writable again, a node that was silent for a while resumes (NodeSuspended). Meanwhile the log and the tail
 cache hold the records. The causes that do not pass (another process has registered as this node, the metadata service
 has failed) are raised at once.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import msgspec
@@ -31,6 +34,9 @@ of their own."""
 RETRY_INTERVAL_MS_MAX = 10_000
 """A bucket that grants again is used again within this time, before a log of the default size fills up."""
 
+HANGING_MS = 60_000
+"""An object of 100 MiB is put in less on any line that carries a broker. A request that fails ends sooner."""
+
 LOG_INTERVAL_MS = 30_000
 """The shortest time between two lines about the same outage, however many uploads it stops."""
 
@@ -39,6 +45,14 @@ METADATA_LOG = "the metadata log"
 
 class PreparedTooLongAgo(Exception):
     """The time limit of the prepared objects has passed: prepare new ones."""
+
+
+class AttemptUnanswered(Unavailable):
+    """An upload or a commit has had no answer for so long that it is an outage."""
+
+    def __init__(self, waited_ms: float) -> None:
+        super().__init__(f"no answer for {seconds_words(waited_ms / 1000)}")
+        self.waited_ms = waited_ms
 
 
 class Outage(msgspec.Struct, frozen=True):
@@ -62,14 +76,21 @@ class OutageWatch:
         self.outage: Outage | None = None
 
     async def persist(
-        self, attempt: Callable[[], Awaitable[T]], place: str, until_ms: float | None = None
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        place: str,
+        until_ms: float | None = None,
+        is_silent: Callable[[], bool] = lambda: True,
     ) -> T:
-        """Repeats ``attempt`` until it succeeds. Raises PreparedTooLongAgo when it has failed and the monotonic clock
-        has passed ``until_ms``, ServiceClosed, and every error that does not pass."""
+        """Repeats ``attempt`` until it succeeds. An attempt that takes HANGING_MS begins an outage if the place
+        ``is_silent``: a large object may take as long where the bandwidth is limited. Raises PreparedTooLongAgo when
+        the attempt has failed and the monotonic clock has passed ``until_ms``, ServiceClosed, and every error that
+        does not pass."""
         interval_ms = RETRY_INTERVAL_MS_MIN
         while True:
             try:
-                result = await attempt()
+                async with self._said_if_it_hangs(place, is_silent):
+                    result = await attempt()
             except ServiceClosed:
                 raise  # the metadata service is not started again in this process
             except (Unavailable, StoreDenied) as trouble:
@@ -81,6 +102,23 @@ class OutageWatch:
             if until_ms is not None and self._clock.monotonic_ms() >= until_ms:
                 raise PreparedTooLongAgo
             interval_ms = min(2 * interval_ms, RETRY_INTERVAL_MS_MAX)
+
+    @asynccontextmanager
+    async def _said_if_it_hangs(self, place: str, is_silent: Callable[[], bool]) -> AsyncIterator[None]:
+        begun_ms = self._clock.monotonic_ms()
+
+        async def said() -> None:
+            await self._clock.sleep_ms(HANGING_MS)
+            while True:
+                if is_silent():
+                    self._began(place, AttemptUnanswered(self._clock.monotonic_ms() - begun_ms))
+                await self._clock.sleep_ms(RETRY_INTERVAL_MS_MAX)
+
+        task = asyncio.ensure_future(said())
+        try:
+            yield
+        finally:
+            task.cancel()
 
     def _began(self, place: str, trouble: SiltstoneError) -> None:
         since_ms = self.outage.since_ms if self.outage is not None else self._clock.now_ms()

@@ -300,7 +300,9 @@ class UploadPipeline:
 
         begun_ms = self._clock.monotonic_ms()
         urls = " and ".join(self._buckets.store(each).url for each in place.bucket_ids)
-        await self._watch.persist(attempt, urls, prepared.until_ms)
+        await self._watch.persist(
+            attempt, urls, prepared.until_ms, lambda: self._buckets.are_silent(place.bucket_ids)
+        )
         self._seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
         self._bytes_uploaded += encoded.size_bytes * len(standing)
         log.debug("object %d was uploaded: %s", place.object_id, size_words(encoded.size_bytes))

@@ -63,6 +63,20 @@ def test_a_group_as_json(busy: InProcessBroker) -> None:
     ]  # fmt: skip
 
 
+def test_partitions_that_were_never_committed_are_listed_and_counted(
+    broker: InProcessBroker, topic: str
+) -> None:
+    broker.siltstone("produce", topic, "-p", "0", stdin=b"a\nb\n")
+    member = joined_member(broker, topic, "g", [1])
+    broker.wait(member.commit(4, partition=1, topic=topic))
+    shown = broker.siltstone("groups", "describe", "g")
+    assert "≥ 6 records: 1 partition without a commit" in " ".join(shown.out.split())
+    assert ["t", "0", "-", "2", "-", "-", "-"] in squeezed(shown.out)
+    assert broker.siltstone("groups", "describe", "g", "--json").json["partitions_without_commit"] == 1
+    (row,) = broker.siltstone("groups", "--json").json["groups"]
+    assert (row["lag"], row["partitions_without_commit"]) == (6, 1)
+
+
 def test_a_member_without_a_partition_is_listed_by_itself(broker: InProcessBroker, topic: str) -> None:
     joined_member(broker, topic, "g", [])
     shown = broker.siltstone("groups", "describe", "g")

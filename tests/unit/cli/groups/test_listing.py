@@ -15,16 +15,23 @@ def test_each_group_has_its_own_topics_and_lag(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         module, "committed_offsets", lambda _, names: {name: committed[name] for name in names}
     )
-    monkeypatch.setattr(module, "end_offsets", lambda _, keys: dict.fromkeys(keys, 10))
+    there = {U0, T0, T1, *(TopicPartition("t", number) for number in (2, 3))}
+    monkeypatch.setattr(module, "partitions_of_topics", lambda _, names: there)
+    monkeypatch.setattr(
+        module, "end_offsets", lambda _, keys: {key: 0 if key.partition == 3 else 10 for key in keys}
+    )
     assert group_rows(None) == [
-        GroupRow("g", "Empty", 0, ["t", "u"], 21),
+        GroupRow("g", "Empty", 0, ["t", "u"], 21, 1),
         GroupRow("h", "Dead", None, [], 0),
     ]
 
 
 def test_how_the_list_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [GroupRow("[b]g", "Stable", 1200, ["t", "u"], 34_567), GroupRow("h", "Dead", None, [], 0)]
+    rows = [GroupRow("[b]g", "Stable", 1200, ["t", "u"], 34_567, 3), GroupRow("h", "Dead", None, [], 0)]
     results(80).print(groups_table(rows))
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == ["group", "state", "members", "lag", "topics"]
-    assert lines[2:] == [["[b]g", "stable", "1,200", "34,567", "t", "u"], ["h", "dead", "-", "0"]]
+    assert lines[0] == ["group", "state", "members", "lag", "no", "commit", "topics"]
+    assert lines[2:] == [
+        ["[b]g", "stable", "1,200", "≥", "34,567", "3", "t", "u"],
+        ["h", "dead", "-", "0", "0"],
+    ]

@@ -174,7 +174,7 @@ def test_trouble_is_told_while_records_are_sent(capsys: pytest.CaptureFixture[st
             said.append(text)
 
     production = object.__new__(module.Production)
-    production._progress = None
+    production._progress, production._answers = None, module.AnswerWatch(0)
     production._say_trouble("before it began")
     production._progress = Progress()
     production._say_trouble("the broker has gone")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.cli.produce.progress import ProduceProgress, hint_at_terminal
+from siltstone.cli.produce.progress import AnswerWatch, ProduceProgress, hint_at_terminal
 from siltstone.runtime.clock import ManualClock
 
 
@@ -90,3 +90,15 @@ def test_a_long_remark_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> 
     with ProduceProgress(io.BytesIO(), ManualClock()) as progress:
         progress.say("word " * 100)
     assert capsys.readouterr().err == "word " * 100 + "\n"
+
+
+def test_a_silent_broker_is_named_once_in_each_silence_and_never_while_nothing_is_sent() -> None:
+    silence = AnswerWatch(0)
+    assert not silence.seen(7_999, 0, is_waiting=True)
+    assert "acknowledged nothing for 8.0 s" in silence.seen(8_000, 0, is_waiting=True)
+    assert not silence.seen(20_000, 0, is_waiting=True)
+    assert not silence.seen(21_000, 1, is_waiting=True)
+    assert silence.seen(29_000, 1, is_waiting=True)
+    assert not silence.seen(30_000, 1, is_waiting=False)
+    assert not silence.seen(90_000, 1, is_waiting=False)
+    assert not silence.seen(97_000, 1, is_waiting=True)

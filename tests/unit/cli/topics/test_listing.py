@@ -28,12 +28,19 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = {"cleanup.policy": TopicConfig("cleanup.policy", "delete", ConfigSource.DEFAULT)}
     monkeypatch.setattr(listing, "all_topics", lambda _: topics)
     monkeypatch.setattr(listing, "topic_configs", lambda _, names, keys: dict.fromkeys(names, policy))
+    monkeypatch.setattr(listing, "topic_bytes", lambda _: {"a": 2048})
     monkeypatch.setattr(listing, "ends_of", lambda _, keys: {key: Ends(3, 10) for key in keys})
 
 
 def test_partitions_without_a_leader_are_not_asked_and_named(cluster: None) -> None:
     (row,) = topic_rows(None, internal=False)
-    assert (row.name, row.partitions, row.records_max, row.without_leader) == ("a", 2, 7, [1])
+    assert (row.name, row.partitions, row.records_max, row.without_leader, row.size_bytes) == (
+        "a",
+        2,
+        7,
+        [1],
+        2048,
+    )
 
 
 def test_the_partitions_with_a_leader_are_asked_for_in_order() -> None:
@@ -46,20 +53,28 @@ def test_internal_topics_are_listed_on_request(cluster: None) -> None:
     assert [row.name for row in topic_rows(None, internal=True)] == ["a", "b"]
 
 
-def row(name: str, policy: str, records: int = 1_234_567, without_leader: tuple[int, ...] = ()) -> TopicRow:
-    return TopicRow(name, "id", False, 12, records, policy, list(without_leader))
+def row(
+    name: str,
+    policy: str,
+    records: int = 1_234_567,
+    without_leader: tuple[int, ...] = (),
+    size_bytes: int | None = None,
+) -> TopicRow:
+    return TopicRow(name, "id", False, 12, records, policy, list(without_leader), size_bytes)
 
 
 TABLE = """\
-topic          partitions      records  cleanup
-──────────────────────────────────────────────────────
-flights                12    1,234,567  delete
-[b]by-key[/b]          12  ≤ 1,234,567  compact,delete
+topic          partitions      records    bytes  cleanup
+───────────────────────────────────────────────────────────────
+flights                12    1,234,567        -  delete
+[b]by-key[/b]          12  ≤ 1,234,567  2.0 KiB  compact,delete
 """
 
 
 def test_how_the_list_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    results(80).print(topics_table([row("flights", "delete"), row("[b]by-key[/b]", "compact,delete")]))
+    results(80).print(
+        topics_table([row("flights", "delete"), row("[b]by-key[/b]", "compact,delete", size_bytes=2048)])
+    )
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == TABLE.splitlines()
 
 

@@ -17,7 +17,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_its_ids_are_those_of_every_file_that_was_ever_made(path: Path) -> None:
-    connection = connect(path, create=True)
+    connection = connect(path, create=True).connection
     assert connection.execute("PRAGMA application_id").fetchone() == (0x53494C54,)
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     connection.close()
@@ -35,19 +35,19 @@ def test_the_file_and_its_name_are_durable_before_it_is_used(
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    connect(path, create=True).close()
+    connect(path, create=True).connection.close()
     assert synced == ["draft, False", "folder"]
-    connect(path, create=True).close()
+    connect(path, create=True).connection.close()
     assert len(synced) == 2
 
 
 def test_only_its_owner_may_read_it_and_what_belongs_to_it(path: Path) -> None:
-    first = connect(path, create=True)
+    first = connect(path, create=True).connection
     first.execute("INSERT INTO entries VALUES (1, x'00')")
     files = [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
     for each in files:
         each.chmod(0o644)
-    connect(path, create=False).close()
+    connect(path, create=False).connection.close()
     assert [oct(each.stat().st_mode & 0o777) for each in files] == ["0o600"] * 3
     first.close()
 
@@ -58,12 +58,12 @@ def test_of_two_that_create_it_at_once_both_use_one_file(path: Path, monkeypatch
 
     def overtaken(draft: Path) -> None:
         monkeypatch.setattr(sqlite_file, "_write_tables", real)
-        others.append(connect(path, create=True))
+        others.append(connect(path, create=True).connection)
         others[0].execute("INSERT INTO entries VALUES (1, x'00')")
         real(draft)
 
     monkeypatch.setattr(sqlite_file, "_write_tables", overtaken)
-    connection = connect(path, create=True)
+    connection = connect(path, create=True).connection
     assert connection.execute("SELECT version FROM entries").fetchall() == [(1,)]
     assert {each.name for each in path.parent.iterdir()} == {
         path.name, f"{path.name}-wal", f"{path.name}-shm"
@@ -75,7 +75,7 @@ def test_of_two_that_create_it_at_once_both_use_one_file(path: Path, monkeypatch
 def test_a_file_that_cannot_be_opened_says_what_to_look_at(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect(path, create=True).close()
+    connect(path, create=True).connection.close()
 
     def refuse(_: Path) -> sqlite3.Connection:
         raise sqlite3.OperationalError("unable to open database file")
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_opened_says_what_to_look_at(
 def test_a_file_that_is_refused_is_closed(
     path: Path, monkeypatch: pytest.MonkeyPatch, pragma: str, failure: type[Exception]
 ) -> None:
-    connection = connect(path, create=True)
+    connection = connect(path, create=True).connection
     connection.execute(f"PRAGMA {pragma}")
     connection.close()
     opened: list[sqlite3.Connection] = []

@@ -7,7 +7,7 @@ import pytest
 
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX, GROUP_SERIES_MAX, GROUPS_SHOWN_MAX
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.admin.group_lags import OFFSETS_PER_TURN, GroupLags, TopicLag
+from siltstone.server.admin.group_lags import OFFSETS_PER_TURN, PARTITIONS_PER_TURN, GroupLags, TopicLag
 from support.broker.backlog_world import commit, delete_group
 from support.broker.broker_world import in_broker_world
 from support.kafka.kafka_requests import produce_request, timed_batch
@@ -60,6 +60,19 @@ def test_ob05_records_add_up_over_partitions_and_the_oldest_decides_the_seconds(
             await world.client().ask(produce_request(topic, batch, bytearray(batch)))
         await commit(world, "g", 1, 0)
         assert await looked(world) == {"g": (TopicLag("t", 3, 5.0),)}
+
+    in_broker_world(scenario)
+
+
+def test_ob05_partitions_with_records_and_without_a_commit_are_counted():
+    async def scenario(world):
+        topic = await world.topic(partitions=3)
+        batch = timed_batch(world.clock.now_ms() - 5_000)
+        await world.client().ask(produce_request(topic, batch, bytearray(batch)))
+        await commit(world, "g", 1)
+        assert await looked(world) == {"g": (TopicLag("t", 0, 0.0, 1),)}, "the third one is empty"
+        await commit(world, "h", 1, 0)
+        assert (await looked(world))["h"] == (TopicLag("t", 1, 5.0, 0),)
 
     in_broker_world(scenario)
 
@@ -164,19 +177,20 @@ def test_the_lag_ends_at_the_end_and_begins_at_the_start(
     """A stream that is gone has no records that a group could lack."""
     lags, _ = lags_of(("g", 1, committed), end_offset=end_offset)
     assert [(each.records, each.topics) for each in lags.groups] == [
-        (records, (TopicLag("t", records, 0.0),))
+        (records, (TopicLag("t", records, 0.0, 999 if end_offset else 0),))
     ]
 
 
 def test_others_have_their_turn_after_some_offsets_and_after_each_group() -> None:
-    assert lags_of(("g", 1, 0))[1] == 2
-    assert lags_of(("g", OFFSETS_PER_TURN, 0))[1] == 2
-    assert lags_of(("g", OFFSETS_PER_TURN + 1, 0))[1] == 3
-    assert lags_of(("g", 1, 0), ("h", 2 * OFFSETS_PER_TURN, 0))[1] == 5
+    of_topic = 1_000 // PARTITIONS_PER_TURN
+    assert lags_of(("g", 1, 0))[1] == of_topic + 2
+    assert lags_of(("g", OFFSETS_PER_TURN, 0))[1] == of_topic + 2
+    assert lags_of(("g", OFFSETS_PER_TURN + 1, 0))[1] == of_topic + 3
+    assert lags_of(("g", 1, 0), ("h", 2 * OFFSETS_PER_TURN, 0))[1] == of_topic + 5
 
 
 def test_the_groups_with_the_largest_lag_are_shown_and_the_others_counted() -> None:
-    count, shown = 3 * GROUPS_SHOWN_MAX, GROUP_SERIES_MAX // 4
+    count, shown = 3 * GROUPS_SHOWN_MAX, GROUP_SERIES_MAX // 5
     lags, _ = lags_of(*((f"g{number}", 1, 10 - number % 7) for number in range(count)))
     assert len(lags.groups) == shown and lags.omitted == count - shown
     assert {each.records for each in lags.groups} == {6}, "a seventh of the groups"
@@ -187,4 +201,4 @@ def test_a_group_with_more_offsets_than_are_looked_at_does_not_keep_smaller_ones
     lags, _ = lags_of(("small", 1, 0), ("large", GROUP_OFFSETS_MAX, 0))
     assert [each.group for each in lags.groups] == ["small"] and lags.omitted == 1
     lags, _ = lags_of(("fits", 999, 0))
-    assert lags.groups[0].topics[0].records == 999 * 8 and lags.groups[0].series_count == 4
+    assert lags.groups[0].topics[0].records == 999 * 8 and lags.groups[0].series_count == 5

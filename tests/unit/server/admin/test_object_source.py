@@ -74,6 +74,15 @@ def test_live_bytes_are_those_that_a_trim_and_a_deletion_leave():
     assert live_and_dirty(world)[0] == {STREAM_OBJECTS: 700, SET_OBJECTS: 0}
 
 
+def test_the_bytes_of_a_topic_are_those_of_its_objects():
+    world = KeyedMetadata()
+    stream, other = world.topic(), world.topic("other")
+    world.objects(stream, 100, 200)
+    world.objects(other, 50, in_set=True)
+    rows = rows_of(collected_of(ObjectSource(lambda: world.image, ManualClock())), "topic_stored_bytes")
+    assert rows == {("t",): 2_000, ("other",): 500, ("_other",): 0}
+
+
 def test_a_range_that_contradicts_the_image_counts_as_live():
     world = KeyedMetadata()
     world.objects(world.topic(), 100)

@@ -221,7 +221,7 @@ def test_a_host_that_sends_no_frames_again_and_again_is_logged_once_a_minute(
 
     with caplog.at_level(logging.INFO):
         asyncio.run(run())
-    assert [record.args[0]._context.client_host for record in caplog.records] == ["10.0.0.1", "10.0.0.2"] * 2
+    assert [record.args[0].context.client_host for record in caplog.records] == ["10.0.0.1", "10.0.0.2"] * 2
 
 
 # -- the peer goes

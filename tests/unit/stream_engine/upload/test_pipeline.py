@@ -29,6 +29,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import UploadSettings
 from siltstone.stream_engine.tail.cache_block import CacheBlock, CachedBatch
 from siltstone.stream_engine.upload.outage import (
+    HANGING_MS,
     LOG_INTERVAL_MS,
     RETRY_INTERVAL_MS_MAX,
     RETRY_INTERVAL_MS_MIN,
@@ -354,6 +355,26 @@ def test_an_outage_longer_than_the_time_limit_ends_with_objects_that_are_prepare
         lines = [record for record in caplog.records if record.levelname == "ERROR"]
         assert len(lines) <= 1 + 4 * MINUTE_MS / LOG_INTERVAL_MS
         assert at.store.url in lines[0].message and "permission to write" in lines[0].message
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["prepare 1", "put 1", "commit 1"])
+def test_an_attempt_without_an_answer_is_an_outage_after_a_minute(name, caplog):
+    async def scenario():
+        at = Pipeline()
+        at.gate.hold(name)
+        at.pipeline.submit(at.block(0, 100))
+        await settled()
+        at.clock.advance_ms(HANGING_MS - 1)
+        await settled()
+        assert at.pipeline.outage is None
+        at.clock.advance_ms(1)
+        await settled()
+        assert at.pipeline.outage is not None and "no answer for 60.0 s" in at.pipeline.outage.cause
+        await at.gate.release(name)
+        assert at.pipeline.outage is None and at.end_of() == 1
+        assert "and tries again: no answer for 60.0 s" in caplog.text
 
     run(scenario)
 

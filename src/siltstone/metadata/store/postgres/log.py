@@ -81,6 +81,8 @@ def postgres_log_exists(place: PostgresPlace) -> bool:
 
 
 class PostgresLog:
+    read_only_note = ""
+
     def __init__(
         self,
         place: PostgresPlace,

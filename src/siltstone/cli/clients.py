@@ -1,0 +1,105 @@
+"""``siltstone clients``: shows which clients are connected to brokers, as their admin listeners tell."""
+
+import http.client
+from collections.abc import Sequence
+
+import click
+import msgspec
+from rich.console import RenderableType
+
+from siltstone.cli.output import print_json, remarks, results, table
+from siltstone.cli.store_options import json_option
+from siltstone.cli.words import cell, count_words, seconds_words
+from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.runtime.clock import SystemClock
+from siltstone.server.admin.endpoints import ClientsReport
+from siltstone.server.network.statistics import ClientConnection
+
+DEFAULT_ADMIN = "127.0.0.1:9644"
+TIME_LIMIT_SECONDS = 10
+"""A broker answers in milliseconds; a person waits no longer for one that hangs."""
+
+
+class AdminNotThere(Unavailable):
+    """No admin listener answers at the address."""
+
+
+class AdminRefused(InvalidRequest):
+    """What answers at the address is no admin listener of a broker, or it refuses the request."""
+
+
+@click.command()
+@click.option(
+    "-a",
+    "--admin",
+    "addresses",
+    multiple=True,
+    metavar="HOST:PORT",
+    envvar="SILTSTONE_ADMIN",
+    default=(DEFAULT_ADMIN,),
+    help=f"Admin listener of a broker; repeat it for each one [SILTSTONE_ADMIN; {DEFAULT_ADMIN}].",
+)
+@json_option  # fmt: skip
+def clients(addresses: Sequence[str], as_json: bool) -> None:
+    """List the clients that are connected to brokers.
+
+    Each connection with the client's id, its software and version as it names them, its address, and how long it has
+    been open. A client has a connection to each broker that it needs, and perhaps several. The brokers need admin
+    listeners (--set admin.listeners=127.0.0.1:9644). Of each broker the newest 1,000 connections are listed.
+    """
+    reports = [_report_of(address) for address in addresses]
+    if as_json:
+        print_json({"brokers": reports})
+        return
+    for report in reports:
+        if left_out := report.connections - len(report.clients):
+            remarks().print(f"Node {report.node_id} has {count_words(left_out)} older connections.")
+    if any(report.clients for report in reports):
+        results().print(_table(reports, SystemClock().now_ms()))
+    else:
+        results().print("No client is connected.")
+
+
+def _report_of(address: str) -> ClientsReport:
+    """Raises AdminNotThere, AdminRefused."""
+    connection = http.client.HTTPConnection(address, timeout=TIME_LIMIT_SECONDS)
+    try:
+        connection.request("GET", "/clients", headers={"Accept": "application/json"})
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != http.client.OK:
+            raise AdminRefused(
+                f"{address} lists no clients ({answer.status} {body.decode(errors='replace').strip()}): give the admin "
+                "listener of a broker"
+            )
+        return msgspec.json.decode(body, type=ClientsReport)
+    except (http.client.InvalidURL, msgspec.MsgspecError, http.client.HTTPException) as trouble:
+        raise AdminRefused(
+            f"{address} is no admin listener of a broker ({trouble}): write HOST:PORT, such as {DEFAULT_ADMIN}"
+        ) from trouble
+    except OSError as trouble:
+        raise AdminNotThere(
+            f"no admin listener answers at {address} ({trouble.strerror or trouble}): start the broker with --set "
+            f"admin.listeners={DEFAULT_ADMIN}, or give another address (--admin)"
+        ) from trouble
+    finally:
+        connection.close()
+
+
+def _table(reports: Sequence[ClientsReport], now_ms: int) -> RenderableType:
+    shown = table(">node", "client", "software", "address", "listener", ">open for")
+    for report in reports:
+        for each in report.clients:
+            shown.add_row(
+                str(report.node_id),
+                cell(each.client_id or "-"),
+                cell(f"{each.software} {each.software_version}".strip() or "-"),
+                cell(f"{each.host}:{each.port}"),
+                cell(each.listener),
+                _age(each, now_ms),
+            )
+    return shown
+
+
+def _age(client: ClientConnection, now_ms: int) -> str:
+    return seconds_words(max(0, now_ms - client.connected_ms) / 1000)

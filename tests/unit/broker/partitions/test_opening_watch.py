@@ -1,0 +1,68 @@
+"""How long an opening may last before requests are said to wait, and how often it is logged."""
+
+import asyncio
+
+import pytest
+
+from siltstone.broker.partitions.opening_watch import (
+    LOOK_INTERVAL_MS,
+    SILENT_MS_MAX,
+    SLOW_MS_MAX,
+    OpeningWatch,
+    opening_trouble,
+)
+from siltstone.runtime.clock import ManualClock
+from support.engine.engine_world import settled
+
+URL = "s3://bucket/"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "lasting_ms", "silent", "words"),
+    [
+        (0, 10 * SLOW_MS_MAX, [URL], ""),
+        (1, SILENT_MS_MAX - 1, [URL], ""),
+        (
+            1,
+            SILENT_MS_MAX,
+            [URL],
+            "1 partition cannot be opened for 5.0 s, because s3://bucket/ does not answer",
+        ),
+        (2, SILENT_MS_MAX, [URL, "s3://other/"], "because s3://bucket/ and s3://other/ do not answer"),
+        (7, SLOW_MS_MAX - 1, [], ""),
+        (7, SLOW_MS_MAX, [], "7 partitions cannot be opened for 30.0 s: the bucket, the metadata log"),
+    ],
+)
+def test_a_silent_bucket_is_named_soon_and_a_slow_opening_late(
+    partitions: int, lasting_ms: float, silent: list[str], words: str
+) -> None:
+    trouble = opening_trouble(partitions, lasting_ms, silent)
+    assert words in trouble and bool(trouble) == bool(words)
+
+
+def test_one_line_at_the_beginning_and_one_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        watch = OpeningWatch(clock, lambda: [URL])
+        assert watch.begun("a") and not watch.begun("b"), "one look is enough"
+        looking = asyncio.ensure_future(watch.look_while_there_are())
+        for _ in range(20):
+            clock.advance_ms(LOOK_INTERVAL_MS)
+            await settled()
+        watch.ended("a")
+        assert "1 partition cannot be opened for 20.0 s" in watch.trouble
+        watch.ended("b")
+        assert watch.trouble == ""
+        clock.advance_ms(LOOK_INTERVAL_MS)
+        await settled()
+        assert looking.done() and watch.begun("c")
+        assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+    asyncio.run(scenario())
+
+
+def test_appends_that_wait_are_counted_until_they_go_on() -> None:
+    watch = OpeningWatch(ManualClock(), list)
+    with watch.append_waits(), watch.append_waits():
+        assert watch.appends_waiting == 2
+    assert watch.appends_waiting == 0
