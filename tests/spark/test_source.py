@@ -313,3 +313,13 @@ def test_read_takes_the_words_of_scan_and_renews_its_pin(spark: Any, broker: sil
     assert siltstone.spark.session() is spark, "the session that runs is taken"
     with pytest.raises(SparkAlreadyRunning):
         siltstone.spark.session("local[1]")
+
+
+def test_create_table_says_what_works_instead_and_that_works(spark: Any, broker: siltstone.Broker) -> None:
+    topic = create(broker, "in-sql", 1)
+    produce(broker, topic, 10)
+    options = f"USING siltstone OPTIONS (store '{broker.folder}', subscribe '{topic}')"
+    with pytest.raises(Exception, match="write CREATE TEMPORARY VIEW name USING siltstone OPTIONS"):
+        spark.sql(f"CREATE TABLE in_sql {options}")
+    spark.sql(f"CREATE TEMPORARY VIEW in_sql {options}")
+    assert spark.sql("SELECT count(*) FROM in_sql").collect()[0][0] == 10

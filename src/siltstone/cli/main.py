@@ -47,6 +47,34 @@ COMMANDS: Mapping[str, str] = {
 only when its command is typed: loading the server and the planners as well would delay ``tail`` by half a second."""
 
 
+SUMMARIES: Mapping[str, str] = {
+    "demo": "Take a tour: a broker, a year of flights, and their maintenance.",
+    "serve": "Run a Kafka broker on a store, which is created if missing.",
+    "topics": "List the topics of a broker; create, change or delete them.",
+    "groups": "List consumer groups and their lag; show, reset or delete them.",
+    "produce": "Send the lines of FILE, or of stdin, as records.",
+    "tail": "Show the last records of a topic, and new ones as they arrive.",
+    "consume": "Show records of a topic as a member of a consumer group, and commit what was shown.",
+    "table": "Show a topic as a table: the newest value of each key.",
+    "sql": "Query topics with SQL, in this process, by DuckDB.",
+    "tables": "List the topics that are kept as tables; show, explain or forget a table.",
+    "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",
+    "balance": "Even out the load of the brokers.",
+    "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
+    " them.",
+    "streams": "List the streams of a store.",
+    "inspect": "Show what an object holds: header, index, and its batches.",
+    "maintain": "Maintain a store: retention, garbage collection, compaction.",
+    "sinks": "List the sinks of a store; give an unfinished batch up, or forget a sink.",
+    "check": "Verify a store: compare its metadata with its objects.",
+    "metadata": "Move the metadata of a store to another database.",
+    "completion": "Print the script that makes a shell complete commands, options, and names of topics and groups.",
+}
+"""Command that is not hidden → the first sentence of its help. They stand here, because ``siltstone --help`` would load
+all commands for them, the server, the planners and NumPy too: a second of a processor for the first thing that
+everybody types."""
+
+
 ELSEWHERE: Mapping[str, str] = {
     "version": "siltstone --version",
     "help": "siltstone --help",
@@ -90,6 +118,15 @@ class Commands(click.Group):
         gc.enable()
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 6 - max(map(len, SUMMARIES))
+        rows = [
+            (name, click.Command(name, help=text).get_short_help_str(limit))
+            for name, text in SUMMARIES.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

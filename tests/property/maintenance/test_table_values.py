@@ -15,7 +15,9 @@ from random import Random, SystemRandom
 from typing import Any
 
 import deltalake
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
@@ -24,11 +26,14 @@ from pyiceberg.expressions import EqualTo
 
 from siltstone.kafka_protocol.records.reading import Record
 from support.maintenance.odd_values import (
+    DAY_US,
     DIVISIONS,
     DRAWN,
     JSON,
     LEAST,
     MOST,
+    YEAR_1,
+    YEAR_10000,
     has_place,
     put_schemas,
     text,
@@ -143,12 +148,35 @@ class Case:
 
     def check_pruning(self, world: TableWorld) -> None:
         """A filter by a value of a row finds the row: no bound and no partition value hides its file."""
-        if self.table_format != "iceberg" or self.picked is None:
+        if self.picked is None:
+            return
+        if self.table_format == "delta":
+            self.check_delta_pruning(world)
+        if self.table_format != "iceberg":
             return
         table = load_catalog("siltstone", **world.settings.catalog).load_table("kafka.t")
         for name in {"l", "i", "s", "y", "value", "dec"} & set(self.expected[self.picked]):
             scan = table.scan(row_filter=EqualTo(name, self.expected[self.picked][name]))
             assert self.picked in rows_of(scan.to_arrow()), name
+
+    def check_delta_pruning(self, world: TableWorld) -> None:
+        """Each row of the table is found by the values that its reader, Polars, has of it, from both sides."""
+        place = str(world.folder / "tables" / "kafka" / "t")
+        whole = pl.read_delta(place)
+        for name in set(whole.columns) & set(self.expected[self.picked]):
+            for value in python_values(whole[name]):
+                for holds in (pl.col(name) >= value, pl.col(name) <= value):
+                    kept = pl.scan_delta(place).filter(holds).select(pl.len()).collect().item()
+                    assert kept == whole.filter(holds).height, (name, value)
+
+
+def python_values(column: Any) -> Iterator[Any]:
+    """Yields the values of a Polars column that Python has: its calendar begins with the year 1."""
+    if column.dtype.is_temporal():
+        unit = 1 if column.dtype == pl.Date else DAY_US
+        days = column.to_physical() // unit
+        column = column.filter(days.is_between(YEAR_1, YEAR_10000 - 2))
+    yield from column.drop_nulls().to_list()
 
 
 def tried(seed: int, folder: Path) -> Case:
@@ -193,3 +221,16 @@ def test_rule_14_any_value_from_random_seeds(tmp_path: Path, record_tried: Recor
     record_tried("tables", counts["tables"])
     record_tried("rows", counts["rows"])
     record_tried("dead letters", counts["dead"])
+
+
+def test_readers_pass_over_files_of_a_delta_table_by_the_users_columns(tmp_path: Path) -> None:
+    with table_world(tmp_path, "delta") as world:
+        (stream,) = world.kept(value="json", columns="delay double, name string", partition_by="")
+        for delay in (10, 70):
+            value = b'{"delay": %d, "name": "%s"}' % (delay, b"n%d" % delay * 20)
+            world.append_records(stream, Record(timestamp_ms=1_764_000_000_000, key=b"k", value=value))
+            world.export_now()
+        table = deltalake.DeltaTable(str(world.folder / "tables" / "kafka" / "t")).to_pyarrow_dataset()
+        for holds in (ds.field("delay") > 60, ds.field("name") > "n2"):
+            assert len([*table.get_fragments(holds)]) == 1
+            assert table.to_table(filter=holds)["delay"].to_pylist() == [70]

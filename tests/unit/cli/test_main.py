@@ -1,5 +1,8 @@
 """What holds for every command: help, version, exit status, one line on failure."""
 
+import subprocess
+import sys
+from importlib import import_module
 from types import SimpleNamespace
 
 import click
@@ -9,7 +12,7 @@ from siltstone import __version__
 from siltstone.cli import main as module
 from siltstone.cli import streams as streams_command
 from siltstone.cli.failures import exit_status
-from siltstone.cli.main import ELSEWHERE, Commands, cli
+from siltstone.cli.main import COMMANDS, ELSEWHERE, SUMMARIES, Commands, cli
 from siltstone.cli.standard_streams import StreamClosed
 from support.processes.cli import assert_one_line, run
 
@@ -169,3 +172,34 @@ def test_the_program_keeps_quiet_about_everything_but_its_one_line(
         module.main()
     assert ended.value.code == exit_status(StreamClosed("stdout is closed"))
     assert capsys.readouterr().err.endswith("siltstone: stdout is closed\n")
+
+
+def test_the_help_has_the_first_sentence_of_each_command_that_is_not_hidden() -> None:
+    loaded = {name: getattr(import_module(module), name) for name, module in COMMANDS.items()}
+    shown = {name: each.get_short_help_str(1_000) for name, each in loaded.items() if not each.hidden}
+    assert shown == SUMMARIES
+
+
+def test_the_help_loads_no_command_and_costs_about_what_the_version_costs() -> None:
+    """The ratio is generous: with all commands loaded the help costs eight times as much."""
+    seen = (
+        "import sys, resource; from siltstone.cli.main import cli\n"
+        "try: cli(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF); print('used', used.ru_utime + used.ru_stime)\n"
+        "print('loaded', *sorted(sys.modules))"
+    )
+
+    def asked(option: str) -> tuple[float, set[str]]:
+        answer = subprocess.run(
+            [sys.executable, "-c", seen, option], capture_output=True, text=True, check=True
+        )
+        *_, used, loaded = answer.stdout.splitlines()
+        return float(used.split()[1]), set(loaded.split())
+
+    cpu, modules = asked("--help")
+    assert (
+        not {"numpy", "pyarrow", "duckdb", "pyspark", "siltstone.server", "siltstone.maintenance"} & modules
+    )
+    assert not {name for name in modules if name in set(COMMANDS.values())}
+    assert cpu < 4 * min(asked("--version")[0] for _ in range(3))

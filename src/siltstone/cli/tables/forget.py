@@ -27,9 +27,13 @@ def forget(choice: StoreChoice, topic: str, is_answered: bool) -> None:
     with choice.open() as store:
         export = export_of(store.metadata.refresh(), topic)
         with open_format(export.config.table_format, store.kind_settings.tables) as tables:
-            for name in (export.table, export.dead_letter_table):
-                if tables.load(name) is not None:
-                    raise TableStillThere(f"table {name} is still there: drop or rename it first")
+            both = (export.table, export.dead_letter_table)
+            there = [name for name in both if tables.load(name) is not None]
+            if there:
+                raise TableStillThere(
+                    f"table {there[0]} is still there: drop or rename it first; {' and '.join(both)} are the topic's,"
+                    " and the second exists also without dead letters"
+                )
         confirm(
             f"Forget table {export.table}, and export {topic} from its beginning?", is_answered=is_answered
         )

@@ -6,10 +6,13 @@ written to the store in one request, when it is closed.
 
 from typing import Any
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from siltstone.maintenance.tables.dividing import Values
+from siltstone.maintenance.tables.formats.footers import NAN_NOTE, leaves
 from siltstone.maintenance.tables.formats.port import DataFile
 from siltstone.maintenance.tables.task_input import FileLimits
 from siltstone.object_store.port import ObjectStore
@@ -28,6 +31,8 @@ class _OpenFile:
             self._sink, schema, compression="zstd", store_schema=False, write_page_index=True
         )
         self._schema = schema
+        self._floats = [path for path, kind in leaves(schema) if pa.types.is_floating(kind)]
+        self._with_nan: set[str] = set()
         self._pending: list[Any] = []
         self.pending_bytes = 0
         self.rows = 0
@@ -41,6 +46,7 @@ class _OpenFile:
         if self._pending:
             table = pa.Table.from_batches(self._pending, schema=self._schema)
             self._writer.write_table(table, row_group_size=table.num_rows)
+            self._with_nan |= {".".join(path) for path in self._floats if _has_nan(table, path)}
             self._pending, self.pending_bytes = [], 0
 
     @property
@@ -53,8 +59,17 @@ class _OpenFile:
 
     def closed(self) -> memoryview:
         self.write_group()
+        if self._floats:
+            self._writer.add_key_value_metadata({NAN_NOTE: msgspec.json.encode(sorted(self._with_nan))})
         self._writer.close()
         return memoryview(self._sink.getvalue())
+
+
+def _has_nan(table: Any, path: tuple[str, ...]) -> bool:
+    column = table[path[0]]
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    return bool(pc.any(pc.is_nan(column)).as_py())
 
 
 class FileWriting:

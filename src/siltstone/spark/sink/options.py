@@ -16,15 +16,17 @@ from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
 from siltstone.metadata.sinks import OBJECTS, RELAY
 from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.spark.option_names import ignored_text, is_of_client, unknown_option
 from siltstone.value_formats.value_format import FormatKind
 
 log = logging.getLogger(__name__)
 
 OPTIONS = (
     "store", "metadata", "topic", "mode", "sinkName", "batchId", "queryId", "txnAppId", "txnVersion", "compression",
-    "value", "valueSchema", "schemaRegistry", "valueSubject",
+    "value", "valueSchema", "schemaRegistry", "valueSubject", "includeHeaders",
 )  # fmt: skip
-"""Every option of a sink except ``bucket.N`` and ``kafka.bootstrap.servers``."""
+"""Every option of a sink except ``bucket.N`` and ``kafka.bootstrap.servers``. The guide of Spark's connector lists
+``includeHeaders`` among those of its sink, too; there and here, headers are written if the rows have the column."""
 
 _BUCKET = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
@@ -124,6 +126,7 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], SinkPlace, str | N
     options: dict[str, str] = {}
     buckets: dict[int, str] = {}
     bootstrap = None
+    ignored = []
     for raw, value in given.items():
         name = raw.lower()
         if bucket := _BUCKET.fullmatch(name):
@@ -132,18 +135,29 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], SinkPlace, str | N
             options[_NAMES[name]] = value
         elif name == "kafka.bootstrap.servers":
             bootstrap = value
-        elif name.startswith("kafka."):
-            log.warning("option %s of the Kafka client has no meaning for format siltstone", raw)
+        elif is_of_client(name):
+            ignored.append(raw)
         elif name not in _OF_SPARK:
-            raise SinkRefused(
-                f"option {raw} does not exist; the options are {', '.join(OPTIONS)} and bucket.N"
-            )
+            raise SinkRefused(unknown_option(raw, OPTIONS))
+    if ignored:
+        log.warning("%s", ignored_text(ignored))
+    _check_headers(options)
     store, metadata = options.get("store"), options.get("metadata")
     if (store is None) == (metadata is None):
         raise SinkRefused(
             "option store (a folder) or the options metadata and bucket.N (URLs) name the store: give one"
         )
     return options, SinkPlace(store, metadata, buckets), bootstrap
+
+
+def _check_headers(options: Mapping[str, str]) -> None:
+    wish = options.get("includeHeaders", "true").lower()
+    if wish not in ("true", "false"):
+        raise SinkRefused(f"option includeHeaders={wish!r} is not allowed: write true or false")
+    if wish == "false":
+        log.warning(
+            "option includeHeaders=false: headers are written if the rows have them; drop the column headers"
+        )
 
 
 def _number(options: Mapping[str, str], name: str) -> int | None:

@@ -1,7 +1,8 @@
 """Parses the options of ``spark.read.format("siltstone")``: texts → the place of a store and a ScanRequest.
 
 Names are case-insensitive. An option that does not exist is refused by name, because a scan without it would read other
-rows in silence. Options of the Kafka client, ``kafka.…``, have no meaning here and are ignored with one warning.
+rows in silence. Options of the Kafka client, ``kafka.…`` and some of the connector, have no meaning here and are
+ignored with one warning; so are options of streams where no stream is read, as by Spark's connector.
 """
 
 import base64
@@ -30,6 +31,7 @@ from siltstone.maintenance.scanning.request import (
 )
 from siltstone.maintenance.scanning.words import time_range, value_wish
 from siltstone.record_columns.row_columns import chosen_columns
+from siltstone.spark.option_names import ignored_text, is_of_client, unknown_option
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,8 +46,14 @@ OPTIONS = (
 )  # fmt: skip
 """Every option except ``bucket.N``. ``scanRequest`` is a whole request, encoded, which siltstone.spark.read sets."""
 
+STREAM_OPTIONS = (
+    "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "pollInterval", "groupId",
+)  # fmt: skip
+"""The options that only a streaming read has."""
+
 _BUCKET = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
+_STREAM_NAMES = frozenset(name.lower() for name in STREAM_OPTIONS)
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _SPECIAL_OFFSETS = {-2: EARLIEST, -1: LATEST}
 
@@ -89,6 +97,7 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], dict[int, str]]:
     options: dict[str, str] = {}
     buckets: dict[int, str] = {}
     ignored = []
+    of_streams = []
     for raw, value in given.items():
         name = raw.lower()
         if name in _NAMES:
@@ -97,16 +106,16 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], dict[int, str]]:
             buckets[int(bucket[1])] = value
         elif name == "kafka.isolation.level":
             _one_of("kafka.isolation.level", value, _ISOLATION_LEVELS)
-        elif name.startswith("kafka."):
+        elif is_of_client(name):
             ignored.append(raw)
+        elif name in _STREAM_NAMES:
+            of_streams.append(raw)
         else:
-            raise ScanRefused(
-                f"option {raw} does not exist; the options are {', '.join(OPTIONS)} and bucket.N"
-            )
+            raise ScanRefused(unknown_option(raw, [*OPTIONS, *STREAM_OPTIONS]))
     if ignored:
-        log.warning(
-            "options of the Kafka client have no meaning for format siltstone: %s", ", ".join(sorted(ignored))
-        )
+        log.warning("%s", ignored_text(ignored))
+    if of_streams:
+        log.warning("options of streams have no meaning in a batch read: %s", ", ".join(sorted(of_streams)))
     return options, buckets
 
 

@@ -15,12 +15,7 @@ from siltstone.maintenance.scanning.streaming.topic_stream import (
     TRIGGER_DELAY_MS_MAX,
     StreamRequest,
 )
-from siltstone.spark.source.options import SourceRequest, parse_options
-
-STREAM_OPTIONS = (
-    "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "pollInterval", "groupId",
-)  # fmt: skip
-"""The options that only a streaming read has."""
+from siltstone.spark.source.options import STREAM_OPTIONS, SourceRequest, parse_options
 
 _STREAM_NAMES = {name.lower(): name for name in STREAM_OPTIONS}
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")

@@ -55,6 +55,11 @@ def encode_position(position: StreamPosition) -> dict[str, Any]:
 
 def decode_position(form: Mapping[str, Any]) -> StreamPosition:
     """Raises PositionUnknown for a position of another data source or of another version."""
+    if _is_of_kafka_source(form):
+        raise PositionUnknown(
+            "the checkpoint has offsets that Spark's Kafka source wrote: begin with a new one, and give them as option"
+            f" startingOffsets, {msgspec.json.encode(form).decode()}"
+        )
     if form.get("v") != POSITION_VERSION:
         raise PositionUnknown(
             f"the checkpoint has offsets that this version of siltstone did not write (version {form.get('v')!r}, not"
@@ -68,6 +73,16 @@ def decode_position(form: Mapping[str, Any]) -> StreamPosition:
         found.store,
         {topic_id: topic.n for topic_id, topic in found.t.items()},
         dict(_offsets(found.t)),
+    )
+
+
+def _is_of_kafka_source(form: Mapping[str, Any]) -> bool:
+    """Whether the form is ``{"topic": {"0": 50}}``."""
+    return bool(form) and all(
+        isinstance(numbers, Mapping)
+        and bool(numbers)
+        and all(str(number).isdecimal() and isinstance(offset, int) for number, offset in numbers.items())
+        for numbers in form.values()
     )
 
 

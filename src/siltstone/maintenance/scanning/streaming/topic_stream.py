@@ -14,9 +14,6 @@ from contextlib import AbstractContextManager, ExitStack
 
 import msgspec
 
-from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import parse_bootstrap
-from siltstone.kafka_client.groups import commit_offsets
 from siltstone.kafka_client.patience import Patience
 from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.scanning.failures import TailNotReadable
@@ -33,12 +30,12 @@ from siltstone.maintenance.scanning.streaming.advancing import (
 )
 from siltstone.maintenance.scanning.streaming.batch_pins import BatchPins
 from siltstone.maintenance.scanning.streaming.failures import StoreIsAnother, TopicMadeAnew
+from siltstone.maintenance.scanning.streaming.group_progress import GroupProgress
 from siltstone.maintenance.scanning.streaming.owners import WARNING_INTERVAL_MS, TailOwners
 from siltstone.maintenance.scanning.streaming.position import StreamKey, StreamPosition
-from siltstone.maintenance.scanning.tail import NOT_THERE, TailEnds, tail_ends
+from siltstone.maintenance.scanning.tail import TailEnds, tail_ends
 from siltstone.maintenance.scanning.unit import ScanUnit
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.node_address import node_address
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
@@ -94,6 +91,7 @@ class TopicStream:
         self._opened: MaintenanceContext | None = None
         self._owners: TailOwners | None = None
         self._pins: BatchPins | None = None
+        self._progress = GroupProgress(request.group_id) if request.group_id else None
         self._seen: _Seen | None = None
         self._seen_ms = self._asked_ms = 0.0
         self._warned_ms: float | None = None
@@ -123,12 +121,15 @@ class TopicStream:
 
     def latest(self, start: StreamPosition, limit: BatchLimit) -> StreamPosition:
         """Returns the position up to which the next micro-batch reads; ``start`` itself if no micro-batch is due. The
-        call means that the micro-batch before is over, so its pin is ended. Raises StoreIsAnother, TopicGone,
+        call means that the micro-batch before is over, so its pin is ended, and ``start`` is finished: Spark says so by
+        ``finished`` only when it has another micro-batch, and never of the last one. Raises StoreIsAnother, TopicGone,
         TopicMadeAnew, and Unavailable when the metadata was away for too long."""
         if self._pins is not None:
             self._pins.end_all()
         seen = self._fixed or self._look()
         self._refuse_another_store(seen.image, start)
+        if self._progress is not None and start != self._initial:
+            self._progress.commit(self._source, start)
         kept, warnings = continued(start, seen.ends, seen.image, fail_on_data_loss=self._fails_on_loss)
         for warning in warnings:
             log.warning("%s", warning)
@@ -140,24 +141,9 @@ class TopicStream:
     def finished(self, end: StreamPosition) -> None:
         """Is called when the query has processed all records before ``end``. If the request names a group, the offsets
         are committed for it, for tools that show lag and for retention that waits for groups. Offsets that cannot be
-        committed now are committed with the next batch."""
-        if not self._request.group_id:
-            return
-        source = self._source
-        image = source.metadata.refresh()
-        address = next(filter(None, (node_address(image, node_id) for node_id in image.nodes)), None)
-        offsets = {
-            TopicPartition(end.names[topic_id], number): offset
-            for (topic_id, number), offset in end.offsets.items()
-            if topic_id in image.topics
-        }
-        if address is None or not offsets:
-            return
-        try:
-            with Cluster(parse_bootstrap(address, "node-address"), source.clock, source.rng) as cluster:
-                commit_offsets(cluster, self._request.group_id, offsets)
-        except NOT_THERE as trouble:
-            log.warning("the offsets of group %s could not be committed: %s", self._request.group_id, trouble)
+        committed now are committed later, with those of the next batch at the latest."""
+        if self._progress is not None:
+            self._progress.commit(self._source, end)
 
     def newest(self) -> StreamPosition | None:
         """Returns the end of everything that could be read when the metadata and the owners were last asked; None

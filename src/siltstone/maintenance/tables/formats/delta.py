@@ -18,7 +18,6 @@ deltalake compares the transactions of a commit only with those of commits that 
 from the object that commits. It does not repeat a refused commit here.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -54,6 +53,7 @@ from siltstone.maintenance.tables.formats.delta_log import (
     traits_of,
     why_kept,
 )
+from siltstone.maintenance.tables.formats.delta_statistics import statistics_text
 from siltstone.maintenance.tables.formats.derived import (
     column_value,
     derived_field,
@@ -61,10 +61,8 @@ from siltstone.maintenance.tables.formats.derived import (
     is_derived,
     log_text,
     partition_value,
-    time_text,
 )
 from siltstone.maintenance.tables.formats.features import stopping_delta_features
-from siltstone.maintenance.tables.formats.footers import column_statistics
 from siltstone.maintenance.tables.formats.parquet import collect_offsets
 from siltstone.maintenance.tables.formats.port import (
     OWN_NAME,
@@ -86,7 +84,7 @@ from siltstone.maintenance.tables.ledger import (
 )
 from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.port import ObjectStore
-from siltstone.topic_configs.table_export import APPEND, KAFKA, PartitionTransform
+from siltstone.topic_configs.table_export import APPEND, PartitionTransform
 
 _LOG = "_delta_log/"
 _DIVISION = f"{PREFIX}partition-by"
@@ -96,9 +94,6 @@ _HOUSEKEEPING = {
 }
 """A table is read from its newest checkpoint and the commits after it, each of them a request. A reader that began a
 day ago still finds the files that were replaced since. The user may change both."""
-_TIME = "timestamp"
-_BOUNDED = ("partition", "offset", _TIME)
-"""The columns of the record whose smallest and largest values in a file are in the log."""
 _SIGN_BIT = 1 << 63
 
 
@@ -322,9 +317,9 @@ class DeltaTable:
 
     def _registered(self, each: DataFile, made_ms: int, *, is_change: bool = True) -> Any:
         footer = pq.read_metadata(BytesIO(self._read(f"{folder_of(self._name)}{each.path}")))
-        return AddAction(
-            each.path, each.size_bytes, self._values(each), made_ms, is_change, _statistics(footer)
-        )
+        divided_by = [division_column(by) for by in self._division]
+        statistics = statistics_text(footer, self.file_schema, self._configuration, divided_by)
+        return AddAction(each.path, each.size_bytes, self._values(each), made_ms, is_change, statistics)
 
     def add_columns(self, schema: Any) -> None:
         self.refuse_unknown_features(TableUse.APPEND)
@@ -463,32 +458,3 @@ def _token_of(job: int, plan: int) -> str:
 
 def _once(transactions: list[Any]) -> Any:
     return CommitProperties(max_commit_retries=0, app_transactions=transactions)
-
-
-def _statistics(footer: Any) -> str:
-    """Returns the statistics of a data file as Delta's log has them: its rows, and the bounds of the record's
-    columns."""
-    bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
-    for each in column_statistics(footer):
-        path = each.path.split(".")
-        if path[-1] not in _BOUNDED or len(path) > 2 or (len(path) == 2 and path[0] != KAFKA):
-            continue
-        if each.nulls is not None:
-            _put(bounds["nullCount"], path, each.nulls)
-        if each.bounds is None:
-            continue
-        least: Any
-        most: Any
-        least, most = each.bounds
-        if path[-1] == _TIME:
-            least, most = time_text(least), time_text(most, is_upper=True)
-        if least is not None and most is not None:
-            _put(bounds["minValues"], path, least)
-            _put(bounds["maxValues"], path, most)
-    return json.dumps({"numRecords": footer.num_rows, **bounds})
-
-
-def _put(into: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    for name in path[:-1]:
-        into = into.setdefault(name, {})
-    into[path[-1]] = value

@@ -5,12 +5,21 @@ single value that it does not have must not stop a table. A bound that is not kn
 file, which it would have passed over.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 Raw = bool | int | float | bytes
+
+NAN_NOTE = b"siltstone.nan"
+"""The key of a note in the footer of a file with columns of floats: a JSON list of the paths of those in which NaN is.
+A footer's bounds pass over NaN, and most engines order NaN above all numbers, so without the note no upper bound of
+such a column may be told."""
+
+_BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
+_CHARACTER_MAX = 0x10FFFF
 
 
 class ColumnStatistics(msgspec.Struct):
@@ -73,3 +82,32 @@ def split_offsets(footer: Any) -> list[int]:
             begins.append(chunk.dictionary_page_offset)
         found.append(min(begins))
     return sorted(found)
+
+
+def leaves(fields: Iterable[Any], before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields the path and the pyarrow type of each field that is no struct. A list or a map is one of them."""
+    for field in fields:
+        path = (*before, field.name)
+        if pa.types.is_struct(field.type):
+            yield from leaves(field.type, path)
+        else:
+            yield path, field.type
+
+
+def paths_with_nan(footer: Any) -> set[str] | None:
+    """Returns the columns that have NaN by the note of the footer; None if nobody has looked."""
+    note = (footer.metadata or {}).get(NAN_NOTE)
+    return None if note is None else set(msgspec.json.decode(note, type=list[str]))
+
+
+def cut_above(text: str, length: int | None) -> str | None:
+    """Returns the least text of ``length`` characters that is not below the text."""
+    if length is None or len(text) <= length:
+        return text
+    kept = text[:length]
+    while kept:
+        last = ord(kept[-1])
+        if last < _CHARACTER_MAX:
+            return kept[:-1] + chr(_AFTER_SURROGATES if last == _BEFORE_SURROGATES else last + 1)
+        kept = kept[:-1]
+    return None

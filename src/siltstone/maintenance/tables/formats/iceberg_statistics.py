@@ -39,13 +39,12 @@ from siltstone.maintenance.tables.formats.footers import (
     ColumnStatistics,
     Raw,
     column_statistics,
+    cut_above,
     split_offsets,
 )
 
 log = logging.getLogger(__name__)
 
-_BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
-_CHARACTER_MAX = 0x10FFFF
 _INT, _LONG, _FLOAT, _DOUBLE = Struct("<i"), Struct("<q"), Struct("<f"), Struct("<d")
 
 
@@ -94,26 +93,13 @@ def bounds_of(kind: IcebergType, bounds: tuple[Raw, Raw], length: int | None) ->
     lower, upper = bounds
     if isinstance(kind, StringType):
         assert isinstance(lower, bytes) and isinstance(upper, bytes)
-        end = _cut_above(upper.decode(), length)
+        end = cut_above(upper.decode(), length)
         return lower.decode()[:length].encode(), None if end is None else end.encode()
     if isinstance(kind, BinaryType):
         assert isinstance(lower, bytes) and isinstance(upper, bytes)
         return lower[:length], _cut_bytes_above(upper, length)
     write = _WRITTEN_AS[type(kind)]
     return write(lower), write(upper)
-
-
-def _cut_above(text: str, length: int | None) -> str | None:
-    """Returns the least text of ``length`` characters that is not below the text."""
-    if length is None or len(text) <= length:
-        return text
-    kept = text[:length]
-    while kept:
-        last = ord(kept[-1])
-        if last < _CHARACTER_MAX:
-            return kept[:-1] + chr(_AFTER_SURROGATES if last == _BEFORE_SURROGATES else last + 1)
-        kept = kept[:-1]
-    return None
 
 
 def _cut_bytes_above(data: bytes, length: int | None) -> bytes | None:

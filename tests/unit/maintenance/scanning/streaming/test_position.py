@@ -39,3 +39,9 @@ def test_a_position_comes_back_from_the_checkpoint() -> None:
 def test_offsets_of_another_source_or_version_are_refused_by_name(form: dict[str, object]) -> None:
     with pytest.raises(PositionUnknown, match="checkpoint has offsets that"):
         decode_position(form)
+
+
+def test_a_checkpoint_of_sparks_kafka_source_is_recognized_and_its_offsets_are_given_back() -> None:
+    with pytest.raises(PositionUnknown, match="Spark's Kafka source") as refused:
+        decode_position({"flights": {"0": 50, "1": 7}, "trips": {"0": 1}})
+    assert 'startingOffsets, {"flights":{"0":50,"1":7},"trips":{"0":1}}' in str(refused.value)
