@@ -59,6 +59,7 @@ SUMMARIES: Mapping[str, str] = {
     "sql": "Query topics with SQL, in this process, by DuckDB.",
     "tables": "List the topics that are kept as tables; show, explain or forget a table.",
     "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",
+    "clients": "List the clients that are connected to brokers.",
     "balance": "Even out the load of the brokers.",
     "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
     " them.",
