@@ -1,8 +1,9 @@
 """The names of options that Spark hands over: which exist, which a program for Spark's connector for Kafka may carry
 along, and which nobody knows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from siltstone.foundation.credentials import without_password
 from siltstone.model.errors import did_you_mean
 
 CONNECTOR_OPTIONS = (
@@ -29,6 +30,19 @@ def is_of_client(name: str) -> bool:
 
 def ignored_text(names: Iterable[str]) -> str:
     return f"options of the Kafka client have no meaning for format siltstone: {', '.join(sorted(names))}"
+
+
+def password_in(given: Mapping[str, str]) -> str | None:
+    """Returns the text that refuses an option with a password in a URL, or None. Spark pickles options into the tasks
+    of every executor, and writes those of SQL into its event log and its web page."""
+    for name, value in given.items():
+        if not is_of_client(name) and without_password(value) != value:
+            return (
+                f"option {name} has a password in its URL, and Spark would show it to every executor: leave it out, "
+                "and give it to the driver's process, for PostgreSQL by ~/.pgpass or PGPASSWORD, for a schema registry by "
+                "SILTSTONE_REGISTRY_AUTH"
+            )
+    return None
 
 
 def unknown_option(name: str, known: Iterable[str]) -> str:

@@ -1,11 +1,12 @@
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from siltstone.maintenance.scanning.failures import ScanRefused
 from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.spark.option_names import CONNECTOR_OPTIONS, unknown_option
-from siltstone.spark.sink.options import parse_sink_options
+from siltstone.spark.sink.options import SinkPlace, parse_sink_options
 from siltstone.spark.source.options import OPTIONS, STREAM_OPTIONS, parse_options
 from siltstone.spark.source.stream_options import parse_stream_options
 
@@ -78,3 +79,32 @@ def test_a_name_like_no_other_is_refused_with_the_list_alone() -> None:
 def test_create_table_is_told_what_works_instead() -> None:
     with pytest.raises(ScanRefused, match="write CREATE TEMPORARY VIEW name USING siltstone OPTIONS"):
         parse_options({"provider": "siltstone"})
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("metadata", "postgresql://me:s3cret@h/db"),
+        ("metadata", "postgresql://me@h/db?password=s3cret"),
+        ("store", "postgresql://me:s3cret@h/db"),
+        ("schemaRegistry", "https://me:s3cret@registry"),
+        ("bucket.0", "s3://bucket/prefix?secret=s3cret"),
+    ],
+)
+def test_sp03_a_password_in_a_url_is_refused_without_being_shown(name: str, url: str) -> None:
+    given = {"subscribe": "t", **({"store": "s"} if name not in ("metadata", "store") else {}), name: url}
+    with pytest.raises(ScanRefused, match=f"option {name} has a password in its URL") as refused:
+        parse_options(given)
+    assert "s3cret" not in str(refused.value)
+    del given["subscribe"]
+    with pytest.raises(SinkRefused, match=f"option {name} has a password in its URL") as refused_too:
+        parse_sink_options(given, overwrite=False, is_stream=True)
+    assert "s3cret" not in str(refused_too.value)
+
+
+def test_sp01_representations_show_no_password() -> None:
+    place = SinkPlace(None, "postgresql://me:s3cret@h/db", {0: "s3://b?secret=s3cret"})
+    request = parse_options(READ)
+    source = replace(request, metadata="postgresql://me:s3cret@h/db", buckets={0: "s3://b?secret=s3cret"})
+    for text in (repr(place), str(place), repr(source), str(source)):
+        assert "s3cret" not in text and "me:****@h" in text

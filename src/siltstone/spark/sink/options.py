@@ -12,11 +12,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from siltstone.foundation.credentials import without_password
 from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
 from siltstone.metadata.sinks import OBJECTS, RELAY
 from siltstone.runtime.randomness import random_token, system_randomness
-from siltstone.spark.option_names import ignored_text, is_of_client, unknown_option
+from siltstone.spark.option_names import ignored_text, is_of_client, password_in, unknown_option
 from siltstone.value_formats.value_format import FormatKind
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,9 @@ class SinkPlace(msgspec.Struct, frozen=True):
     store: str | None
     metadata: str | None
     buckets: dict[int, str]
+
+    def __repr__(self) -> str:
+        return without_password(f"SinkPlace({self.store!r}, {self.metadata!r}, {self.buckets!r})")
 
 
 class SinkRequest(msgspec.Struct, frozen=True):
@@ -65,6 +69,8 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
             " delete the topic"
         )
     options, place, bootstrap = _known(given)
+    if refusal := password_in(given):
+        raise SinkRefused(refusal)
     if (mode := options.get("mode")) not in (None, RELAY, OBJECTS):
         raise SinkRefused(
             f"option mode={mode!r}: write relay, to write through the brokers, or objects, to write without one; left"
