@@ -1,4 +1,4 @@
-"""The note in the footer of a table's data file that tells which columns of floats have NaN: written as it was, and read."""
+"""The note in the footer of a data file that tells which columns of floats have NaN: written as it was, and read."""
 
 from io import BytesIO
 from typing import Any
@@ -18,7 +18,7 @@ NAN = float("nan")
 
 def footer_of(rows: Any) -> Any:
     store = MemoryStore(ManualClock())
-    writing = FileWriting(store, "kafka/t", "s", rows.schema, FileLimits())
+    writing = FileWriting(store, "kafka/t/", "s", rows.schema, FileLimits())
     writing.add(rows)
     (file,) = writing.close()
     return pq.read_metadata(BytesIO(store.get_range(f"kafka/t/{file.path}", 0, file.size_bytes)))
