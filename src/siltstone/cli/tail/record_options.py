@@ -15,8 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def record_options(command: F) -> F:
     """Adds --grep and --where, which the command receives as one ``matches`` (``record_filter``); and --format,
-    --json-values, --compact, --timestamps, --offsets, --key, --headers and --all, which the command, which has --json as
-    well, receives as one ``write``: a function that formats a record."""
+    --json-values, --compact, --timestamps, --offsets, --key, --headers and --all. The command has --json as well, and
+    receives these as one ``write``: a function that formats a record."""
     options = (
         click.option("--grep", metavar="TEXT", help="Show only records whose key or value contains this text."),
         click.option(

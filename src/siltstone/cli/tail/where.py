@@ -157,11 +157,10 @@ def _field_paths(names: Sequence[Path]) -> dict[str, list[Path]]:
     field itself."""
     fields: dict[str, list[Path]] = {}
     spelt: dict[str, str] = {}
-    for first, *rest in names:
-        if first.lower() == "value" and rest:
-            first, *rest = rest
-        elif first.lower() in _RECORD_NAMES:
+    for name in names:
+        if name[0].lower() in _RECORD_NAMES and (name[0].lower() != "value" or len(name) == 1):
             continue
+        first, *rest = name[1:] if name[0].lower() == "value" else name
         known = spelt.setdefault(first.lower(), first)  # DuckDB's names have no case
         fields.setdefault(known, []).append(tuple(rest))
     return fields
