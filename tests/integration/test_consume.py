@@ -59,6 +59,22 @@ def test_a_new_group_begins_at_the_end_and_commits_nothing_that_it_did_not_print
     assert committed(at, topic) == 0
 
 
+def test_filters_count_what_matches_and_commit_what_was_read(at: str, topic: str) -> None:
+    """Both partitions are read in the order of their records, so the group ends behind the last that matched."""
+    produce(at, topic, 100)
+    words = ("--from-beginning", "-f", "%k %p:%o\n", "--where", "value.number >= 10 and number % 10 = 3")
+    wrong = consume(at, topic, "--from-beginning", "--where", "number = ")
+    assert_one_line(wrong, 2, "--where number = : syntax error")
+    first = consume(at, topic, *words, "-n", 2)
+    assert first.status == 0 and len(first.out.splitlines()) == 2, first
+    assert 2 <= committed(at, topic) < 100
+    rest = consume(at, topic, *words, "--until-end")
+    lines = first.out.splitlines() + rest.out.splitlines()
+    assert sorted(int(line.split()[0]) for line in lines) == list(range(13, 100, 10))
+    assert committed(at, topic) == 100, "what did not match is not read again"
+    assert consume(at, topic, "--until-end", "--grep", "x").out == ""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 @pytest.mark.parametrize("lines_before", [0, 1, 7_000])
 def test_after_a_signal_exactly_what_was_printed_is_committed(

@@ -8,6 +8,7 @@ from siltstone.cli.consume.consuming import ConsumeSettings, GroupConsuming
 from siltstone.cli.consume.held_signals import HeldSignals
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remarks
+from siltstone.cli.tail.filters import Matches
 from siltstone.cli.tail.formats import Writer
 from siltstone.cli.tail.record_options import record_options
 from siltstone.cli.tail.sink import ReaderGone
@@ -50,17 +51,22 @@ def consume(
     limit: int | None,
     until_end: bool,
     write: Writer,
+    matches: Matches | None,
 ) -> None:
     """Show records of a topic as a member of a consumer group, and commit what was shown.
 
     The group continues where it has committed. Offsets are committed every second and at the end: after Ctrl-C, or
     after -n records, exactly what was printed is committed. What a pipe has taken counts as printed, also if its reader
     shows less of it: use -n N, not head. siltstone tail shows records without a group.
+
+    With --grep or --where, -n counts the records that match, and the others count as printed: the group does not read
+    them again.
     """
     signals = HeldSignals()
     settings = ConsumeSettings(
-        topic=topic, group_id=group_id, from_beginning=from_beginning, until_end=until_end, limit=limit
-    )
+        topic=topic, group_id=group_id, from_beginning=from_beginning, until_end=until_end, limit=limit,
+        matches=matches,
+    )  # fmt: skip
     with signals.installed(), choice.open() as cluster:
         find_topic(cluster, topic)
         try:

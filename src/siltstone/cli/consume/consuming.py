@@ -11,6 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from siltstone.cli.consume.held_signals import HeldSignals
+from siltstone.cli.tail.filters import Matches, told_apart
 from siltstone.cli.tail.formats import Writer
 from siltstone.cli.tail.sink import GATHERED_BYTES, Sink
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
@@ -27,13 +28,14 @@ COMMIT_INTERVAL_MS = 1_000
 
 class ConsumeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``from_beginning``: where to begin in partitions for which the group has committed no offset; False: at their
-    ends. ``limit``: records to print; None for all."""
+    ends. ``limit``: records to print; None for all. ``matches``: those to print; the others are committed with them."""
 
     topic: str
     group_id: str
     from_beginning: bool
     until_end: bool
     limit: int | None
+    matches: Matches | None = None
 
 
 class GroupConsuming:
@@ -113,8 +115,12 @@ class GroupConsuming:
         if not self._fetcher.positions:
             self._cluster.clock.block_ms(FETCH_WAIT_MS)
         is_current = self._member.is_current()
-        for where, record in self._fetcher.fetch(FETCH_WAIT_MS) if is_current else ():
-            self._gather(where, record.offset, self._write(where, record))
+        fetched = self._fetcher.fetch(FETCH_WAIT_MS) if is_current else ()
+        for found, is_shown in told_apart(fetched, self._settings.matches):
+            if found is None:
+                continue
+            where, record = found
+            self._gather(where, record.offset, self._write(where, record) if is_shown else None)
             if self._left == 0:
                 break
             if self._lines_bytes >= GATHERED_BYTES:
@@ -173,10 +179,13 @@ class GroupConsuming:
 
     # -- printing and committing
 
-    def _gather(self, where: TopicPartition, offset: int, line: bytes) -> None:
+    def _gather(self, where: TopicPartition, offset: int, line: bytes | None) -> None:
+        """``line``: None for a record that is not shown; it counts as printed with the lines before it."""
+        self._gathered[where] = offset + 1
+        if line is None:
+            return
         self._lines.append(line)
         self._lines_bytes += len(line)
-        self._gathered[where] = offset + 1
         if self._left is not None:
             self._left -= 1
 

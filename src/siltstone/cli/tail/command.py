@@ -12,6 +12,7 @@ from siltstone.cli.completion import complete_topics
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remarks
 from siltstone.cli.positions import Position, parse_position, resolve
+from siltstone.cli.tail.filters import Matches, told_apart
 from siltstone.cli.tail.formats import Writer
 from siltstone.cli.tail.record_options import record_options
 from siltstone.cli.tail.sink import ReaderGone, Sink
@@ -21,6 +22,9 @@ from siltstone.kafka_client.topics import find_topic, partitions_of
 from siltstone.model.errors import SiltstoneError
 
 LAST_DEFAULT = 10
+LOOKED_AT_MAX = 100_000
+"""Records at the end of a topic among which the last that match are looked for: all of them are in memory."""
+_FURTHER = 8
 
 
 class TailSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,11 +82,14 @@ def tail(
     limit: int | None,
     numbers: tuple[int, ...],
     write: Writer,
+    matches: Matches | None,
 ) -> None:
     """Show the last records of a topic, and new ones as they arrive.
 
     Ctrl-C stops it. Columns are separated by tabs; control characters are escaped, so each record is one line. Records
     of one partition are in order; records of different partitions are not ordered.
+
+    With --grep or --where, -n and -c count the records that match.
     """
     if last is not None and from_ is not None:
         raise click.UsageError("--last and --from exclude each other: give one place to begin.")
@@ -93,19 +100,19 @@ def tail(
             until_end=until_end, limit=limit,
         )  # fmt: skip
         try:
-            _show(settings, cluster, write)
+            _show(settings, cluster, write, matches)
         except ReaderGone:
             return
         except KeyboardInterrupt as interrupted:
             raise Failure(INTERRUPTED) from interrupted
 
 
-def _show(settings: TailSettings, cluster: Cluster, write: Writer) -> None:
+def _show(settings: TailSettings, cluster: Cluster, write: Writer, matches: Matches | None) -> None:
     """Writes the records to stdout, also those that precede a failure. Raises ReaderGone, RecordsDamaged, KafkaRefusal,
     KafkaNotReady."""
     sink = Sink()
     try:
-        for found in _found(settings, cluster):
+        for found in _found(settings, cluster, matches):
             if found is None:
                 sink.flush()
             else:
@@ -116,14 +123,17 @@ def _show(settings: TailSettings, cluster: Cluster, write: Writer) -> None:
     sink.flush()
 
 
-def _found(settings: TailSettings, cluster: Cluster) -> Iterator[Found | None]:
+def _found(settings: TailSettings, cluster: Cluster, matches: Matches | None) -> Iterator[Found | None]:
     partitions = partitions_of(find_topic(cluster, settings.topic), settings.numbers)
     following = Following(cluster, _remark)
-    last, positions, ends = _beginning(settings, cluster, partitions, following)
+    last, positions, ends = _beginning(settings, cluster, partitions, following, matches)
     left = settings.limit
     if not last and not settings.until_end:
         _hint(settings)
-    for found in chain(last, following.records(positions, ends if settings.until_end else None)):
+    following_records = following.records(positions, ends if settings.until_end else None)
+    for found, is_shown in chain(((each, True) for each in last), told_apart(following_records, matches)):
+        if found is not None and not is_shown:
+            continue
         if left is not None and found is not None:
             left -= 1
         yield found
@@ -132,11 +142,15 @@ def _found(settings: TailSettings, cluster: Cluster) -> Iterator[Found | None]:
 
 
 def _beginning(
-    settings: TailSettings, cluster: Cluster, partitions: list[TopicPartition], following: Following
+    settings: TailSettings,
+    cluster: Cluster,
+    partitions: list[TopicPartition],
+    following: Following,
+    matches: Matches | None,
 ) -> tuple[list[Found], dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Returns the records to show first, and per partition the offset at which to continue and its current end."""
     if settings.position is None:
-        last, ends = following.last(partitions, settings.last)
+        last, ends = _last_that_match(settings.last, partitions, following, matches)
         return last, ends, ends
     resolved = resolve(cluster, partitions, settings.position)
     return (
@@ -144,6 +158,24 @@ def _beginning(
         {key: where.offset for key, where in resolved.items()},
         {key: where.ends.end_offset for key, where in resolved.items()},
     )
+
+
+def _last_that_match(
+    count: int, partitions: list[TopicPartition], following: Following, matches: Matches | None
+) -> tuple[list[Found], dict[TopicPartition, int]]:
+    """Looks among ever more records at the end of the topic, up to LOOKED_AT_MAX."""
+    looked_at = count
+    while True:
+        last, ends = following.last(partitions, looked_at)
+        if matches is None or not count:
+            return last, ends
+        matching = [each for each, is_one in told_apart(last, matches) if each is not None and is_one]
+        if len(matching) >= count or len(last) < looked_at:
+            return matching[-count:], ends
+        if looked_at >= LOOKED_AT_MAX:
+            _remark(f"only the last {len(last):,} records were looked at: --from earliest looks at all")
+            return matching, ends
+        looked_at = min(looked_at * _FURTHER, max(looked_at, LOOKED_AT_MAX))
 
 
 def _remark(text: str) -> None:

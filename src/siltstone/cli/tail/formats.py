@@ -1,7 +1,8 @@
 """The line that ``siltstone tail`` and ``siltstone consume`` print for a record. Pure.
 
-=====  =============================================================================================
-text   columns separated by tabs, control characters escaped, so that a record is always one line
+=====  ==========================================================================================================
+text   columns separated by tabs, control characters escaped, so that a record is always one line; at a terminal a
+       value that is a JSON object is unfolded below its columns: see ``json_lines``
 json   the whole record as one JSON object: see ``json_records``
 raw    the bytes of the value and a line end; an empty line for null
 %...   what the template says: see ``templates``
@@ -16,6 +17,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from siltstone.cli.json_records import written_record
+from siltstone.cli.tail.json_lines import json_lines
 from siltstone.cli.tail.templates import parse_template
 from siltstone.cli.words import shown, shown_bytes
 from siltstone.kafka_client.cluster import TopicPartition
@@ -43,10 +45,16 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_writer(
-    line_format: str, columns: Columns, *, in_colour: bool, json_values: bool = False
+    line_format: str,
+    columns: Columns,
+    *,
+    in_colour: bool,
+    json_values: bool = False,
+    unfolded: bool = False,
 ) -> Writer:
     """Returns a function that formats a record as one line, line end included. ``in_colour``: for format text only.
-    ``json_values``: format json shows a value that is JSON as it is, not as a string. Raises TemplateRefused."""
+    ``json_values``: format json shows a value that is JSON as it is, not as a string. ``unfolded``: format
+    text shows JSON objects on several lines. Raises TemplateRefused."""
     if "%" in line_format:
         return parse_template(line_format)
     if line_format == RAW:
@@ -56,7 +64,17 @@ def record_writer(
             written_record(where.topic, where.partition, record, json_values=json_values) + b"\n"
         )
     paint = _painted if in_colour else _unpainted
-    return lambda where, record: ("\t".join(_cells(where, record, columns, paint)) + "\n").encode()
+    return lambda where, record: _lines(where, record, columns, paint, unfolded).encode()
+
+
+def _lines(
+    where: TopicPartition, record: Record, columns: Columns, paint: Callable[[str, str], str], unfolded: bool
+) -> str:
+    cells = _cells(where, record, columns, paint)
+    below = json_lines(record.value, paint) if unfolded else None
+    if below is None:
+        return "\t".join([*cells, _bytes_cell(record.value, "", paint)]) + "\n"
+    return "\n".join([*(["\t".join(cells)] if cells else []), *below]) + "\n"
 
 
 def _cells(
@@ -71,7 +89,6 @@ def _cells(
         cells.append(_bytes_cell(record.key, _GREEN, paint))
     if columns.headers:
         cells.append(paint(_headers_words(record), _YELLOW))
-    cells.append(_bytes_cell(record.value, "", paint))
     return cells
 
 

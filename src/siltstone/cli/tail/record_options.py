@@ -7,15 +7,24 @@ from typing import Any, TypeVar
 
 import click
 
+from siltstone.cli.tail.filters import record_filter
 from siltstone.cli.tail.formats import FORMATS, JSON, TEXT, Columns, FormatChoice, Writer, record_writer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def record_options(command: F) -> F:
-    """Adds --format, --json-values, --timestamps, --offsets, --key, --headers and --all; the command, which has --json
-    as well, receives them as one ``write``: a function that formats a record."""
+    """Adds --grep and --where, which the command receives as one ``matches`` (``record_filter``); and --format,
+    --json-values, --compact, --timestamps, --offsets, --key, --headers and --all. The command has --json as well, and
+    receives these as one ``write``: a function that formats a record."""
     options = (
+        click.option("--grep", metavar="TEXT", help="Show only records whose key or value contains this text."),
+        click.option(
+            "--where", metavar="EXPRESSION",
+            help="Show only records for which this is true, in the language of siltstone sql: \"carrier = 'UA' and "
+            "kafka.offset > 9\"; value.carrier is the field carrier, too, and value and key are text. Needs the extra "
+            "siltstone[sql].",
+        ),
         click.option(
             "-f", "--format", "line_format", type=FormatChoice(), default=TEXT,
             metavar=f"{'|'.join(FORMATS)}|TEMPLATE",
@@ -27,6 +36,10 @@ def record_options(command: F) -> F:
             "--json-values", is_flag=True,
             help="As --format json, with each value that is JSON as it is instead of as a string: for jq .value.name.",
         ),
+        click.option(
+            "--compact", is_flag=True,
+            help="One line for each record at a terminal, too, where text shows JSON objects on several.",
+        ),
         click.option("--timestamps", is_flag=True, help="Show the timestamp (UTC)."),
         click.option("--offsets", is_flag=True, help="Show partition:offset."),
         click.option("--key", is_flag=True, help="Show the key."),
@@ -36,6 +49,9 @@ def record_options(command: F) -> F:
 
     def with_writer(
         *,
+        grep: str | None,
+        where: str | None,
+        compact: bool,
         line_format: str,
         json_values: bool,
         timestamps: bool,
@@ -50,7 +66,8 @@ def record_options(command: F) -> F:
             timestamps=timestamps or all_columns, offsets=offsets or all_columns, key=key or all_columns,
             headers=headers or all_columns,
         )  # fmt: skip
-        return command(write=_writer(line_format, columns, as_json, json_values), **arguments)
+        write = _writer(line_format, columns, as_json, json_values, compact)
+        return command(write=write, matches=record_filter(grep, where), **arguments)
 
     with_writer.__doc__ = command.__doc__
     with_writer.__name__ = command.__name__
@@ -60,9 +77,12 @@ def record_options(command: F) -> F:
     return with_writer  # type: ignore[return-value]
 
 
-def _writer(line_format: str, columns: Columns, as_json: bool, json_values: bool) -> Writer:
+def _writer(line_format: str, columns: Columns, as_json: bool, json_values: bool, compact: bool) -> Writer:
     name = JSON if as_json or json_values else line_format
-    return record_writer(name, columns, in_colour=_in_colour(), json_values=json_values)
+    return record_writer(
+        name, columns, in_colour=_in_colour(), json_values=json_values,
+        unfolded=sys.stdout.isatty() and not compact,
+    )  # fmt: skip
 
 
 def _in_colour() -> bool:

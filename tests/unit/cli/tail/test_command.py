@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from siltstone.cli.tail import command as module
@@ -83,6 +85,57 @@ def test_what_is_asked_wrongly_is_refused(filled: InProcessBroker) -> None:
     assert_one_line(filled.siltstone("tail", "t", "--from", "soon"), 2, "--from 'soon'")
     assert_one_line(filled.siltstone("tail", "t", "--partition", 3), 2, "topic t has no partition 3")
     assert_one_line(filled.siltstone("tail", "u"), 2, "there is no topic u")
+
+
+def test_only_records_that_match_are_shown_and_counted(filled: InProcessBroker) -> None:
+    def last(*words: object) -> list[int]:
+        return values(filled.siltstone("tail", "t", "--until-end", *words))
+
+    assert last("--grep", "k1") == list(range(10, 20))
+    assert last("--grep", "k1", "-n", 11) == [1, *range(10, 20)]
+    assert last("--grep", "k2", "-n", 2) == [28, 29]
+    assert last("--where", "key = 'k3' or value::int % 10 = 4", "-n", 3) == [4, 14, 24]
+    assert last("--where", "kafka.partition = 2 and kafka.offset > 6", "--grep", "9") == [29]
+    assert last("--where", "carrier = 'UA'") == []
+    assert sorted(last("--from", "earliest", "--where", "value < '11'")) == [0, 1, 10]
+    assert len(last("--from", "earliest", "--grep", "k1", "-c", 3)) == 3
+
+
+def test_the_last_that_match_are_looked_for_among_so_many(
+    filled: InProcessBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOKED_AT_MAX", 20)
+    shown = filled.siltstone("tail", "t", "--until-end", "--grep", "k1", "-n", 11)
+    assert (shown.status, shown.out.splitlines()) == (0, [str(number) for number in range(10, 20)])
+    assert "only the last 20 records were looked at: --from earliest looks at all" in shown.err
+
+
+def test_a_wrong_expression_ends_it_before_a_broker_is_asked(filled: InProcessBroker) -> None:
+    for words in (("tail", "nosuch"), ("consume", "nosuch", "-g", "g")):
+        assert_one_line(
+            filled.siltstone(*words, "--where", "carrier = "), 2, "--where carrier = : syntax error"
+        )
+
+
+def test_json_objects_are_unfolded_at_a_terminal_only(
+    filled: InProcessBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    flight = b'{"carrier":"UA","stops":[]}'
+    filled.siltstone("produce", "t", "--json-lines", stdin=flight)
+
+    at = filled.siltstone("tail", "t", "--until-end", "--grep", "UA", "--offsets").out.split("\t")[0]
+    one_line = f"{at}\t{flight.decode()}\n"
+
+    def printed(*words: object) -> str:
+        return filled.siltstone("tail", "t", "--until-end", "--grep", "UA", "--offsets", *words).out
+
+    assert printed() == one_line
+    monkeypatch.setattr(record_options, "sys", SimpleNamespace(stdout=Terminal(True)))
+    assert printed() == f'{at}\n{{\n  "carrier": "UA",\n  "stops": []\n}}\n'
+    assert printed("--compact") == one_line
+    assert printed("-f", "raw") == f"{flight.decode()}\n"
+    assert len(printed("--json").splitlines()) == 1
 
 
 def follow_to(failure: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
