@@ -368,7 +368,7 @@ def test_a_group_from_reading_to_forgetting(siltstone, topic: str, at: str) -> N
     assert dry["partitions"][1] == {"topic": topic, "partition": 1, "before": 1, "after": 10}
     done = siltstone("groups", "reset", group, "--topic", topic, "--to", 4, "--partition", 1)
     assert done.words.endswith(f"{topic} 1 1 4 +3")
-    assert siltstone("groups", "describe", group, "--json").json["partitions"][0]["committed_offset"] == 4
+    assert siltstone("groups", "describe", group, "--json").json["partitions"][1]["committed_offset"] == 4
     assert_one_line(siltstone("groups", "describe", group[:-1]), 2, f"did you mean {group}")
     assert_one_line(siltstone("groups", "delete", group), 2, "--yes")
     assert siltstone("groups", "delete", group, "--yes").out == f"Deleted {group}.\n"

@@ -46,6 +46,18 @@ def test_the_words_of_other_tools_are_answered_with_ours(typed: str, meant: str)
     assert_one_line(run(typed), 2, f"No such command '{typed}'. Write {meant}.")
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--list", "No such option '--list'. Write siltstone topics."),
+        ("alter", "No such command 'alter'. Write siltstone topics configure NAME KEY=VALUE"),
+        ("partitions", "No such command 'partitions'. Write siltstone topics configure NAME --partitions N."),
+    ],
+)
+def test_the_words_of_other_tools_below_topics(typed: str, meant: str) -> None:
+    assert_one_line(run("topics", typed), 2, meant)
+
+
 def test_topics_as_in_rpk_and_kafka_topics(siltstone, siltstone_broker: Broker, siltstone_topic: str) -> None:
     name = siltstone_topic
     made = siltstone("topics", "create", name, "-p", 3, "-r", 1, "-c", "retention.ms=7d")
@@ -60,7 +72,7 @@ def test_topics_as_in_rpk_and_kafka_topics(siltstone, siltstone_broker: Broker, 
         assert f"{name}\t3\t0\t0 B\tdelete\n" in siltstone(*words, COLUMNS=None).out
     assert siltstone("topics", "list", "--json").json == siltstone("topics", "--json").json
     assert siltstone("consume", name, "-g", f"of-{name}", "-e").status == 0
-    assert f"of-{name}\tempty\t0\t0\t\n" in siltstone("groups", "list", COLUMNS=None).out
+    assert f"of-{name}\tempty\t0\t0\t0\t\n" in siltstone("groups", "list", COLUMNS=None).out
     assert siltstone("groups", "list", "--json").json == siltstone("groups", "--json").json
     assert "__consumer_offsets" in siltstone("topics", "list", "--internal").out
     assert "__consumer_offsets" in siltstone("topics", "--internal", "list").out

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.model.errors import did_you_mean
 from siltstone.model.limits import APPEND_BYTES_MAX
 from siltstone.topic_configs.rows import TABLE, ConfigRow
 from siltstone.topic_configs.table_export import (
@@ -92,7 +93,8 @@ def row_of(name: str) -> ConfigRow:
     """Returns the row of a configuration. Raises InvalidTopicConfig."""
     row = TABLE.get(name)
     if row is None:
-        raise InvalidTopicConfig(f"Unknown topic config name: {name[:200]}")
+        near = did_you_mean(name[:200], TABLE, "", suggestions_max=1)
+        raise InvalidTopicConfig(f"Unknown topic config name: {name[:200]}{near and f'; {near}'}")
     return row
 
 

@@ -83,6 +83,12 @@ def test_unknown_names_are_refused_before_any_value_is_looked_at() -> None:
     assert str(refusal.value) == "Unknown topic config name: foo"
 
 
+def test_a_refusal_names_the_configuration_that_was_probably_meant() -> None:
+    with pytest.raises(InvalidTopicConfig) as refusal:
+        written_configs({"retention": "1"})
+    assert str(refusal.value) == "Unknown topic config name: retention; did you mean retention.ms?"
+
+
 @pytest.mark.parametrize("name", ["message.format.version", "internal.segment.bytes", "log.retention.ms"])
 def test_what_kafka_removed_or_keeps_to_itself_is_unknown_to_topics(name: str) -> None:
     with pytest.raises(InvalidTopicConfig, match="Unknown topic config name"):

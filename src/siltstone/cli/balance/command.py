@@ -85,6 +85,10 @@ def run(choice: StoreChoice, as_json: bool) -> None:
         print_json(plan_json(made))
     elif made.moves:
         results().print(f"{counted(len(made.moves), 'partition')} moved.")
+        if made.is_cut:
+            remarks().print(
+                "More moves are wanted: run it again in a minute, when the loads have been measured."
+            )
 
 
 def _carry_out(store: Store, made: BalancePlan) -> None:

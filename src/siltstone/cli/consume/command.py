@@ -1,5 +1,7 @@
 """``siltstone consume TOPIC --group NAME``: prints records as a member of a consumer group."""
 
+import sys
+
 import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
@@ -70,11 +72,21 @@ def consume(
     with signals.installed(), choice.open() as cluster:
         find_topic(cluster, topic)
         try:
-            GroupConsuming(cluster, settings, write, signals, _remark).run()
+            consuming = GroupConsuming(cluster, settings, write, signals, _remark)
+            consuming.run()
+            if consuming.records_read == 0:
+                _say_that_nothing_was_there(topic, group_id)
         except ReaderGone:
             return
         except KeyboardInterrupt as interrupted:
             raise Failure(INTERRUPTED) from interrupted
+
+
+def _say_that_nothing_was_there(topic: str, group_id: str) -> None:
+    """Says at a terminal why a command with --until-end shows nothing."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        words = f"Group {group_id} has read {topic} to its end: there is nothing new."
+        remarks().print(words, style="dim", markup=False)
 
 
 def _remark(text: str) -> None:

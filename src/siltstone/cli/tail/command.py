@@ -131,14 +131,18 @@ def _found(settings: TailSettings, cluster: Cluster, matches: Matches | None) ->
     if not last and not settings.until_end:
         _hint(settings)
     following_records = following.records(positions, ends if settings.until_end else None)
+    shown = 0
     for found, is_shown in chain(((each, True) for each in last), told_apart(following_records, matches)):
         if found is not None and not is_shown:
             continue
         if left is not None and found is not None:
             left -= 1
+        shown += found is not None
         yield found
         if left == 0:
             return
+    if not shown:
+        _say_why_nothing(settings.topic, matches, ends)
 
 
 def _beginning(
@@ -182,7 +186,23 @@ def _remark(text: str) -> None:
     remarks().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
+def _say_why_nothing(topic: str, matches: Matches | None, ends: dict[TopicPartition, int]) -> None:
+    """Says at a terminal why the end was reached without a record."""
+    end = max(ends.values(), default=0)
+    if not end:
+        words = f"{topic} has no records."
+    elif matches is not None:
+        words = f"No record of {topic} matches."
+    else:
+        words = f"{topic} ends at {end:,}: there is nothing from the place on where it was to begin."
+    _remark_at_a_terminal(words)
+
+
 def _hint(settings: TailSettings) -> None:
     """Says at a terminal that the command is waiting."""
+    _remark_at_a_terminal(f"Waiting for records of {settings.topic}; Ctrl-C stops.")
+
+
+def _remark_at_a_terminal(words: str) -> None:
     if sys.stdout.isatty() and sys.stderr.isatty():
-        remarks().print(f"Waiting for records of {settings.topic}; Ctrl-C stops.", style="dim", markup=False)
+        remarks().print(words, style="dim", markup=False)

@@ -13,8 +13,20 @@ from siltstone.cli.topics.listing import topic_rows, topics_table
 from siltstone.cli.topics.move import move
 from siltstone.cli.topics.trim import trim
 
+ELSEWHERE = {
+    "--list": "siltstone topics",
+    "--describe": "siltstone topics describe NAME",
+    "--create": "siltstone topics create NAME",
+    "--delete": "siltstone topics delete NAME",
+    "alter": "siltstone topics configure NAME KEY=VALUE, or --partitions N",
+    "--alter": "siltstone topics configure NAME KEY=VALUE, or --partitions N",
+    "partitions": "siltstone topics configure NAME --partitions N",
+    "add-partitions": "siltstone topics configure NAME --partitions N",
+}
+"""What other tools call it → how it is written here."""
 
-@click.group(cls=InOrder, invoke_without_command=True)
+
+@click.group(cls=InOrder, invoke_without_command=True, elsewhere=ELSEWHERE)
 @click.option("--internal", is_flag=True, help="List internal topics of the brokers, too.")
 @cluster_options
 @click.pass_context

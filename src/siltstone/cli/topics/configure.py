@@ -47,7 +47,9 @@ def refusals_explained(assigned: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except KafkaRefusal as refusal:
-        hints = [hint for name, value in assigned.items() if (hint := _hint(name, value))]
+        is_suggested = "did you mean" in str(refusal)  # by the broker
+        named = {name: value for name, value in assigned.items() if name in TABLE or not is_suggested}
+        hints = [hint for name, value in named.items() if (hint := _hint(name, value))]
         if refusal.code is not ErrorCode.INVALID_CONFIG or not hints:
             raise
         raise KafkaRefusal(refusal.code, f"{str(refusal).rstrip('.')}: {'; '.join(hints)}") from refusal
@@ -63,6 +65,24 @@ def _hint(name: str, value: str) -> str | None:
     )
     is_number = value.removeprefix("-").isdigit()
     return None if example is None or is_number else f"write {name}={example}"
+
+
+FORGOTTEN = {
+    Unit.MILLISECONDS: (1_000, "ms", "7d, 12h or 30s"),
+    Unit.BYTES: (1_024, "bytes", "64MiB or 1GiB"),
+}
+"""Unit → the number below which somebody probably forgot a unit, the unit's word, and values that have one."""
+
+
+def note_forgotten_units(texts: Iterable[str]) -> None:
+    """Notes on stderr each NAME=VALUE whose number is so small that its unit was probably forgotten."""
+    for text in texts:
+        name, _, value = (part.strip() for part in text.partition("="))
+        least, word, examples = FORGOTTEN.get(Unit.of(name.replace(".", "_")), (0, "", ""))
+        if name in TABLE and value.isdigit() and 0 < int(value) < least:
+            remarks().print(
+                f"{name}={value} is {value} {word}: a unit can be given, as in {examples}", markup=False
+            )
 
 
 PARTITIONS = "partitions"
@@ -132,6 +152,7 @@ def configure(
         print_json({"topic": name, "dry_run": dry_run, "changes": rows})
         return
     results().print(_changes_table(changes))
+    note_forgotten_units(assignments)
     if dry_run:
         remarks().print("The broker would accept the change; nothing was changed.")
 

@@ -4,7 +4,12 @@ import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import print_json, results
-from siltstone.cli.topics.configure import PARTITIONS_MAX, parse_assignments, refusals_explained
+from siltstone.cli.topics.configure import (
+    PARTITIONS_MAX,
+    note_forgotten_units,
+    parse_assignments,
+    refusals_explained,
+)
 from siltstone.cli.words import counted, written_topic_id
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import create_topic
@@ -60,6 +65,8 @@ def create(
                 _say(as_json, {"name": name, "made": False}, f"{name} already exists.")
                 return
             raise
+    if not as_json:
+        note_forgotten_units(configs)
     document = {
         "name": name,
         "made": True,

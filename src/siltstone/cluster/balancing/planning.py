@@ -34,12 +34,14 @@ class PlannedMove(msgspec.Struct, frozen=True):
 
 
 class BalancePlan(msgspec.Struct, frozen=True):
-    """``why_empty``: a sentence, if there are no moves. ``before`` and ``after``: node → its load."""
+    """``why_empty``: a sentence, if there are no moves. ``before`` and ``after``: node → its load. ``is_cut``: further
+    moves are wanted, and left to the next plan, which knows how the load is spread then."""
 
     moves: tuple[PlannedMove, ...]
     why_empty: str | None
     before: Mapping[int, Load]
     after: Mapping[int, Load]
+    is_cut: bool = False
 
 
 def plan_balance(
@@ -74,7 +76,8 @@ def plan_balance(
         after[move.source] = after[move.source].minus(move.load)
         after[move.target] = after[move.target].plus(move.load)
         del movable[(move.topic_id, move.partition)]
-    return BalancePlan(tuple(moves), None if moves else _why_not(after), before, after)
+    is_cut = len(moves) == MOVES_MAX and _best_move(after, movable) is not None
+    return BalancePlan(tuple(moves), None if moves else _why_not(after), before, after, is_cut)
 
 
 Found = tuple[tuple[str, int], Load]

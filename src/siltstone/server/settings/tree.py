@@ -4,6 +4,7 @@ Every leaf has a key, its path with dots, from which the name of its environment
 their own invariants; what they raise is reported as SettingRefused.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -63,11 +64,20 @@ def environment_name(key: str) -> str:
 def unknown_key(key: str, known: Mapping[str, object], origin: str) -> SettingRefused:
     """Returns the error for an unknown key, which suggests the most similar known key."""
     by_name = {candidate.rpartition(".")[2]: candidate for candidate in known}
-    near = get_close_matches(key, known, n=1) or [
-        by_name[name] for name in get_close_matches(key.rpartition(".")[2], by_name, n=1)
-    ]
+    near = (
+        _with_all_words_of(key, known)
+        or get_close_matches(key, known, n=1)
+        or [by_name[name] for name in get_close_matches(key.rpartition(".")[2], by_name, n=1)]
+    )
     hint = f"did you mean {near[0]}?" if near else known_settings(key, known)
     return SettingRefused(f"{origin}: {key} is not a setting; {hint}")
+
+
+def _with_all_words_of(key: str, known: Iterable[str]) -> list[str]:
+    """Returns the shortest known key that has all words of this one, if there is any."""
+    words = set(re.split(r"[._]", key))
+    found = [candidate for candidate in known if words <= set(re.split(r"[._]", candidate))]
+    return sorted(found, key=lambda candidate: (len(candidate), candidate))[:1]
 
 
 def known_settings(key: str, known: Iterable[str]) -> str:

@@ -230,6 +230,29 @@ def test_the_hint_is_for_a_terminal_only(
     assert told == (["Waiting for records of t; Ctrl-C stops."] if is_told else [])
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("empty",), "empty has no records."),
+        (
+            ("t", "--from", "999999999"),
+            "t ends at 10: there is nothing from the place on where it was to begin.",
+        ),
+        (("t", "--from", "earliest", "--grep", "no such text"), "No record of t matches."),
+        (("t", "-n", "1"), None),
+    ],
+)
+def test_an_end_without_a_record_is_explained_at_a_terminal(
+    filled: InProcessBroker, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str | None
+) -> None:
+    filled.siltstone("topics", "create", "empty")
+    said: list[str] = []
+    monkeypatch.setattr(module, "_remark_at_a_terminal", said.append)
+    outcome = filled.siltstone("tail", *words, "--until-end")
+    assert outcome.status == 0, outcome
+    assert said == ([] if told is None else [told])
+
+
 def test_notes_of_the_client_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     module._remark("partition 0: [bold] records " + "x" * 200)
     assert capsys.readouterr().err == "partition 0: [bold] records " + "x" * 200 + "\n"

@@ -31,12 +31,12 @@ def test_configurations_are_changed_together_and_shown_before_and_after(broker: 
 
 def test_a_dry_run_changes_nothing(broker: InProcessBroker) -> None:
     broker.siltstone("topics", "create", "t", "--config", "retention.ms=9")
-    words = ("topics", "configure", "t", "retention.ms=7", "--partitions", 3, "--dry-run")
+    words = ("topics", "configure", "t", "retention.ms=7000", "--partitions", 3, "--dry-run")
     dry = broker.siltstone(*words)
     assert dry.err == "The broker would accept the change; nothing was changed.\n"
     told = broker.siltstone(*words, "--json")
     assert told.json["dry_run"] is True and told.err == ""
-    assert changes(told) == [("retention.ms", "9", "7"), ("partitions", "1", "3")]
+    assert changes(told) == [("retention.ms", "9", "7000"), ("partitions", "1", "3")]
     assert configs(broker) == {"retention.ms": "9"}
     assert len(broker.siltstone("topics", "describe", "t", "--json").json["partitions"]) == 1
 

@@ -10,6 +10,17 @@ def test_a_topic_with_its_partitions_and_configurations(broker: InProcessBroker)
     assert described["configs"]["retention.ms"]["value"] == "86400000"
 
 
+def test_a_number_whose_unit_was_probably_forgotten_is_noted(broker: InProcessBroker) -> None:
+    made = broker.siltstone("topics", "create", "t", "-c", "retention.ms=7", "-c", "segment.bytes=1048576")
+    assert made.status == 0
+    assert made.err == "retention.ms=7 is 7 ms: a unit can be given, as in 7d, 12h or 30s\n"
+    changed = broker.siltstone("topics", "configure", "t", "retention.bytes=10")
+    assert "retention.bytes=10 is 10 bytes: a unit can be given" in changed.err
+    assert (
+        broker.siltstone("topics", "configure", "t", "retention.ms=7d", "min.compaction.lag.ms=0").err == ""
+    )
+
+
 def test_without_a_number_the_topic_has_as_many_partitions_as_the_broker_gives(
     broker: InProcessBroker,
 ) -> None:

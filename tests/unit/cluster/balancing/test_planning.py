@@ -82,6 +82,7 @@ def test_a_move_for_one_goal_takes_no_other_out_of_its_band() -> None:
 def test_a_plan_is_short_and_each_partition_moves_once() -> None:
     plan = plan_balance(world_of([0] * 90).image, {})
     assert len(plan.moves) == MOVES_MAX == len({move.partition for move in plan.moves})
+    assert plan.is_cut and not plan_balance(world_of([0] * 9).image, {}).is_cut
 
 
 def test_what_moved_lately_stays() -> None:

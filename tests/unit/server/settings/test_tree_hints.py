@@ -12,6 +12,7 @@ KNOWN = {"wal.segment_bytes": 0, "wal.sync": 0, "upload.block_size_bytes": 0, "n
     [
         ("wal.segment_byte", "did you mean wal.segment_bytes?"),
         ("segment_bytes", "did you mean wal.segment_bytes?"),
+        ("bytes.segment", "did you mean wal.segment_bytes?"),
         ("read.block_size_byte", "did you mean upload.block_size_bytes?"),
         ("wal.zzz", "known are wal.segment_bytes, wal.sync"),
         ("zzz", "known are wal.…, upload.…, node_id, buckets.… and topics.…"),
