@@ -50,6 +50,16 @@ def test_topics_have_the_partitions_and_configurations_that_a_test_wants() -> No
             broker.create_topic("orders")
 
 
+def test_an_error_begins_at_the_line_of_the_test() -> None:
+    with (
+        siltstone.Broker() as broker,
+        pytest.raises(KafkaRefusal, match=r"did you mean retention\.ms\?") as refused,
+    ):
+        broker.create_topic("orders", config={"retention": "1d"})
+    (shown,) = [entry for entry in refused.traceback if not entry.ishidden(refused)]
+    assert "broker.create_topic" in str(shown.statement)
+
+
 def test_records_are_all_that_a_topic_holds_with_their_places() -> None:
     with siltstone.Broker() as broker:
         broker.create_topic("orders", partitions=2)

@@ -9,12 +9,13 @@ would not survive a power failure anyway.
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -24,7 +25,7 @@ from siltstone.kafka_client.connection import parse_bootstrap
 from siltstone.kafka_client.failures import TopicUnknown
 from siltstone.kafka_client.topic_records import TopicRecord, read_records
 from siltstone.kafka_client.topics import create_topic
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
@@ -44,6 +45,26 @@ EXIT_SECONDS_MAX = 5.0
 are in the write-ahead log."""
 
 log = logging.getLogger(__name__)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _fails_at_the_caller(
+    method: Callable[Concatenate["Broker", P], T],
+) -> Callable[Concatenate["Broker", P], T]:
+    """Makes the method's errors begin at its caller: a test that fails shows the test, and not our source."""
+
+    @wraps(method)
+    def call(broker: "Broker", *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True  # pytest leaves such a frame out
+        try:
+            return method(broker, *args, **kwargs)
+        except SiltstoneError as failure:
+            raise failure.with_traceback(None)  # noqa: B904  the same error, with the cause that it has
+
+    return call
 
 
 class Broker:
@@ -147,6 +168,7 @@ class Broker:
                 raise
         return self
 
+    @_fails_at_the_caller
     def kill(self, node_id: int | None = None) -> None:
         """Ends the broker as SIGKILL ends a process: connections break, requests have no answers, and nothing more is
         uploaded or committed. With ``node_id`` only this node. The store stays as it is, a temporary one too:
@@ -252,6 +274,7 @@ class Broker:
         if temporary is not None:
             temporary.cleanup()
 
+    @_fails_at_the_caller
     def flush(self) -> None:
         """Uploads everything acknowledged so far; returns when it is in objects, which Spark can read. Raises
         BrokerNotRunning, and EngineNotRunning with the reason if the disk or the bucket has failed."""
@@ -263,6 +286,7 @@ class Broker:
         for running in [*self._running.values()]:
             running.ask(flushed)
 
+    @_fails_at_the_caller
     def create_topic(
         self, name: str, *, partitions: int | None = None, config: Mapping[str, str] | None = None
     ) -> str:
@@ -272,6 +296,7 @@ class Broker:
             create_topic(cluster, name, partitions, config or {})
         return name
 
+    @_fails_at_the_caller
     def records(self, topic: str) -> list[TopicRecord]:
         """Returns all records that the topic holds now, sorted by partition and offset, without joining a group. A
         topic that no client has created yet has none. Everything is in memory: this is for tests. Raises
@@ -283,6 +308,7 @@ class Broker:
     def _cluster(self) -> Cluster:
         return Cluster(parse_bootstrap(self.bootstrap_servers), SystemClock(), system_randomness())
 
+    @_fails_at_the_caller
     def statistics(self, node_id: int | None = None) -> KafkaNodeStatistics:
         """Returns the current statistics of the broker, or of one node of several (by default the lowest that runs);
         ``engine.state`` is FAILED when it can store no more records. Raises BrokerNotRunning."""
