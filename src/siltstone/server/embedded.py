@@ -49,22 +49,21 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+B = TypeVar("B", bound="Broker")
 
 
-def _fails_at_the_caller(
-    method: Callable[Concatenate["Broker", P], T],
-) -> Callable[Concatenate["Broker", P], T]:
+def _fails_at_the_caller(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
     """Makes the method's errors begin at its caller: a test that fails shows the test, and not our source."""
 
     @wraps(method)
-    def call(broker: "Broker", *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: B, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True  # pytest leaves such a frame out
         try:
-            return method(broker, *args, **kwargs)
+            return method(self, *args, **kwargs)
         except SiltstoneError as failure:
             raise failure.with_traceback(None)  # noqa: B904  the same error, with the cause that it has
 
-    return call
+    return call  # type: ignore[return-value]  # mypy wants the name of its first parameter, too
 
 
 class Broker:
