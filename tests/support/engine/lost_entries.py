@@ -307,10 +307,15 @@ class LostEntries:
         world = self._world(folder, state.log(version), state.objects)
         outcomes = []
         first, second = self.rng.sample(NODES, 2)
+        if _is_claimed(world, first, second):
+            first, second = second, first  # it would wait for the one that was failing it over
         outcomes += await self._started(world, first)
         newest = newest_version_in_log(world, first)
         assert newest <= version or outcomes[0].startswith("refused"), (newest, version, outcomes)
-        outcomes += await self._started(world, second)
+        if _is_claimed(world, second, first):
+            outcomes.append("waits")  # for the first one, which was refused
+        else:
+            outcomes += await self._started(world, second)
         self._check_nothing_is_dropped(world, state, version, outcomes)
         if not any(outcome == "started" for outcome in outcomes) or version == len(state.entries):
             self.counts["all refused" if "started" not in outcomes else "whole"] += 1
@@ -402,6 +407,12 @@ async def fenced_and_failed_over(world: World, node: Node, dead: int) -> None:
         await world.passing(fail_over(components, settings, dead, registered.wal_location))
     finally:
         await world.passing(wal.close())
+
+
+def _is_claimed(world: World, node_id: int, by: int) -> bool:
+    """Returns whether the metadata was cut in the middle of a failover of the node."""
+    known = image_of(world.log, world).nodes.get(node_id)
+    return known is not None and known.claimed_by == by
 
 
 def put_entries(log: MemoryLog, entries: list[bytes]) -> None:
