@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 
 import siltstone
+from support.broker.cluster_clients import until
 from support.kafka.quiet_client import QUIET
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -22,14 +23,25 @@ WAS_SLOW = "Python worker failed to connect back"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broker]:
-    """Node 0, whose address is the first in the metadata, is killed when the topics are filled."""
+    """Node 0, whose address is the first in the metadata, is killed when the topics are filled, and is failed over:
+    until then its log may hold records that nobody can be asked for."""
     with siltstone.Broker(tmp_path_factory.mktemp("groups") / "store", nodes=2) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, **QUIET})
         for topic in ("at-once", "followed"):
             admin.create_topics([NewTopic(topic, 2)])[topic].result(60)
             produce(running, topic, 30)
         running.kill(0)
+        until(lambda: leaders(running, "at-once", "followed") == {1}, "the failover", 120)
         yield running
+
+
+def leaders(broker: siltstone.Broker, *topics: str) -> set[int]:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    return {
+        partition.leader
+        for topic in topics
+        for partition in admin.list_topics(topic, 60).topics[topic].partitions.values()
+    }
 
 
 def produce(broker: siltstone.Broker, topic: str, count: int) -> None:

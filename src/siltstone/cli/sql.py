@@ -2,18 +2,29 @@
 
 import csv
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import click
 import msgspec
 
-from siltstone.cli.output import json_text, remark, results, table
+from siltstone.cli.output import is_drawn, json_text, remark, results, table
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.server.querying import QueryChoice, QueryRows, run_query
 
 SHOWN_MAX = 1_000
 """Rows that are drawn as a table, whose columns are as wide as the widest row; the other formats have no limit."""
+
+CELL_WIDTH_MAX = 30
+"""Characters: a longer cell is folded, or one long text would leave no room for the other columns."""
+LAST_WIDTH_MAX = 24
+BETWEEN = 2
+LEFT_OUT_FROM = 3
+"""Fewer columns are folded and not left out."""
+MORE = "…"
+GAP = -1
+"""In place of the number of a column: those that are left out."""
 
 _FORMATS = ("table", "json", "csv")
 _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
@@ -43,7 +54,8 @@ def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, 
 
     Each topic that the query names is read anew, straight from the buckets, into a table of that name: the fields of
     its values, and a struct kafka with partition, offset, timestamp and key. Values that are no JSON objects are one
-    column, value. Write names with dots or dashes in double quotes.
+    column, value. Write names with dots or dashes in double quotes. A table that is wider than the terminal leaves
+    columns out and says how many; a pipe receives all of them.
 
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
     the extra siltstone[sql].
@@ -55,16 +67,44 @@ def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, 
 
 
 def _print_table(found: QueryRows) -> None:
-    drawn = table(*found.columns)
-    more = 0
-    for number, row in enumerate(found.rows):
-        if number < SHOWN_MAX:
-            drawn.add_row(*map(_cell, row))
-        else:
-            more += 1
+    rows = [[*map(_cell, row)] for row in islice(found.rows, SHOWN_MAX)]
+    more = sum(1 for _ in found.rows)
+    shown = [*range(len(found.columns))]
+    if is_drawn():
+        widths = [
+            min(CELL_WIDTH_MAX, max(len(name), *(len(row[number]) for row in rows), 0))
+            for number, name in enumerate(found.columns)
+        ]
+        shown = columns_shown(found.columns, widths, results().width)
+    left_out = len(found.columns) - len(shown) + (GAP in shown)
+    drawn = table(*(MORE if number == GAP else found.columns[number] for number in shown))
+    for row in rows:
+        drawn.add_row(*(MORE if number == GAP else row[number] for number in shown))
     results().print(drawn)
+    if left_out:
+        remark(
+            f"{left_out} of {len(found.columns)} columns are left out: name columns in the query, or print to a pipe"
+        )
     if more:
         remark(f"and {more:,} more rows: --format csv or json prints all")
+
+
+def columns_shown(names: Sequence[str], widths: Sequence[int], width: int) -> list[int]:
+    """Returns the numbers of the columns that a terminal of this width can show, each with its width and a gap to the
+    next. All of them if they fit; otherwise the first ones, GAP for those that are left out, and the last one, which
+    is the column kafka if there is one. Pure."""
+    if sum(widths) + BETWEEN * (len(widths) - 1) <= width or len(names) < LEFT_OUT_FROM:
+        return [*range(len(names))]
+    last = names.index("kafka") if "kafka" in names else len(names) - 1
+    others = [number for number in range(len(names)) if number != last]
+    left = width - min(widths[last], LAST_WIDTH_MAX) - BETWEEN - len(MORE) - BETWEEN
+    shown: list[int] = []
+    for number in others:
+        left -= widths[number] + BETWEEN
+        if shown and left < 0:
+            break
+        shown.append(number)
+    return [*shown, GAP, last] if len(shown) < len(others) else [*shown, last]
 
 
 def _cell(value: Any) -> str:

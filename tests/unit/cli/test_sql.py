@@ -46,3 +46,55 @@ def test_a_table_has_so_many_rows_and_says_how_many_more_there_are(
     printed = capsys.readouterr()
     assert [f"row{number}" in printed.out for number in range(4)] == [True, True, True, False]
     assert printed.err == told
+
+
+WIDE = tuple(f"column{number:02d}" for number in range(20))
+
+
+@pytest.mark.parametrize("columns", [40, 80, 140])
+def test_a_table_that_is_wider_than_the_terminal_leaves_columns_out_and_says_so(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    place = {"partition": 0, "offset": 7, "timestamp": "2013-07-01 12:00:29", "key": "k"}
+    row = (
+        *(f"value {number}" for number in range(10)),
+        place,
+        *(f"value {number}" for number in range(10, 20)),
+    )
+    _print_table(found(row, row, columns=(*WIDE[:10], "kafka", *WIDE[10:])))
+    printed = capsys.readouterr()
+    header = printed.out.splitlines()[0].split()
+    assert all(len(line) <= columns for line in printed.out.splitlines())
+    assert header[0] == "column00" and header[-2:] == ["…", "kafka"]
+    left_out = 21 - (len(header) - 1)
+    assert printed.err == (
+        f"{left_out} of 21 columns are left out: name columns in the query, or print to a pipe\n"
+    )
+    assert "value 0" in printed.out and len(printed.out.splitlines()) <= 12
+
+
+def test_a_pipe_receives_every_column(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    _print_table(found(tuple(WIDE), columns=WIDE))
+    printed = capsys.readouterr()
+    assert printed.out == "\t".join(WIDE) + "\n" + "\t".join(WIDE) + "\n" and printed.err == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "widths", "width", "shown"),
+    [
+        ("abc", [5, 5, 5], 19, [0, 1, 2]),
+        ("abc", [5, 5, 5], 18, [0, -1, 2]),
+        ("abcd", [5, 5, 5, 5], 24, [0, 1, -1, 3]),
+        ("a", [90], 20, [0]),
+        ("ab", [90, 90], 20, [0, 1]),
+        ("abc", [90, 90, 90], 20, [0, -1, 2]),
+        ((*"abc", "kafka", "e"), [5, 5, 5, 5, 5], 25, [0, 1, -1, 3]),
+        ((*"abc", "kafka", "e"), [5, 5, 5, 5, 5], 33, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_which_columns_are_shown(names: Any, widths: list[int], width: int, shown: list[int]) -> None:
+    assert module.columns_shown([*names], widths, width) == shown
