@@ -5,9 +5,12 @@ from collections.abc import Mapping
 
 HIDDEN = "****"
 
-_AFTER_A_USER = re.compile(r"(://[^\s:/?@'\"]*):[^\s'\"]*@")
-_WHOLE_USER = re.compile(r"://[^\s:/?@'\"]+@")
-_OPTION = re.compile(r"([?&;](?:ssl)?(?:password|token|secret|access[_-]?key)=)[^&;\s'\"]*", re.IGNORECASE)
+_OPTION_NAMES = r"([?&;](?:ssl)?(?:password|token|secret|access[_-]?key)=)"
+_PASSWORD = re.compile(r"(://[^:/?@]*):.*@", re.DOTALL)
+_OPTION = re.compile(_OPTION_NAMES + r"[^&]*", re.IGNORECASE)
+_PASSWORD_IN_TEXT = re.compile(r"(://[^\s:/?@'\"]*):[^\s'\"]*@")
+_OPTION_IN_TEXT = re.compile(_OPTION_NAMES + r"[^&;\s'\"]*", re.IGNORECASE)
+_USER_IN_TEXT = re.compile(r"://[^\s:/?@'\"]+@")
 
 _SHOWN = frozenset({
     "type", "uri", "warehouse", "py-io-impl", "py-catalog-impl", "prefix", "namespace", "init_catalog_tables",
@@ -19,25 +22,32 @@ _SHOWN = frozenset({
 ``header.Authorization`` and what the next catalog calls its own."""
 
 
-def without_password(text: str) -> str:
-    """Returns the text with **** for each password in a URL, well-formed or not, and for each password among a URL's
-    options. User names stay."""
-    return _OPTION.sub(rf"\g<1>{HIDDEN}", _AFTER_A_USER.sub(rf"\g<1>:{HIDDEN}@", text))
+def without_password(url: str) -> str:
+    """Returns a URL, well-formed or not, with **** for its password and for secrets among its options. The whole text
+    is the URL, so its password may have blanks and quotes. The user's name stays."""
+    return _OPTION.sub(rf"\g<1>{HIDDEN}", _PASSWORD.sub(rf"\g<1>:{HIDDEN}@", url))
 
 
 def without_credentials(text: str) -> str:
-    """Returns the text as ``without_password`` does, with user names hidden as well where a URL has nothing but one: it
-    may be a token, as in ``https://TOKEN@host``."""
-    return _WHOLE_USER.sub(f"://{HIDDEN}@", without_password(text))
+    """Returns a text with **** for the credentials of each URL in it. A URL in a text ends at a blank or a quote. The
+    name of a user without a password is hidden, too: it may be a token, as in ``https://TOKEN@host``."""
+    shown = _OPTION_IN_TEXT.sub(rf"\g<1>{HIDDEN}", _PASSWORD_IN_TEXT.sub(rf"\g<1>:{HIDDEN}@", text))
+    return _USER_IN_TEXT.sub(f"://{HIDDEN}@", shown)
+
+
+def without_url_credentials(url: str) -> str:
+    """Returns a URL as ``without_password`` does, and hides the name of a user without a password."""
+    return without_credentials(without_password(url))
 
 
 def is_secret(name: str, value: str) -> bool:
     """Returns whether a property of a catalog, or its value, may be a secret."""
-    return name not in _SHOWN or without_credentials(value) != value
+    return name not in _SHOWN or without_url_credentials(value) != value
 
 
 def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties of a catalog for people: those that may hold a secret are hidden."""
     return {
-        name: without_credentials(value) if name in _SHOWN else HIDDEN for name, value in properties.items()
+        name: without_url_credentials(value) if name in _SHOWN else HIDDEN
+        for name, value in properties.items()
     }

@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from siltstone.foundation.credentials import shown_properties, without_credentials
+from siltstone.foundation.credentials import shown_properties, without_url_credentials
 from siltstone.model import limits
 from siltstone.model.errors import InvalidRequest
 
@@ -277,7 +277,7 @@ class TableSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Hides what may be a secret: the credentials of the catalog and of the registry."""
-        location, registry = without_credentials(self.location), without_credentials(self.registry)
+        location, registry = map(without_url_credentials, (self.location, self.registry))
         return f"TableSettings({location!r}, {registry!r}, {shown_properties(self.catalog)!r})"
 
 

@@ -45,6 +45,13 @@ def password_in(given: Mapping[str, str]) -> str | None:
     return None
 
 
+def place_text(store: str | None, metadata: str | None, buckets: Mapping[int, str]) -> str:
+    """Returns the place of a store for a representation, without passwords."""
+    urls = [None if url is None else without_password(url) for url in (store, metadata)]
+    shown = {number: without_password(url) for number, url in buckets.items()}
+    return f"{urls[0]!r}, {urls[1]!r}, {shown!r}"
+
+
 def unknown_option(name: str, known: Iterable[str]) -> str:
     """Returns the text that refuses an option: the name that was probably meant, and all the names there are."""
     if name.lower() == _OF_TABLE:

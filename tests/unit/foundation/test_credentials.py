@@ -10,6 +10,7 @@ from siltstone.foundation.credentials import (
     shown_properties,
     without_credentials,
     without_password,
+    without_url_credentials,
 )
 
 SECRETS = st.text(st.characters(codec="utf-8", exclude_characters=" \t\n'\"&;"), min_size=1).filter(
@@ -32,6 +33,19 @@ SECRETS = st.text(st.characters(codec="utf-8", exclude_characters=" \t\n'\"&;"),
 )  # fmt: skip
 def test_what_is_shown_of_a_text(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
+
+
+@pytest.mark.parametrize(
+    "password", ["s3 cret", "s3'cr\"et", "s3\ncret", "s3@c/r:et?", "s3;cret", "s3\tcret"]
+)
+def test_a_password_of_a_url_may_have_blanks_and_quotes(password: str) -> None:
+    for url in (
+        f"postgresql://me:{password}@h/db",
+        f"postgresql://h/db?user=me&password={password}&schema=a",
+    ):
+        for shown in (without_password(url), without_url_credentials(url)):
+            assert "s3" not in shown and "cret" not in shown and "****" in shown
+    assert without_url_credentials("https://TOKEN@registry") == "https://****@registry"
 
 
 def test_a_user_name_is_shown_where_it_is_no_token() -> None:

@@ -62,10 +62,12 @@ def _refuse_secrets_for_all(path: Path, values: Mapping[str, object]) -> None:
     if not path.is_file() or not path.stat().st_mode & stat.S_IROTH:
         return
     for key, value in values.items():
-        is_property = key.startswith(CATALOG_PREFIX)
-        if without_password(str(value)) != str(value) or (
-            is_property and is_secret(key.removeprefix(CATALOG_PREFIX), str(value))
-        ):
+        text = str(value)
+        if key.startswith(CATALOG_PREFIX):
+            has_secret = is_secret(key.removeprefix(CATALOG_PREFIX), text)
+        else:
+            has_secret = without_password(text) != text
+        if has_secret:
             raise SettingRefused(
                 f"settings file {path} holds a secret ({key}), and every user of this machine may read it: "
                 f"chmod 640 {path}, or give the secret through the environment"

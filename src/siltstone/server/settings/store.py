@@ -17,7 +17,7 @@ import msgspec
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
-from siltstone.foundation.credentials import shown_properties, without_credentials
+from siltstone.foundation.credentials import shown_properties, without_url_credentials
 from siltstone.maintenance.settings import CompactionSettings, MaintenanceSettings, TableSettings
 from siltstone.metadata.store.opening import shown_url
 from siltstone.model.errors import InvalidRequest
@@ -304,7 +304,7 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     yield "tables.location", settings.tables.location
-    yield "tables.registry", without_credentials(settings.tables.registry)
+    yield "tables.registry", without_url_credentials(settings.tables.registry)
     for name, text in shown_properties(settings.tables.catalog).items():
         yield f"{CATALOG_PREFIX}{name}", text
     for setting, value in values_of(settings.tuning):

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from siltstone.foundation.credentials import without_password
 from siltstone.maintenance.sinking.failures import SinkRefused
 from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
 from siltstone.metadata.sinks import OBJECTS, RELAY
 from siltstone.runtime.randomness import random_token, system_randomness
-from siltstone.spark.option_names import ignored_text, is_of_client, password_in, unknown_option
+from siltstone.spark.option_names import ignored_text, is_of_client, password_in, place_text, unknown_option
 from siltstone.value_formats.value_format import FormatKind
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class SinkPlace(msgspec.Struct, frozen=True):
     buckets: dict[int, str]
 
     def __repr__(self) -> str:
-        return without_password(f"SinkPlace({self.store!r}, {self.metadata!r}, {self.buckets!r})")
+        return f"SinkPlace({place_text(self.store, self.metadata, self.buckets)})"
 
 
 class SinkRequest(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 import msgspec
 
-from siltstone.foundation.credentials import without_password
 from siltstone.foundation.milliseconds import first_ms_at_or_after
 from siltstone.maintenance.scanning.failures import ScanRefused
 from siltstone.maintenance.scanning.request import (
@@ -32,7 +31,7 @@ from siltstone.maintenance.scanning.request import (
 )
 from siltstone.maintenance.scanning.words import time_range, value_wish
 from siltstone.record_columns.row_columns import chosen_columns
-from siltstone.spark.option_names import ignored_text, is_of_client, password_in, unknown_option
+from siltstone.spark.option_names import ignored_text, is_of_client, password_in, place_text, unknown_option
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -68,8 +67,7 @@ class SourceRequest(msgspec.Struct, frozen=True):
     request: ScanRequest
 
     def __repr__(self) -> str:
-        place = without_password(f"{self.store!r}, {self.metadata!r}, {self.buckets!r}")
-        return f"SourceRequest({place}, {self.request!r})"
+        return f"SourceRequest({place_text(self.store, self.metadata, self.buckets)}, {self.request!r})"
 
 
 def parse_options(given: Mapping[str, str]) -> SourceRequest:

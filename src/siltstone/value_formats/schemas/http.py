@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from siltstone.foundation.credentials import without_credentials
+from siltstone.foundation.credentials import without_url_credentials
 from siltstone.model.limits import MIB
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.value_formats.failures import FormatRefused, RegistryNotReachable, SchemaUnknown
@@ -55,7 +55,7 @@ class HttpRegistry:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise FormatRefused(
-                f"{without_credentials(url)!r} is no schema registry: write http://HOST:PORT, https://… or file:///FOLDER"
+                f"{without_url_credentials(url)!r} is no schema registry: write http://HOST:PORT, https://… or file:///FOLDER"
             )
         if "@" in parts.netloc:
             raise FormatRefused(
