@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import pytest
 
 from support.broker.broker_history import faults_in
-from support.broker.broker_process import checked_store
 from support.broker.disasters import DISASTERS, OF_LOGS_IN_FILES, DisasterTrial
 from support.broker.server_cluster import ServerCluster
 from support.engine.s3_server import S3Server
@@ -43,10 +42,7 @@ def cluster(
     folder = tmp_path_factory.mktemp("disasters")
     with ServerCluster(folder, postgres_server, s3_server, request.param) as opened:
         yield opened
-        for node in opened.nodes:
-            assert node.process.stop() == 0
-        assert "Traceback" not in opened.logs
-        checked_store(opened.folder)
+        opened.assert_well_ended()
 
 
 def live_through(cluster: ServerCluster, disaster: str, record_tried: RecordTried) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 import pytest
 
 from support.broker.broker_history import faults_in
-from support.broker.broker_process import checked_store
 from support.broker.kill_matrix import ACTIVITIES, CELLS, HURTS, VICTIMS, Cell, Trial
 from support.broker.server_cluster import ServerCluster
 from support.engine.s3_server import S3Server
@@ -53,10 +52,7 @@ def cluster(
     checked in the end."""
     with ServerCluster(tmp_path_factory.mktemp("kills"), postgres_server, s3_server) as opened:
         yield opened
-        for node in opened.nodes:
-            assert node.process.stop() == 0
-        assert "Traceback" not in opened.logs
-        checked_store(opened.folder)
+        opened.assert_well_ended()
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ def remark(line: str, **style: Any) -> None:
         click.secho(line, err=True, **style)
 
 
+def remark_at_a_terminal(line: str) -> None:
+    """Prints one line on stderr if a person reads both: it would be noise in a script, and in the middle of a pipe."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        remarks().print(line, style="dim", markup=False)
+
+
 def print_json(value: object) -> None:
     """Prints one JSON document on stdout. JSON has escapes of its own for what the encoding of stdout lacks."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -24,7 +24,7 @@ LEFT_OUT_FROM = 3
 """Fewer columns are folded and not left out."""
 MORE = "…"
 GAP = -1
-"""In place of the number of a column: those that are left out."""
+"""Stands among the numbers of columns where some are left out."""
 
 _FORMATS = ("table", "json", "csv")
 _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
@@ -90,9 +90,9 @@ def _print_table(found: QueryRows) -> None:
 
 
 def columns_shown(names: Sequence[str], widths: Sequence[int], width: int) -> list[int]:
-    """Returns the numbers of the columns that a terminal of this width can show, each with its width and a gap to the
-    next. All of them if they fit; otherwise the first ones, GAP for those that are left out, and the last one, which
-    is the column kafka if there is one. Pure."""
+    """Returns the numbers of the columns that fit into ``width`` characters. ``widths`` has that of each column, and
+    BETWEEN characters part two columns. If not all fit, the result has the first ones, then GAP, then the column kafka,
+    or the last column if there is no kafka. Pure."""
     if sum(widths) + BETWEEN * (len(widths) - 1) <= width or len(names) < LEFT_OUT_FROM:
         return [*range(len(names))]
     last = names.index("kafka") if "kafka" in names else len(names) - 1

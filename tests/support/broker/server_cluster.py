@@ -12,7 +12,7 @@ from siltstone.metadata.commands import DrainNode, MovePartitions
 from siltstone.metadata.image import MetadataImage
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import load_settings
-from support.broker.broker_process import BrokerProcess
+from support.broker.broker_process import BrokerProcess, checked_store
 from support.broker.cluster_clients import until
 from support.engine.s3_server import BUCKET, S3Server
 from support.metadata.postgres_server import PostgresServer
@@ -109,6 +109,13 @@ class ServerCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.close()
+
+    def assert_well_ended(self) -> None:
+        """Stops the brokers, and checks their logs and what they leave in the store."""
+        for node in self.nodes:
+            assert node.process.stop() == 0
+        assert "Traceback" not in self.logs
+        checked_store(self.folder)
 
     @property
     def bootstrap(self) -> str:

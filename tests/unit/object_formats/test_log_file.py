@@ -17,6 +17,7 @@ from siltstone.object_formats.log_file import (
     decode_records,
     encode_log_file_header,
     encode_record_header,
+    newest_record,
 )
 from support.engine.batches import batch
 from support.engine.objects import is_named
@@ -85,6 +86,18 @@ def test_records_come_back_with_their_positions():
     assert [record.confirmed_position for record in records] == [
         FIRST, FIRST, records[2].position, records[3].position, records[3].position,
     ]  # fmt: skip
+
+
+def test_the_newest_record_is_the_last_whole_one_wherever_the_file_is_cut() -> None:
+    for cut in range(len(LOG) + 1):
+        for behind in (b"", bytes(100)):
+            data = memoryview(LOG[:cut] + behind)
+            assert newest_record(data, FIRST) == next(reversed(list(decode_records(data, FIRST))), None), cut
+
+
+def test_stale_records_behind_the_end_are_not_the_newest() -> None:
+    stale = groups_bytes([[batch(9)]], FIRST + 2**30)
+    assert newest_record(memoryview(LOG + stale), FIRST).batch == BATCHES[-1]
 
 
 def test_record_header_ends_with_the_frame_header():

@@ -1,4 +1,4 @@
-"""Knows which partitions are being opened, for how long, and how many appends wait for it; says when that is too long.
+"""Knows which partitions are being opened, and how many appends wait for them; reports an opening that takes too long.
 
 An opening reads the bucket, so it lasts as long as the bucket does not answer. Its requests wait before the write-ahead
 log, where neither the log nor the uploads know of them. Readiness, a metric and the log say so (rule 12).
@@ -35,7 +35,7 @@ def opening_trouble(partitions: int, lasting_ms: float, silent_urls: Sequence[st
     verb = "does" if len(silent_urls) == 1 else "do"
     return (
         f"{what}, because {' and '.join(silent_urls)} {verb} not answer: check that the bucket can be reached "
-        "(endpoint, network, the server of the bucket); the requests then go on by themselves"
+        "(endpoint, network, the server of the bucket); the requests then continue by themselves"
     )
 
 
@@ -45,7 +45,7 @@ class OpeningWatch:
     def __init__(self, clock: Clock, silent_urls: Callable[[], Sequence[str]]) -> None:
         self._clock = clock
         self._silent_urls = silent_urls
-        self._begun_ms: dict[Hashable, float] = {}
+        self._since_ms: dict[Hashable, float] = {}
         self._limit = LogLimit(clock)
         self._is_said = False
         self._is_looking = False
@@ -60,27 +60,29 @@ class OpeningWatch:
         finally:
             self.appends_waiting -= 1
 
-    def begun(self, key: Hashable) -> bool:
-        """Returns whether the caller has to run ``look_while_there_are`` now."""
-        self._begun_ms[key] = self._clock.monotonic_ms()
+    def begin(self, key: Hashable) -> bool:
+        """Notes that a partition is being opened. Returns whether the caller has to run ``look_while_there_are``
+        now."""
+        self._since_ms[key] = self._clock.monotonic_ms()
         was_looking, self._is_looking = self._is_looking, True
         return not was_looking
 
-    def ended(self, key: Hashable) -> None:
-        self._begun_ms.pop(key, None)
+    def end(self, key: Hashable) -> None:
+        """Notes that the opening has succeeded or failed."""
+        self._since_ms.pop(key, None)
 
     @property
     def trouble(self) -> str:
         """Why requests wait for partitions that are being opened; empty while none waits for long."""
-        if not self._begun_ms:
+        if not self._since_ms:
             return ""
-        lasting_ms = self._clock.monotonic_ms() - min(self._begun_ms.values())
-        return opening_trouble(len(self._begun_ms), lasting_ms, self._silent_urls())
+        lasting_ms = self._clock.monotonic_ms() - min(self._since_ms.values())
+        return opening_trouble(len(self._since_ms), lasting_ms, self._silent_urls())
 
     async def look_while_there_are(self) -> None:
         """Logs the trouble of the openings, and its end. Returns when no partition is being opened any more."""
         try:
-            while self._begun_ms:
+            while self._since_ms:
                 self._look()
                 await self._clock.sleep_ms(LOOK_INTERVAL_MS)
             if self._is_said:

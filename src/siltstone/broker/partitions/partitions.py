@@ -141,14 +141,14 @@ class Partitions:
         under_way = self._opening.get(key)
         if under_way is None:
             under_way = self._opening[key] = self._begin("open", self._opened_now(key))
-            if self.openings.begun(key):
+            if self.openings.begin(key):
                 self._tasks.start("look-at-openings", self.openings.look_while_there_are())
             under_way.add_done_callback(lambda _: self._opening_ended(key))
         return await asyncio.shield(under_way)
 
     def _opening_ended(self, key: PartitionKey) -> None:
         self._opening.pop(key, None)
-        self.openings.ended(key)
+        self.openings.end(key)
 
     async def _opened_now(self, key: PartitionKey) -> Partition:
         if key in self._leaving:

@@ -1,7 +1,5 @@
 """``siltstone consume TOPIC --group NAME``: prints records as a member of a consumer group."""
 
-import sys
-
 import click
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
@@ -9,7 +7,7 @@ from siltstone.cli.completion import complete_groups, complete_topics
 from siltstone.cli.consume.consuming import ConsumeSettings, GroupConsuming
 from siltstone.cli.consume.held_signals import HeldSignals
 from siltstone.cli.failures import INTERRUPTED, Failure
-from siltstone.cli.output import remarks
+from siltstone.cli.output import remark_at_a_terminal, remarks
 from siltstone.cli.tail.filters import Matches
 from siltstone.cli.tail.formats import Writer
 from siltstone.cli.tail.record_options import record_options
@@ -74,19 +72,12 @@ def consume(
         try:
             consuming = GroupConsuming(cluster, settings, write, signals, _remark)
             consuming.run()
-            if consuming.records_read == 0:
-                _say_that_nothing_was_there(topic, group_id)
+            if not consuming.records_read:
+                remark_at_a_terminal(f"Group {group_id} has read {topic} to its end: there is nothing new.")
         except ReaderGone:
             return
         except KeyboardInterrupt as interrupted:
             raise Failure(INTERRUPTED) from interrupted
-
-
-def _say_that_nothing_was_there(topic: str, group_id: str) -> None:
-    """Says at a terminal why a command with --until-end shows nothing."""
-    if sys.stdout.isatty() and sys.stderr.isatty():
-        words = f"Group {group_id} has read {topic} to its end: there is nothing new."
-        remarks().print(words, style="dim", markup=False)
 
 
 def _remark(text: str) -> None:

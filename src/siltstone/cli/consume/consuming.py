@@ -65,13 +65,9 @@ class GroupConsuming:
         self._ends: dict[TopicPartition, int] = {}
         self._fetcher: Fetcher | None = None
         self._left = settings.limit
-        self._read_count = 0
-        self._committed_ms = 0.0
-
-    @property
-    def records_read(self) -> int:
+        self.records_read = 0
         """The number of records that were read, shown or not."""
-        return self._read_count
+        self._committed_ms = 0.0
 
     def run(self) -> None:
         """Raises KeyboardInterrupt, ReaderGone, RecordsDamaged, KafkaRefusal, and Unavailable after a minute without
@@ -126,7 +122,7 @@ class GroupConsuming:
             if found is None:
                 continue
             where, record = found
-            self._read_count += 1
+            self.records_read += 1
             self._gather(where, record.offset, self._write(where, record) if is_shown else None)
             if self._left == 0:
                 break

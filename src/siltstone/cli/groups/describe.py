@@ -67,16 +67,15 @@ def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> Re
     )
 
 
-def _unread(rows: Sequence[GroupPartition]) -> int:
-    """Returns how many partitions have had records and no commit of this group."""
-    return sum(1 for row in rows if row.where.committed is None and row.where.end_offset)
+def _without_commit(rows: Sequence[GroupPartition]) -> int:
+    return sum(row.where.is_without_commit for row in rows)
 
 
 def _lag_words(rows: Sequence[GroupPartition]) -> str:
     known = counted(sum(row.where.lag or 0 for row in rows), "record")
-    if not (unread := _unread(rows)):
+    if not (others := _without_commit(rows)):
         return known
-    return f"≥ {known}: {counted(unread, 'partition')} without a commit"
+    return f"≥ {known}: {counted(others, 'partition')} without a commit"
 
 
 def _partitions_table(rows: Sequence[GroupPartition]) -> RenderableType:
@@ -112,7 +111,7 @@ def _as_json(group: Group, rows: Sequence[GroupPartition]) -> dict[str, object]:
         "state": group.state,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
-        "partitions_without_commit": _unread(rows),
+        "partitions_without_commit": _without_commit(rows),
         "members": None if group.members is None else [_member_json(member) for member in group.members],
         "partitions": [
             {

@@ -23,6 +23,12 @@ class PartitionLag(msgspec.Struct, frozen=True):
             return None
         return max(0, self.end_offset - self.committed)
 
+    @property
+    def is_without_commit(self) -> bool:
+        """Whether the partition has had records, and no offset that the group has committed: the lag there is not
+        known, since the group's consumers may begin at the start or at the end."""
+        return self.committed is None and bool(self.end_offset)
+
 
 def end_offsets(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Returns the end offset of each partition that exists; a group can have offsets of topics that were deleted."""
@@ -52,9 +58,8 @@ def without_commit(
     partitions: Iterable[TopicPartition],
     ends: Mapping[TopicPartition, int],
 ) -> int:
-    """Returns how many of these partitions have had records, and no offset that the group has committed: its lag there
-    is not known, since its consumers may begin at the start or at the end."""
-    return sum(1 for key in partitions if key not in committed and ends.get(key, 0) > 0)
+    """Returns how many of these partitions are without a commit of the group."""
+    return sum(PartitionLag(key, committed.get(key), ends.get(key)).is_without_commit for key in partitions)
 
 
 def _known(cluster: Cluster, wanted: set[TopicPartition]) -> set[TopicPartition]:

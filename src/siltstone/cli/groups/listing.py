@@ -1,6 +1,6 @@
 """The rows of ``siltstone groups``: one for each consumer group."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from rich.console import RenderableType
@@ -9,7 +9,7 @@ from siltstone.cli.groups.lag import end_offsets, partitions_of_topics, total_la
 from siltstone.cli.output import table
 from siltstone.cli.words import cell, count_words
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.groups import all_groups, committed_offsets
+from siltstone.kafka_client.groups import Group, all_groups, committed_offsets
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -34,20 +34,26 @@ def group_rows(cluster: Cluster) -> list[GroupRow]:
     for key in there:
         by_topic.setdefault(key.topic, []).append(key)
     ends = end_offsets(cluster, committed_keys | there)
-    return [
-        GroupRow(
-            group=group.group_id,
-            state=group.state,
-            members=None if group.members is None else len(group.members),
-            topics=sorted({key.topic for key in committed[group.group_id]}),
-            lag=total_lag(committed[group.group_id], ends),
-            partitions_without_commit=sum(
-                without_commit(committed[group.group_id], by_topic.get(topic, ()), ends)
-                for topic in {key.topic for key in committed[group.group_id]}
-            ),
-        )
-        for group in groups
-    ]
+    return [_row(group, committed[group.group_id], by_topic, ends) for group in groups]
+
+
+def _row(
+    group: Group,
+    committed: Mapping[TopicPartition, int],
+    by_topic: Mapping[str, Sequence[TopicPartition]],
+    ends: Mapping[TopicPartition, int],
+) -> GroupRow:
+    topics = sorted({key.topic for key in committed})
+    return GroupRow(
+        group=group.group_id,
+        state=group.state,
+        members=None if group.members is None else len(group.members),
+        topics=topics,
+        lag=total_lag(committed, ends),
+        partitions_without_commit=sum(
+            without_commit(committed, by_topic.get(topic, ()), ends) for topic in topics
+        ),
+    )
 
 
 def groups_table(rows: Sequence[GroupRow]) -> RenderableType:

@@ -1,6 +1,5 @@
 """``siltstone tail TOPIC``: shows records of a topic as they arrive."""
 
-import sys
 from collections.abc import Iterator
 from itertools import chain
 
@@ -10,7 +9,7 @@ import msgspec
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_topics
 from siltstone.cli.failures import INTERRUPTED, Failure
-from siltstone.cli.output import remarks
+from siltstone.cli.output import remark_at_a_terminal, remarks
 from siltstone.cli.positions import Position, parse_position, resolve
 from siltstone.cli.tail.filters import Matches, told_apart
 from siltstone.cli.tail.formats import Writer
@@ -142,7 +141,7 @@ def _found(settings: TailSettings, cluster: Cluster, matches: Matches | None) ->
         if left == 0:
             return
     if not shown:
-        _say_why_nothing(settings.topic, matches, ends)
+        _say_why_nothing(settings, matches, max(ends.values(), default=0))
 
 
 def _beginning(
@@ -186,23 +185,21 @@ def _remark(text: str) -> None:
     remarks().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
-def _say_why_nothing(topic: str, matches: Matches | None, ends: dict[TopicPartition, int]) -> None:
-    """Says at a terminal why the end was reached without a record."""
-    end = max(ends.values(), default=0)
-    if not end:
-        words = f"{topic} has no records."
-    elif matches is not None:
-        words = f"No record of {topic} matches."
+def _say_why_nothing(settings: TailSettings, matches: Matches | None, end: int) -> None:
+    """Says at a terminal why the end was reached without a record, unless none was asked for."""
+    topic = settings.topic
+    if settings.position is None and not settings.last:
+        return
+    if end and matches is not None:
+        remark_at_a_terminal(f"No record of {topic} matches.")
+    elif end and settings.position is not None:
+        remark_at_a_terminal(
+            f"{topic} ends at {end:,}: no record is at or after the position that was given."
+        )
     else:
-        words = f"{topic} ends at {end:,}: there is nothing from the place on where it was to begin."
-    _remark_at_a_terminal(words)
+        remark_at_a_terminal(f"{topic} has no records.")
 
 
 def _hint(settings: TailSettings) -> None:
     """Says at a terminal that the command is waiting."""
-    _remark_at_a_terminal(f"Waiting for records of {settings.topic}; Ctrl-C stops.")
-
-
-def _remark_at_a_terminal(words: str) -> None:
-    if sys.stdout.isatty() and sys.stderr.isatty():
-        remarks().print(words, style="dim", markup=False)
+    remark_at_a_terminal(f"Waiting for records of {settings.topic}; Ctrl-C stops.")

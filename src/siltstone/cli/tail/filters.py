@@ -13,14 +13,14 @@ Matches = Callable[[Sequence[Found]], list[bool]]
 def record_filter(grep: str | None, where: str | None) -> Matches | None:
     """Returns a function that says for each record whether it matches; None if every record does. Raises WhereRefused,
     and ArrowMissing for ``where`` without DuckDB."""
+    contains = None if grep is None else _containing(grep.encode("utf-8", "surrogateescape"))
     if where is None:
-        return None if grep is None else _containing(grep.encode("utf-8", "surrogateescape"))
+        return contains
     from siltstone.cli.tail.where import Where  # noqa: PLC0415  loads pyarrow and DuckDB
 
     evaluate = Where(where).matches
-    if grep is None:
+    if contains is None:
         return evaluate
-    contains = _containing(grep.encode("utf-8", "surrogateescape"))
 
     def both(found: Sequence[Found]) -> list[bool]:
         candidates = contains(found)

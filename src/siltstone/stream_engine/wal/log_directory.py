@@ -43,6 +43,7 @@ from siltstone.object_formats.log_file import (
     decode_log_file_header,
     decode_records,
     encode_log_file_header,
+    newest_record,
 )
 from siltstone.runtime.files import (
     PRIVATE_FILE_MODE,
@@ -229,11 +230,12 @@ class LogDirectory:
             try:
                 data = path.read_bytes()
                 header = self._own_header(path, data)
-                records = [] if header is None else _records_of(path, data, header)
+                records = memoryview(data)[LOG_FILE_HEADER_BYTES:]
+                newest = None if header is None else newest_record(records, header.first_position)
             except DamagedWal:
                 return None
-            if records:
-                return records[-1]
+            if newest is not None:
+                return newest
         return None
 
     def _refuse_missing(self) -> None:

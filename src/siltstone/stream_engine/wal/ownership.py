@@ -7,10 +7,10 @@ the node last used, the first is never lower than the second; in any other folde
 while streams are open: a node that was stopped cleanly has committed everything, and may start with an empty folder.
 
 The identity also has the version of the metadata at the last start, at the last clean stop, or when the node found that
-the metadata log had lost entries, and the append id of the
-metadata's entry at that version: metadata at a lower version is an older copy, metadata with another entry there has
-another history, and both are refused. Each record has the version that the node had read when it appended it, so the
-newest record shows an older copy, too. Both are checked before the node registers: a refused start writes nothing.
+the metadata log had lost entries, and the append id of the metadata's entry at that version: metadata at a lower
+version is an older copy, metadata with another entry there has another history, and both are refused. Each record has
+the version that the node had read when it appended it, so the newest record shows an older copy, too. Both are checked
+before the node registers, so a start that is refused here registers nothing.
 """
 
 import logging
@@ -115,7 +115,6 @@ def refuse_older_metadata(
     record. ``metadata_version`` was read after both. A node is registered before it claims its log, so current metadata
     knows every epoch of the log. Older metadata would give out object ids again, and so overwrite objects that hold
     acknowledged records."""
-    newest_version = 0 if newest_record is None else newest_record.metadata_version
     what = "an older copy"
     if last_used.node_epoch > node_epoch:
         known = f"was last used under node epoch {last_used.node_epoch}, and the metadata is at node epoch {node_epoch}"
@@ -123,11 +122,11 @@ def refuse_older_metadata(
         known = (
             f"was used with version {last_used.metadata_version} of the metadata, now at {metadata_version}"
         )
-    elif newest_record is not None and newest_version > metadata_version:
+    elif newest_record is not None and newest_record.metadata_version > metadata_version:
         batch = newest_record.batch
         known = (
             f"ends with the offsets {batch.base_offset} to {batch.end_offset - 1} of stream {batch.stream_id}, "
-            f"appended with version {newest_version} of the metadata, now at {metadata_version}"
+            f"appended with version {newest_record.metadata_version} of the metadata, now at {metadata_version}"
         )
         what = "an older copy, or another store's"
     else:

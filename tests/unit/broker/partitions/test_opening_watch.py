@@ -44,18 +44,18 @@ def test_one_line_at_the_beginning_and_one_at_the_end(caplog: pytest.LogCaptureF
     async def scenario() -> None:
         clock = ManualClock()
         watch = OpeningWatch(clock, lambda: [URL])
-        assert watch.begun("a") and not watch.begun("b"), "one look is enough"
+        assert watch.begin("a") and not watch.begin("b"), "one look is enough"
         looking = asyncio.ensure_future(watch.look_while_there_are())
         for _ in range(20):
             clock.advance_ms(LOOK_INTERVAL_MS)
             await settled()
-        watch.ended("a")
+        watch.end("a")
         assert "1 partition cannot be opened for 20.0 s" in watch.trouble
-        watch.ended("b")
+        watch.end("b")
         assert watch.trouble == ""
         clock.advance_ms(LOOK_INTERVAL_MS)
         await settled()
-        assert looking.done() and watch.begun("c")
+        assert looking.done() and watch.begin("c")
         assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
     asyncio.run(scenario())

@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from siltstone.cli import output
 from siltstone.cli.tail import command as module
 from siltstone.cli.tail import record_options
 from siltstone.cli.tail.sink import ReaderGone
@@ -221,9 +222,9 @@ def test_the_hint_is_for_a_terminal_only(
         def print(self, text: str, **_: object) -> None:
             told.append(text)
 
-    monkeypatch.setattr(module, "remarks", Remarks)
-    monkeypatch.setattr(module.sys, "stdout", Terminal(out))
-    monkeypatch.setattr(module.sys, "stderr", Terminal(err))
+    monkeypatch.setattr(output, "remarks", Remarks)
+    monkeypatch.setattr(output.sys, "stdout", Terminal(out))
+    monkeypatch.setattr(output.sys, "stderr", Terminal(err))
     module._hint(
         module.TailSettings(topic="t", numbers=(), position=None, last=1, until_end=False, limit=None)
     )
@@ -236,10 +237,11 @@ def test_the_hint_is_for_a_terminal_only(
         (("empty",), "empty has no records."),
         (
             ("t", "--from", "999999999"),
-            "t ends at 10: there is nothing from the place on where it was to begin.",
+            "t ends at 10: no record is at or after the position that was given.",
         ),
         (("t", "--from", "earliest", "--grep", "no such text"), "No record of t matches."),
         (("t", "-n", "1"), None),
+        (("t", "-n", "0"), None),
     ],
 )
 def test_an_end_without_a_record_is_explained_at_a_terminal(
@@ -247,7 +249,7 @@ def test_an_end_without_a_record_is_explained_at_a_terminal(
 ) -> None:
     filled.siltstone("topics", "create", "empty")
     said: list[str] = []
-    monkeypatch.setattr(module, "_remark_at_a_terminal", said.append)
+    monkeypatch.setattr(module, "remark_at_a_terminal", said.append)
     outcome = filled.siltstone("tail", *words, "--until-end")
     assert outcome.status == 0, outcome
     assert said == ([] if told is None else [told])
