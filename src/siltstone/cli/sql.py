@@ -52,10 +52,10 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
 def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str) -> None:
     """Query topics with SQL, in this process, by DuckDB.
 
-    Each topic that the query names is read anew, straight from the buckets, into a table of that name: the fields of
-    its values, and a struct kafka with partition, offset, timestamp and key. Values that are no JSON objects are one
-    column, value. Write names with dots or dashes in double quotes. A table that is wider than the terminal leaves
-    columns out and says how many; a pipe receives all of them.
+    Each topic that the query names is read from the buckets each time, into a table of that name. Its columns are
+    the fields of the values, and a struct kafka with partition, offset, timestamp and key. Values that are no JSON
+    objects are one column, value. Write names with dots or dashes in double quotes. A table that is wider than the
+    terminal leaves columns out and says how many; a pipe receives all of them.
 
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
     the extra siltstone[sql].

@@ -46,7 +46,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties of a catalog for people: those that may hold a secret are hidden."""
+    """Returns the properties of a catalog for people, with **** for each one that may hold a secret."""
     return {
         name: without_url_credentials(value) if name in _SHOWN else HIDDEN
         for name, value in properties.items()

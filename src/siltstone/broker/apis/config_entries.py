@@ -34,7 +34,7 @@ class TopicEntry(msgspec.Struct, frozen=True):
 
     @property
     def told_synonyms(self) -> tuple[Synonym, ...]:
-        """Those that Kafka tells. A configuration without a name of the broker's, or with several, such as
+        """The synonyms that Kafka tells. A configuration without a name of the broker's, or with several, such as
         log.retention.ms, .minutes and .hours, has no default under its first name [Kafka 4.3: asked]."""
         has_default = len(self.row.synonyms) == 1
         return tuple(each for each in self.synonyms if has_default or each.source is not ConfigSource.DEFAULT)

@@ -1,4 +1,4 @@
-"""Which records ``siltstone tail`` and ``siltstone consume`` show: those that ``--grep`` and ``--where`` both match."""
+"""``siltstone tail`` and ``siltstone consume`` show the records that ``--grep`` and ``--where`` both match."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

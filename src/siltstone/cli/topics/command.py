@@ -34,8 +34,7 @@ def topics(context: click.Context, choice: ClusterChoice, internal: bool, as_jso
     """List the topics of a broker; create, change or delete them.
 
     The number of records is computed from the offsets. Compaction leaves gaps between offsets, so a compacted topic has
-    at most (≤) that many. The bytes are those of its batches, in objects or in the log, and count once however many
-    copies there are.
+    at most (≤) that many. The bytes are the size of its batches, in objects or in the log; copies are not counted.
     """
     if context.invoked_subcommand is None:
         list_topics(choice, internal, as_json)

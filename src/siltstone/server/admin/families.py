@@ -159,8 +159,8 @@ GROUPS = (
            "has committed an offset.", "group", "topic", unit="records"),
     _gauge("group_lag_seconds", "The age of the oldest record of a topic that a group has not committed yet; 0: "
            "there is none.", "group", "topic", unit="seconds"),
-    _gauge("group_partitions_without_commit", "Partitions of a topic that hold records and of which a group has "
-           "committed no offset, though it has in others: its lag there is not known.", "group", "topic"),
+    _gauge("group_partitions_without_commit", "Partitions of a topic that hold records, and where a group has no "
+           "committed offset although it has some in the topic: its lag there is not known.", "group", "topic"),
 )  # fmt: skip
 
 MAINTENANCE = (
