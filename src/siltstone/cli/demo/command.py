@@ -102,10 +102,17 @@ GROUP_MEMBERS = 2
     is_flag=True,
     help="Show three brokers on one store instead, one of which is killed.",
 )
+@click.option(
+    "--installing-tables",
+    type=click.Path(path_type=Path),
+    hidden=True,
+    help="The file that appears when make has installed what the table needs; the demo waits for it.",
+)
 @click.pass_context
 def demo(
     context: click.Context,
     *,
+    installing_tables: Path | None,
     store: Path | None,
     keep: bool,
     count: int | None,
@@ -130,7 +137,7 @@ def demo(
     """
     file = flights_file()
     refuse_without_client()
-    has_table = table.has_what_it_needs()
+    has_table = installing_tables is not None or table.has_what_it_needs()
     if is_cluster:
         _refuse_runner(context)
     else:
@@ -143,7 +150,9 @@ def demo(
                 is_right = play_cluster(folder, story, read_flights(file, count), SystemClock())
             else:
                 with compiling_ahead():
-                    is_right = _play(folder, story, file, count, runner, master, has_table=has_table)
+                    is_right = _play(
+                        folder, story, file, count, runner, master, installing_tables, has_table=has_table
+                    )
             if not is_right:
                 raise Failure
             if is_cluster:
@@ -166,7 +175,15 @@ def _what_next_of_cluster(story: Story) -> None:
 
 
 def _play(
-    folder: Path, story: Story, file: Path, count: int | None, runner: str, master: str, *, has_table: bool
+    folder: Path,
+    story: Story,
+    file: Path,
+    count: int | None,
+    runner: str,
+    master: str,
+    installing_tables: Path | None,
+    *,
+    has_table: bool,
 ) -> bool:
     story.title(
         "Siltstone demo", "All flights that left New York City in 2013: a Kafka broker and its maintenance."
@@ -185,7 +202,8 @@ def _play(
             story.note(f"store: {folder}")
             create_topics(broker.bootstrap_servers, PARTITIONS, _configs(has_table=has_table))
             producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
-            stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table)
+            stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table,
+                          installing_tables)  # fmt: skip
             steps: list[Held] = []
             spark_sql = table.SparkQuery() if has_table and runner == SPARK else None
             is_right = _with_broker(stage, steps, runner, master, spark_sql)
@@ -321,6 +339,8 @@ def _append_first(stage: Stage, trickle: Trickle) -> bool:
         story.note("no Iceberg table: pip install 'siltstone\\[demo]' brings pyiceberg and DuckDB")
         return True
     story.step("Append the flights to an Iceberg table, while December is produced")
+    if stage.installing_tables is not None:
+        table.await_packages(stage.installing_tables, stage.clock)
     is_right = table.append(stage)
     story.note(
         f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; the next export appends those that "

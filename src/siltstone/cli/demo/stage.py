@@ -1,6 +1,7 @@
 """``Stage`` has the values that every step of the demo after the first needs."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -15,7 +16,7 @@ from siltstone.server.settings.store import StoreSettings
 
 class Stage(msgspec.Struct, frozen=True):
     """``start_runner``: starts Spark at the first call, and returns the same runner afterwards. ``has_table``: the
-    packages for tables are installed."""
+    packages for tables are installed, or ``installing_tables`` appears when they are."""
 
     settings: StoreSettings
     story: Story
@@ -25,3 +26,4 @@ class Stage(msgspec.Struct, frozen=True):
     flights: list[Flight]
     start_runner: Callable[[], Runner]
     has_table: bool = False
+    installing_tables: Path | None = None
