@@ -39,7 +39,7 @@ def all_errors() -> list[type[errors.SiltstoneError]]:
         kind = left.pop()
         found.append(kind)
         left += kind.__subclasses__()
-    driver = f"{siltstone.__name__}.maintenance.pipeline."  # loaded by other tests, met by no handler
+    driver = f"{siltstone.__name__}.carrying.pipeline."  # loaded by other tests, met by no handler
     return [
         kind
         for kind in found
