@@ -1,10 +1,5 @@
-"""The one commit of a compaction, which all kinds share, and its three outcomes (rule 5). Before it, under replication,
-the new objects are copied from their first bucket into the others.
-
-done      the new objects replace the old ones
-refused   nothing changed, so the uploaded objects are deleted at once
-unknown   the commit is retried; after an unknown outcome the uploaded objects are never deleted, even when a retry is
-          refused, because an earlier try may have been applied
+"""The objects of a compaction, from their ids to their commit: ids are prepared, the new objects are copied from their
+first bucket into the others under replication, and one commit replaces the old objects by them.
 """
 
 import logging
@@ -15,14 +10,15 @@ from typing import TypeAlias
 
 import msgspec
 
+from siltstone.carrying.outcomes import Commit, settle
 from siltstone.carrying.pipeline.kind import Attempt
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.decisions.coverage import check_coverage
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
-from siltstone.metadata.refusals import CompactedObjectsNotFound, Refusal
-from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.metadata.refusals import CompactedObjectsNotFound
+from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX
 from siltstone.model.objects import object_key
 from siltstone.offline.context import MaintenanceContext
@@ -31,10 +27,6 @@ from siltstone.offline.tasks.runner import RunFailed
 from siltstone.offline.tasks.whole_copies import CODEC, WholeCopyInput, run_whole_copy
 
 log = logging.getLogger(__name__)
-
-ATTEMPTS_MAX = 10
-BACKOFF_MS_MIN = 200
-BACKOFF_MS_MAX = 10_000
 
 FAILURES_SHOWN_MAX = 3
 """The most failures that a message lists: copies of many objects usually fail for one reason."""
@@ -121,36 +113,18 @@ def with_copies(attempt: Attempt, objects: Sequence[NewObject]) -> tuple[NewObje
     )
 
 
-class CompactionOutcomeUnknown(Unavailable):
-    """The metadata store did not say whether the commit was applied. Either way no data is lost: the sweep deletes
-    objects that were not committed."""
-
-
 def commit(context: MaintenanceContext, command: AnyCommit) -> None:
-    """Commits the outputs of a compaction, and retries while the outcome is unknown. Raises the Refusal, or
-    CompactionOutcomeUnknown."""
-    uncertain = False
-    for attempt in range(ATTEMPTS_MAX):
-        try:
-            if not uncertain:
-                _check_coverage(context, command)
-            context.metadata.execute(command)
-        except Refusal:
-            if not uncertain:
-                _delete_outputs(context, command)
-            raise
-        except Unavailable as trouble:
-            log.warning("the outcome of the compaction's commit is not known yet: %s", trouble)
-            uncertain = True
-            ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
-            context.clock.block_ms(ceiling_ms * (0.5 + context.rng.random() / 2))
-        else:
-            _note_version(context)
-            return
-    raise CompactionOutcomeUnknown(
-        f"the metadata store did not answer {ATTEMPTS_MAX} tries to commit the compaction of objects"
-        f" {list(command.compacted[:10])}: it may have been applied; nothing is lost either way, the next plan shows it"
+    """Commits the outputs of a compaction. Raises as ``settle``."""
+    settle(
+        context,
+        Commit(
+            command,
+            f"the compaction of objects {list(command.compacted[:10])}",
+            lambda: _delete_outputs(context, command),
+            lambda: _check_coverage(context, command),
+        ),
     )
+    _note_version(context)
 
 
 def _note_version(context: MaintenanceContext) -> None:

@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
-from siltstone.carrying.committing import ATTEMPTS_MAX, BACKOFF_MS_MAX, BACKOFF_MS_MIN, prepare
+from siltstone.carrying.committing import prepare
+from siltstone.carrying.outcomes import Commit, OutcomeUnknown, settle
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import NewObject, PrepareObjects
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.refusals import OffsetNotMatched, Refusal, SinkStreamMoved
+from siltstone.metadata.refusals import OffsetNotMatched, SinkStreamMoved
 from siltstone.metadata.sinks import CommitSinkBatch
-from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_key
 from siltstone.offline.context import MaintenanceContext, check_may_write
 from siltstone.offline.output_buckets import OutputBuckets, TooFewBuckets
@@ -158,9 +159,8 @@ class _Load:
         return replace(made, bucket_ids=tuple(places))
 
     def _commit(self, planned: LoadPlan, written: list[NewObject]) -> None:
-        """Commits, and repeats the commit while the outcome is unknown (rule 5). Only if the first try is refused may
-        the written objects be deleted."""
-        source, command = self._source, self._command
+        """Raises the Refusal, SinkOutcomeUnknown."""
+        command = self._command
         stream_sets = [new for new, each in zip(written, planned.objects, strict=True) if each.is_set]
         complete = CommitSinkBatch(
             command.sink_id, command.batch_id, command.driver, command.targets,
@@ -168,26 +168,11 @@ class _Load:
             stream_set_object=stream_sets[0] if stream_sets else None,
             stream_objects=tuple(written[len(stream_sets) :]),
         )  # fmt: skip
-        is_uncertain = False
-        for attempt in range(ATTEMPTS_MAX):
-            try:
-                source.metadata.execute(complete)
-                return
-            except Refusal:
-                if not is_uncertain:
-                    self._delete_written()
-                raise
-            except Unavailable as trouble:
-                is_uncertain = True
-                log.warning(
-                    "whether batch %d of sink %s is committed is not known yet: %s",
-                    command.batch_id,
-                    command.sink_id,
-                    trouble,
-                )
-                ceiling_ms = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**attempt)
-                source.clock.block_ms(ceiling_ms * (0.5 + source.rng.random() / 2))
-        raise SinkOutcomeUnknown(command.sink_id, command.batch_id)
+        about = f"batch {command.batch_id} of sink {command.sink_id}"
+        try:
+            settle(self._source, Commit(complete, about, self._delete_written))
+        except OutcomeUnknown as unknown:
+            raise SinkOutcomeUnknown(command.sink_id, command.batch_id) from unknown
 
     def _delete_written(self) -> None:
         """Deletes the written objects. Objects that cannot be deleted now are left to the sweep, which deletes them

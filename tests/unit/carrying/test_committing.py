@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from siltstone.carrying import committing
-from siltstone.carrying.committing import ATTEMPTS_MAX, CompactionOutcomeUnknown, commit
+from siltstone.carrying.committing import commit
+from siltstone.carrying.outcomes import TRIES_MAX, OutcomeUnknown
 from siltstone.metadata.client import APPEND_ATTEMPTS_MAX, CommitUnknown
 from siltstone.metadata.commands import CommitCompaction, NewObject, PrepareObjects, RegisterNode, StartJob
 from siltstone.metadata.refusals import CompactedObjectsNotFound, CoverageNotMatched, ObjectNotExist
@@ -100,10 +101,10 @@ def test_an_unknown_outcome_is_asked_again_with_growing_patience(
         raise CommitUnknown("no answer")
 
     monkeypatch.setattr(world.metadata, "execute", silent)
-    with pytest.raises(CompactionOutcomeUnknown):
+    with pytest.raises(OutcomeUnknown):
         commit(world.context, command)
     waits = [after - before for before, after in pairwise(asked)]
-    assert len(asked) == ATTEMPTS_MAX
+    assert len(asked) == TRIES_MAX
     assert 100 <= waits[0] <= 200
     assert 5_000 <= waits[-1] <= 10_000
     assert new_key(command) in world.bucket_keys()
@@ -148,8 +149,8 @@ def test_t08_a_refusal_after_an_unknown_outcome_deletes_nothing(world: Compactio
 
 def test_t08_an_outcome_that_stays_unknown_deletes_nothing(world: CompactionWorld) -> None:
     command = command_of(world)
-    world.log.faults.extend([*NO_ANSWER * (ATTEMPTS_MAX - 1), *NO_ANSWER_AND_DONE_LATER])
-    with pytest.raises(CompactionOutcomeUnknown):
+    world.log.faults.extend([*NO_ANSWER * (TRIES_MAX - 1), *NO_ANSWER_AND_DONE_LATER])
+    with pytest.raises(OutcomeUnknown):
         commit(world.context, command)
     something_else_is_appended(world)
     assert_replaced(world, command)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from siltstone.carrying.committing import ATTEMPTS_MAX
+from siltstone.carrying.outcomes import TRIES_MAX
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.metadata.buckets import SetWriteStrategy, bucket_list_of
@@ -198,7 +198,7 @@ def test_sw11_a_commit_with_an_unknown_outcome_is_asked_again(world: World, faul
 def test_sw11_a_log_that_never_tells_leaves_everything_where_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.at["copied"] = lambda: world.store.log.faults.extend([Fault.LOST] * 8 * ATTEMPTS_MAX)
+    world.at["copied"] = lambda: world.store.log.faults.extend([Fault.LOST] * 8 * TRIES_MAX)
     with pytest.raises(SinkOutcomeUnknown, match="batch 0 of sink out"):
         world.load()
     assert (world.ends(), len(world.keys())) == ([0] * PARTITIONS, 1)

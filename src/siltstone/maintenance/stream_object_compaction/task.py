@@ -42,10 +42,10 @@ def run_copies(data: bytes) -> bytes:
     try:
         return CODEC.encode_result(_run(given))
     except SourceError as error:
-        return CODEC.encode_result(CopyResult(number=given.number, failure=blame(error)))
+        return CODEC.encode_result(CopyResult(failure=blame(error)))
     except SiltstoneError as error:
         failure = TaskFailure(failure_in_one_line(error))
-        return CODEC.encode_result(CopyResult(number=given.number, failure=failure))
+        return CODEC.encode_result(CopyResult(failure=failure))
 
 
 def _run(given: CopyInput) -> CopyResult:
@@ -62,7 +62,6 @@ def _run(given: CopyInput) -> CopyResult:
         for pool in (writers, readers):
             pool.shutdown(wait=True, cancel_futures=True)
     return CopyResult(
-        number=given.number,
         parts=(*copied_parts, *written_parts),
         bytes_read=work.bytes_read,
         bytes_written=sum(part.size_bytes for part in written_parts),

@@ -178,7 +178,7 @@ def test_metadata_out_of_reach_are_not_the_objects_fault(
     def unreachable(*_: object) -> None:
         raise LogUnavailable("the disk is gone")
 
-    monkeypatch.setattr("siltstone.maintenance.stream_set_compaction.carrying_out.check_sources", unreachable)
+    monkeypatch.setattr("siltstone.maintenance.stream_set_compaction.carrying_out.prepare", unreachable)
     report = ran(filled)
     assert report.units == () and "the disk is gone" in report.trouble
     assert not list(all_set_aside(filled.metadata.image))

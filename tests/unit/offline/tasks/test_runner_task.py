@@ -81,7 +81,7 @@ def test_what_is_no_input_or_no_result_is_refused() -> None:
             STREAM_SETS,
             IterationResult(number=3, stream_objects=(WrittenObject(5, 100),), part=UploadedPart(1, 0, 50)),
         ),
-        (STREAM_OBJECTS, CopyResult(number=0, failure=FAILURE)),
+        (STREAM_OBJECTS, CopyResult(failure=FAILURE)),
         (KEY_COMPACTION, KeyCompactionResult(name="t-0", failure=FAILURE)),
         (KEY_COMPACTION, KeyCompactionResult(name="t-0", failure=TaskFailure("the map is too small"))),
     ],
@@ -94,7 +94,7 @@ def test_results_of_every_kind_of_task(codec: TaskCodec, result: object) -> None
 @pytest.mark.parametrize("upload", [None, MultipartUpload("0000", "an upload")])
 def test_an_upload_goes_with_the_input(upload: MultipartUpload | None) -> None:
     value = CopyInput(
-        number=1, bucket_url="memory://", key="0000", upload=upload, source_ids=(4, 5), blocks=b"\x00\xff",
+        bucket_url="memory://", key="0000", upload=upload, source_ids=(4, 5), blocks=b"\x00\xff",
         copied=(), read=(), read_request_bytes_max=MIB,
     )  # fmt: skip
     assert STREAM_OBJECTS.decode_input(STREAM_OBJECTS.encode_input(value)) == value
