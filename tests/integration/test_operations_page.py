@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 from confluent_kafka import Producer
 
 import siltstone
+from siltstone.cli.main import cli
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import SILTSTONE
@@ -86,6 +88,32 @@ def test_the_brokers_for_so_many_mb_a_second_follow_from_the_benchmarks() -> Non
     for rate, size, cores, brokers in rows:
         needed = (int(rate) * float(costs[size]) + 2 * int(rate) * read) / 1_000
         assert (cores, brokers) == (f"{needed:.2f}", str(math.ceil(2 * needed))), (rate, size, needed)
+
+
+def test_the_twenty_questions_are_answered_by_commands_that_there_are() -> None:
+    text = PAGE.read_text()
+    table = text.split("## Twenty questions of an operator\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+\?) \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) == 20
+    for question, answer in rows:
+        commands = re.findall(r"`siltstone ([^`]+)`", answer)
+        assert commands or "](" in answer, question
+        for words in commands:
+            command: click.Command = cli
+            options = []
+            for word in words.split():
+                found = (
+                    command.get_command(click.Context(command), word)
+                    if isinstance(command, click.Group)
+                    else None
+                )
+                if word.startswith("--"):
+                    options.append(word)
+                elif found is not None:
+                    command = found
+            assert command is not cli, words
+            known = {name for each in command.params for name in each.opts}
+            assert set(options) <= known, words
 
 
 def test_the_unit_is_one(tmp_path: Path) -> None:

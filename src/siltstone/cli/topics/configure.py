@@ -92,12 +92,15 @@ def note_assignments(texts: Sequence[str]) -> None:
 
 
 def _note_without_effect(texts: Iterable[str]) -> None:
-    """Notes each configuration of Kafka that is kept and has no effect here, with the reason, once each."""
+    """Notes each configuration of Kafka that Siltstone keeps and that has no effect on it, with the reason, once each.
+    The broker may be another one, so the note names Siltstone."""
     given = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
     for name, value in given.items():
         row = TABLE.get(name)
         if row is not None and row.effect is Effect.KEPT and value != row.default:
-            remarks().print(f"{name} is kept, and has no effect: {row.documentation}", markup=False)
+            remarks().print(
+                f"Siltstone keeps {name}, which has no effect on it: {row.documentation}", markup=False
+            )
 
 
 PARTITIONS = "partitions"
