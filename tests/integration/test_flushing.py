@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.scanning import flushing, tail
-from siltstone.maintenance.scanning.failures import TailNotReadable
-from siltstone.maintenance.scanning.request import EARLIEST, LATEST, Bounds, ScanRequest, Tail
-from siltstone.maintenance.scanning.rows import unit_rows
-from siltstone.maintenance.scanning.streaming.advancing import BatchLimit
-from siltstone.maintenance.scanning.streaming.topic_stream import StreamRequest, TopicStream
 from siltstone.metadata.flushes import flushes_of
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
+from siltstone.offline.context import MaintenanceContext
+from siltstone.scanning import flushing, tail
+from siltstone.scanning.failures import TailNotReadable
+from siltstone.scanning.request import EARLIEST, LATEST, Bounds, ScanRequest, Tail
+from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.streaming.advancing import BatchLimit
+from siltstone.scanning.streaming.topic_stream import StreamRequest, TopicStream
 from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
 from support.maintenance.sinks import QUIET, create

@@ -13,21 +13,21 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 import siltstone
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.scanning.failures import DataLost, TailNotReadable, TopicNotThere
-from siltstone.maintenance.scanning.request import EARLIEST, LATEST, Bound, BoundKind, Bounds, ScanRequest
-from siltstone.maintenance.scanning.rows import unit_rows
-from siltstone.maintenance.scanning.streaming import topic_stream
-from siltstone.maintenance.scanning.streaming.advancing import BatchLimit, LimitKind
-from siltstone.maintenance.scanning.streaming.failures import StoreIsAnother, TopicGone, TopicMadeAnew
-from siltstone.maintenance.scanning.streaming.position import (
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.offline.context import MaintenanceContext
+from siltstone.runtime.clock import ManualClock
+from siltstone.scanning.failures import DataLost, TailNotReadable, TopicNotThere
+from siltstone.scanning.request import EARLIEST, LATEST, Bound, BoundKind, Bounds, ScanRequest
+from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.streaming import topic_stream
+from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
+from siltstone.scanning.streaming.failures import StoreIsAnother, TopicGone, TopicMadeAnew
+from siltstone.scanning.streaming.position import (
     StreamPosition,
     decode_position,
     encode_position,
 )
-from siltstone.maintenance.scanning.streaming.topic_stream import StreamRequest, TopicStream
-from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.runtime.clock import ManualClock
+from siltstone.scanning.streaming.topic_stream import StreamRequest, TopicStream
 from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
 from support.kafka.quiet_client import QUIET

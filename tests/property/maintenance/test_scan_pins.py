@@ -10,7 +10,6 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import (
@@ -34,6 +33,7 @@ from siltstone.metadata.store.memory import MemoryLog
 from siltstone.model.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectRange, ObjectState, object_key
 from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.maintained_store import WatchedStore

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from siltstone.carrying.pipeline.kind import Outcome, Scope
 from siltstone.cli.demo import table
 from siltstone.cli.demo.cluster.playing import play_cluster
 from siltstone.cli.demo.figures import Figures, Held, held, measure
@@ -52,9 +53,8 @@ from siltstone.cli.runner_options import (
 )
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.pipeline.kind import Outcome, Scope
-from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.model.objects import ObjectState
+from siltstone.offline.tasks.runner import LateRunner
 from siltstone.record_columns.kernels.choosing import compiling_ahead
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store

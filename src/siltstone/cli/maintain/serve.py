@@ -15,7 +15,7 @@ from siltstone.cli.serve.kept_process import WITH_PARENT, end_with_parent
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.service.service import MaintenanceService
 from siltstone.maintenance.service.statistics import KindStatistics, ServiceStatistics
-from siltstone.maintenance.tasks.runner import LateRunner
+from siltstone.offline.tasks.runner import LateRunner
 from siltstone.server.maintaining import open_service
 
 SERVE_LEVEL = "info"

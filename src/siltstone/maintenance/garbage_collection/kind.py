@@ -12,16 +12,7 @@ reason; an object that failed before is a unit by itself, so that it does not fa
 
 from collections.abc import Iterator, Sequence
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.garbage_collection.carrying_out import (
-    CarryingOut,
-    CollectionWork,
-    UnitWork,
-    plan_of_sources,
-)
-from siltstone.maintenance.garbage_collection.looking import Look, group_unit, round_unit
-from siltstone.maintenance.garbage_collection.planning import Candidate, Round, is_worth_a_round, rounds
-from siltstone.maintenance.pipeline.kind import (
+from siltstone.carrying.pipeline.kind import (
     Attempt,
     Plan,
     PlannedUnit,
@@ -30,21 +21,30 @@ from siltstone.maintenance.pipeline.kind import (
     Unplanned,
     object_name,
 )
-from siltstone.maintenance.pipeline.set_aside import set_aside
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import (
+from siltstone.carrying.pipeline.set_aside import set_aside
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.maintenance.garbage_collection.carrying_out import (
+    CarryingOut,
+    CollectionWork,
+    UnitWork,
+    plan_of_sources,
+)
+from siltstone.maintenance.garbage_collection.looking import Look, group_unit, round_unit
+from siltstone.maintenance.garbage_collection.planning import Candidate, Round, is_worth_a_round, rounds
+from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
+from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import CorruptData, InvalidRequest
+from siltstone.model.objects import ObjectKind
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import (
     CompactionSettings,
     GcSettings,
     Level,
     StreamObjectCompactionSettings,
 )
-from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
-from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
-from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
-from siltstone.maintenance.topic_streams import topic_streams
-from siltstone.metadata.image import MetadataImage
-from siltstone.model.errors import CorruptData, InvalidRequest
-from siltstone.model.objects import ObjectKind
+from siltstone.offline.topic_streams import topic_streams
 
 
 def kind_name(level: Level) -> str:

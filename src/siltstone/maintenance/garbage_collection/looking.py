@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import PlannedUnit, Scope, Unplanned, object_name
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import SourceUnusable
-from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.planning import (
     Candidate,
     Round,
@@ -24,13 +23,14 @@ from siltstone.maintenance.garbage_collection.planning import (
     names_of_topics,
     ordered,
 )
-from siltstone.maintenance.pipeline.kind import PlannedUnit, Scope, Unplanned, object_name
-from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
-from siltstone.maintenance.topic_streams import TopicStream
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import ObjectState
+from siltstone.offline.blocks.columns import SourceUnusable
+from siltstone.offline.blocks.indexes import read_indexes
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.topic_streams import TopicStream
 
 
 class Looked(msgspec.Struct, frozen=True):

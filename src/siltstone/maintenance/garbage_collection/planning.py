@@ -24,14 +24,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.foundation.portions import portions
-from siltstone.maintenance.blocks.columns import ENTRY, Source, SourceUnusable, live_blocks
-from siltstone.maintenance.pipeline.kind import Scope
-from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.streams import first_holding, is_live
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.offline.blocks.columns import ENTRY, Source, SourceUnusable, live_blocks
+from siltstone.offline.topic_streams import topic_streams
 
 Streams = Mapping[int, StreamMetadata]
 

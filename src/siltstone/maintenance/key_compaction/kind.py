@@ -7,16 +7,16 @@ A task that fails, or a commit that is refused, concerns one stream; the other s
 
 from collections.abc import Iterator, Sequence
 
-from siltstone.maintenance.context import MaintenanceContext
+from siltstone.carrying.pipeline.kind import Attempt, Plan, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.key_compaction.carrying_out import CarryingOut
 from siltstone.maintenance.key_compaction.planning.allowances import Allowances
 from siltstone.maintenance.key_compaction.planning.planner import plan_streams, waves
 from siltstone.maintenance.key_compaction.planning.stream_plan import planned_unit
 from siltstone.maintenance.key_compaction.task import run_key_compaction
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, Scope, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import KeyCompactionSettings
-from siltstone.maintenance.tasks.runner import Task
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import KeyCompactionSettings
+from siltstone.offline.tasks.runner import Task
 
 KEY_COMPACTION = "key-compaction"
 

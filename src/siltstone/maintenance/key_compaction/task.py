@@ -19,9 +19,9 @@ from siltstone.maintenance.key_compaction.task_input import (
     KeyCompactionResult,
     SourceObject,
 )
-from siltstone.maintenance.tasks.runner import TaskFailure, peak_memory_bytes
-from siltstone.maintenance.tasks.source_bytes import SourceError, copies_at, store_at
 from siltstone.object_store.copies import Copies
+from siltstone.offline.tasks.runner import TaskFailure, peak_memory_bytes
+from siltstone.offline.tasks.source_bytes import SourceError, copies_at, store_at
 from siltstone.record_columns.batches import BAD_BATCH
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.record_columns.kernels.port import Kernels

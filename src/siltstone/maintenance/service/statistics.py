@@ -5,10 +5,10 @@ from threading import Lock
 
 import msgspec
 
+from siltstone.carrying.pipeline.running import RunReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.quantity_words import counted, seconds_words, size_words
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.tasks.pacing import NO_RATE, RunRate
+from siltstone.offline.tasks.pacing import NO_RATE, RunRate
 from siltstone.runtime.clock import Clock
 
 

@@ -26,9 +26,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from siltstone.maintenance.blocks.columns import Integers, Table, Truths
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
+from siltstone.offline.blocks.columns import Integers, Table, Truths
+from siltstone.offline.settings import CompactionSettings
 
 
 class Fate(IntEnum):

@@ -15,9 +15,9 @@ from bisect import bisect_left
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import Integers, MemoryLimitTooSmall, Table
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate
+from siltstone.offline.blocks.columns import Integers, MemoryLimitTooSmall, Table
+from siltstone.offline.settings import CompactionSettings
 
 
 class Bounds(msgspec.Struct, frozen=True, gc=False):

@@ -14,10 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import Integers, LeftOut, Source, Table, plan_reads
-from siltstone.maintenance.blocks.joining import joined, joined_starts, trailer, trailer_size
-from siltstone.maintenance.pipeline.kind import PlannedOutput
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.carrying.pipeline.kind import PlannedOutput
 from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate
 from siltstone.maintenance.stream_set_compaction.iterations import Bounds
 from siltstone.maintenance.stream_set_compaction.task_input import (
@@ -29,6 +26,9 @@ from siltstone.maintenance.stream_set_compaction.task_input import (
 from siltstone.metadata.commands import NewObject
 from siltstone.model.limits import MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.offline.blocks.columns import Integers, LeftOut, Source, Table, plan_reads
+from siltstone.offline.blocks.joining import joined, joined_starts, trailer, trailer_size
+from siltstone.offline.settings import CompactionSettings
 
 
 class StreamObjectPieces:

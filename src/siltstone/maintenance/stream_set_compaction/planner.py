@@ -28,7 +28,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import (
+from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate, classes_of, place
+from siltstone.maintenance.stream_set_compaction.iterations import Bounds, cut
+from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, StreamObjectPieces, small_rows
+from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
+from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
+from siltstone.metadata.streams import is_live
+from siltstone.model.objects import ObjectKind, ObjectState
+from siltstone.offline.blocks.columns import (
     Integers,
     LeftOut,
     Source,
@@ -38,14 +45,7 @@ from siltstone.maintenance.blocks.columns import (
     live_blocks,
     sorted_table,
 )
-from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate, classes_of, place
-from siltstone.maintenance.stream_set_compaction.iterations import Bounds, cut
-from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, StreamObjectPieces, small_rows
-from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
-from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
-from siltstone.metadata.streams import is_live
-from siltstone.model.objects import ObjectKind, ObjectState
+from siltstone.offline.settings import CompactionSettings
 
 NO_PARTNER = "it shares no stream with another stream set object"
 BEYOND_STREAM_OBJECTS = "with it the round would make more stream objects than one commit may add"

@@ -11,8 +11,8 @@ from itertools import accumulate
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import Unplanned
 from siltstone.foundation.quantity_words import counted, size_words, time_words
-from siltstone.maintenance.pipeline.kind import Unplanned
 from siltstone.metadata.decisions.scan_pins import is_shared
 from siltstone.metadata.entities import ObjectMetadata, ScanPin
 from siltstone.metadata.image import MetadataImage

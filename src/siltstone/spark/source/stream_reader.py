@@ -19,12 +19,12 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.scanning.rows import unit_rows
-from siltstone.maintenance.scanning.streaming.advancing import BatchLimit, LimitKind
-from siltstone.maintenance.scanning.streaming.position import decode_position, encode_position
-from siltstone.maintenance.scanning.streaming.topic_stream import TopicStream
-from siltstone.maintenance.scanning.unit import decode_unit, encode_unit
+from siltstone.offline.context import MaintenanceContext
+from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
+from siltstone.scanning.streaming.position import decode_position, encode_position
+from siltstone.scanning.streaming.topic_stream import TopicStream
+from siltstone.scanning.unit import decode_unit, encode_unit
 from siltstone.spark.source.options import SourceRequest
 from siltstone.spark.source.stream_options import StreamSourceRequest
 from siltstone.spark.task_attempt import freeze_heap

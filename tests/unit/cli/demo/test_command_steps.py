@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from siltstone.carrying.pipeline.kind import Outcome, UnitReport
 from siltstone.cli.demo import command
 from siltstone.cli.demo.figures import Figures, Held
 from siltstone.cli.demo.flights import DECEMBER_MS, FLIGHTS_TOPIC, LATE_TOPIC, Flight
 from siltstone.cli.demo.verifying import Mismatch, Sent, Verification
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
-from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
 from siltstone.model.objects import ObjectState
 from siltstone.server.settings.store import load_settings
 from support.processes.cli import Outcome as Exit

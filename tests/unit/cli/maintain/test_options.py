@@ -2,6 +2,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from siltstone.carrying.pipeline.kind import Scope, TopicNotThere
 from siltstone.cli.maintain.options import (
     LimitRefused,
     force_option,
@@ -11,7 +12,6 @@ from siltstone.cli.maintain.options import (
     size_of,
     topic_option,
 )
-from siltstone.maintenance.pipeline.kind import Scope, TopicNotThere
 from siltstone.metadata.image import MetadataImage
 
 

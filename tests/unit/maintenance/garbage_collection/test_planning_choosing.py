@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.columns import Source
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.maintenance.garbage_collection.planning import (
     Candidate,
     Estimate,
@@ -14,9 +14,9 @@ from siltstone.maintenance.garbage_collection.planning import (
     ordered,
     rounds,
 )
-from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
+from siltstone.offline.blocks.columns import Source
 from support.maintenance.compaction_sources import NOW_MS, source
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT

@@ -8,7 +8,6 @@ import pytest
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.repair_plan import plan_repair
 from siltstone.maintenance.checking.repairing import repair
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import SHARED_PIN, PinScan, UnpinScan
@@ -22,6 +21,7 @@ from siltstone.model.limits import (
 )
 from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.batches import batch

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import Scope, Unplanned
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import count_words, seconds_words
 from siltstone.maintenance.key_compaction.planning.stream_plan import (
@@ -26,13 +27,12 @@ from siltstone.maintenance.key_compaction.planning.stream_plan import (
     why_dirty_enough,
 )
 from siltstone.maintenance.key_compaction.task_input import SourceObject
-from siltstone.maintenance.pipeline.kind import Scope, Unplanned
-from siltstone.maintenance.tables.progress import bound_of as exported_bound
-from siltstone.maintenance.topic_streams import Role, TopicStream, topic_streams
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.streams import first_holding
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.offline.topic_streams import Role, TopicStream, topic_streams
+from siltstone.tables.progress import bound_of as exported_bound
 from siltstone.topic_configs.table import TopicConfig
 
 

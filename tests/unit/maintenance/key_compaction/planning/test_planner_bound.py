@@ -7,8 +7,8 @@ from siltstone.maintenance.key_compaction.planning.planner import (
     clean_offset,
     prefix_of,
 )
-from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.offline.topic_streams import topic_streams
 from support.maintenance.keyed_metadata import KeyedMetadata
 
 
