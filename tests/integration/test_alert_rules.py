@@ -2,6 +2,7 @@
 
 promtool is Debian's (package prometheus). Where it is not on the path and cannot be had, the tests are skipped."""
 
+import re
 import subprocess
 from pathlib import Path
 from textwrap import dedent, indent
@@ -163,3 +164,34 @@ def test_what_fires_nothing(promtool: str, tmp_path: Path, what: str) -> None:
 def test_promtool_finds_the_rules_sound(promtool: str) -> None:
     done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_expressions_of_the_page_say_whether_a_lag_grows_and_when_it_is_gone(
+    promtool: str, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    (block,) = re.findall(r"```\n(deriv\(.*?)```", page, re.DOTALL)
+    slope, gone = block.splitlines()
+    text = f"""
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'siltstone_group_lag_records{{group="late", topic="t"}}', values: '100+60x30'}}
+      - {{series: 'siltstone_group_lag_records{{group="early", topic="t"}}', values: '3000-60x30'}}
+    promql_expr_test:
+      - expr: '{slope}'
+        eval_time: 20m
+        exp_samples:
+          - {{labels: '{{group="late", topic="t"}}', value: 1}}
+          - {{labels: '{{group="early", topic="t"}}', value: -1}}
+      - expr: '{gone}'
+        eval_time: 20m
+        exp_samples:
+          - {{labels: '{{group="early", topic="t"}}', value: 1800}}
+"""
+    (tmp_path / "test.yml").write_text(text)
+    done = subprocess.run(
+        [promtool, "test", "rules", tmp_path / "test.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -24,6 +24,7 @@ from siltstone.record_columns.row_columns import (
 from siltstone.tables.fitting import fitted, joined_type, plain_type
 from siltstone.tables.formats.derived import division_column, is_derived
 from siltstone.tables.formats.port import plain_column
+from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
 from siltstone.topic_configs.table_export import BUCKET, IDENTITY, KAFKA, TRUNCATE, TableConfig
 
 REASON = "reason"
@@ -41,21 +42,32 @@ _TYPES = {
 }
 
 
-def field_type(kind: str) -> Any:
-    """Returns the Arrow type for a type of ``siltstone.table.columns``."""
-    return _TYPES[kind]
+def field_type(of: ColumnType, *, are_wide: bool = False) -> Any:
+    """Returns the Arrow type for a type of ``siltstone.table.columns``. ``are_wide``: it has long for int."""
+    if of.kind == STRUCT:
+        return pa.struct([(name, field_type(part, are_wide=are_wide)) for name, part in of.parts])
+    if of.kind == ARRAY:
+        return pa.list_(field_type(of.item, are_wide=are_wide))
+    if of.kind == MAP:
+        return pa.map_(pa.string(), field_type(of.item, are_wide=are_wide))
+    return _TYPES["long" if are_wide and of.kind == "int" else of.kind]
 
 
-def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) -> Any:
+def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None, table: Any = None) -> Any:
     """Returns the pyarrow.Schema that the configurations ask for. ``columns`` are the types of the fields that values
-    with schemas have."""
+    with schemas have. ``table`` is the schema of the table, if there is one: a field of a struct that was taken off the
+    list stays in it, as a column does."""
     record = arrow_schema(ALL_COLUMNS)
     key = key_type(config)
     if not config.has_fields:
         value = pa.binary() if config.value == "raw" else pa.string()
         return pa.schema([_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS])
     inside = pa.struct([_with(record.field(name), {KEY: key}) for name in _IN_STRUCT])
-    fields = [pa.field(each.name, _column_type(each.kind, config)) for each in config.columns]
+    there = {} if table is None else {each.name: plain_type(each.type) for each in table}
+    fields = [
+        pa.field(each.name, _kept(there.get(each.name), _column_type(each.type, config)))
+        for each in config.columns
+    ]
     fields += [pa.field(name, kind) for name, kind in (columns or {}).items()]
     return pa.schema([*fields, pa.field(KAFKA, inside)])
 
@@ -63,14 +75,31 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None) 
 def key_type(config: TableConfig) -> Any:
     """Returns the type of the column of keys: a struct, if fields of keys are named."""
     if config.key_columns:
-        return pa.struct([(each.name, _column_type(each.kind, config)) for each in config.key_columns])
+        return pa.struct([(each.name, _column_type(each.type, config)) for each in config.key_columns])
     return pa.binary() if config.key == "raw" else pa.string()
 
 
-def _column_type(kind: str, config: TableConfig) -> Any:
+def _column_type(of: ColumnType, config: TableConfig) -> Any:
     """Returns the type of a column. A Delta table has long for int from the beginning, since its columns cannot become
     wider."""
-    return field_type("long" if (kind, config.table_format) == ("int", "delta") else kind)
+    return field_type(of, are_wide=config.table_format == "delta")
+
+
+def _kept(there: Any, here: Any) -> Any:
+    """Returns the type ``here`` with the fields that structs of ``there`` have and its own lack, in the order of
+    ``there``."""
+    types = pa.types
+    if there is None:
+        return here
+    if types.is_struct(there) and types.is_struct(here):
+        own = {each.name: each.type for each in here}
+        parts = {each.name: _kept(each.type, own.get(each.name, each.type)) for each in there}
+        return pa.struct(list({**parts, **{name: own[name] for name in own if name not in parts}}.items()))
+    if types.is_list(there) and types.is_list(here):
+        return pa.list_(_kept(there.value_type, here.value_type))
+    if types.is_map(there) and types.is_map(here):
+        return pa.map_(here.key_type, _kept(there.item_type, here.item_type))
+    return here
 
 
 def dead_letter_schema() -> Any:

@@ -236,10 +236,9 @@ class _Round:
 
     def _wanted(self, table: LoadedTable | None) -> Any:
         """Returns the pyarrow.Schema that the table has to have, as far as the values' schemas are known."""
-        if self._schemas is None:
-            return table_schema(self._export.config)
-        columns = self._schemas.columns(None if table is None else table.schema)
-        return table_schema(self._export.config, columns)
+        schema = None if table is None else table.schema
+        columns = None if self._schemas is None else self._schemas.columns(schema)
+        return table_schema(self._export.config, columns, schema)
 
     def _extended(self, table: LoadedTable, wanted: Any) -> LoadedTable:
         """Adds the columns that the table lacks. Raises TableShapedOtherwise."""

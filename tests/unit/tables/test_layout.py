@@ -12,7 +12,8 @@ from siltstone.tables.layout import (
     mismatch,
     table_schema,
 )
-from siltstone.topic_configs.table_export import TYPES, TableColumn, TableConfig
+from siltstone.topic_configs.column_types import PLAIN
+from siltstone.topic_configs.table_export import TableColumn, TableConfig
 
 RECORD = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 KAFKA = pa.struct([("partition", pa.int32()), ("offset", pa.int64())])
@@ -45,7 +46,7 @@ def test_a_table_of_records_has_all_columns_with_decoded_ones_as_text(
 
 
 def test_a_table_of_fields_has_them_first_and_the_record_without_its_value_in_a_struct() -> None:
-    named = [(f"c_{kind}", kind) for kind in TYPES]
+    named = [(f"c_{kind}", kind) for kind in PLAIN]
     schema = table_schema(columns(*named))
     assert schema.names == [*(name for name, _ in named), "kafka"]
     inside = schema.field("kafka").type

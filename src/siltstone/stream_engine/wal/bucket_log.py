@@ -14,7 +14,7 @@ import msgspec
 from siltstone.model.buffers import Buffer, Buffers
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, MIB, SECOND_MS
 from siltstone.object_formats.identity import LogIdentity, decode_log_identity
-from siltstone.object_formats.log_file import DamagedWal, WalRecord
+from siltstone.object_formats.log_file import DamagedWal, WalRecord, damage_at
 from siltstone.object_formats.wal_object import (
     SEAL_BYTES,
     WAL_OBJECT_HEADER_BYTES,
@@ -238,7 +238,7 @@ class BucketLog:
         try:
             header = decode()
         except DamagedWal as damage:
-            raise DamagedWal(f"{key} in {self.store.url}: {damage}; restore the object") from damage
+            raise damage_at(f"{key} in {self.store.url}", damage, "object") from damage
         if header.store_id != self.store_id:
             raise WalOfAnotherStore(
                 f"{key} in {self.store.url} is of the write-ahead log of another store ({header.store_id}, this is "
@@ -436,9 +436,7 @@ class BucketLog:
             try:
                 records = decode_bulk(header, body)
             except DamagedWal as damage:
-                raise DamagedWal(
-                    f"{self.key(place)} in {self.store.url}: {damage}; restore the object"
-                ) from damage
+                raise damage_at(f"{self.key(place)} in {self.store.url}", damage, "object") from damage
             yield BulkRecords(place, position, records)
 
     async def _read_ahead(self, log: SealedLog) -> AsyncIterator[tuple[Place, Found]]:

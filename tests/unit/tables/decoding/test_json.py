@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
-from siltstone.topic_configs.table_export import TYPES, TableColumn
+from siltstone.topic_configs.column_types import PLAIN
+from siltstone.topic_configs.table_export import TableColumn
 
-COLUMNS = [TableColumn(f"c_{kind}", kind) for kind in TYPES]
+COLUMNS = [TableColumn(f"c_{kind}", kind) for kind in PLAIN]
 
 
 def decoded(
@@ -99,3 +100,74 @@ def test_json_as_text_is_the_bytes_of_the_record() -> None:
     assert sorted(found.bad) == [1, 3, 4]
     texts = found.columns["value"].to_pylist()
     assert (texts[0], texts[2], texts[5]) == (' {"a": 1e3}\n', None, "123456789012345678901234567890")
+
+
+NESTED = [
+    TableColumn("at", "struct<lat:double,lon:double>"),
+    TableColumn("tags", "array<string>"),
+    TableColumn("counts", "map<string,int>"),
+    TableColumn("stops", "array<struct<name:string,when:timestamp,more:json>>"),
+    TableColumn("any", "map<string,array<json>>"),
+]
+
+
+def test_nested_columns_have_the_values_of_the_record() -> None:
+    value = {
+        "at": {"lon": 2, "lat": 1.5, "other": "x"},
+        "tags": ["a", None, "ä"],
+        "counts": {"x": 1, "": None},
+        "stops": [
+            {"name": "n", "when": "2026-02-28T00:00:00Z", "more": {"a": [1]}},
+            None,
+            {"more": None},
+            {},
+        ],
+        "any": {"k": [1, None, {"b": "c"}], "none": None},
+    }
+    rows, bad = decoded(msgspec.json.encode(value), columns=NESTED)
+    assert bad == {}
+    nothing = {"name": None, "when": None, "more": None}
+    assert rows == [
+        {
+            "at": {"lat": 1.5, "lon": 2.0},
+            "tags": ["a", None, "ä"],
+            "counts": [("x", 1), ("", None)],
+            "stops": [
+                {"name": "n", "when": datetime(2026, 2, 28, tzinfo=UTC), "more": '{"a":[1]}'},
+                None,
+                nothing,
+                nothing,
+            ],
+            "any": [("k", ["1", None, '{"b":"c"}']), ("none", None)],
+        }
+    ]
+
+
+def test_nested_columns_that_are_missing_null_or_empty() -> None:
+    nothing = dict.fromkeys((column.name for column in NESTED), None)
+    empty = {"at": {}, "tags": [], "counts": {}, "stops": [], "any": {}}
+    rows, bad = decoded(None, b"{}", msgspec.json.encode(nothing), msgspec.json.encode(empty), columns=NESTED)
+    assert bad == {}
+    assert rows[:3] == [nothing] * 3
+    assert rows[3] == {**empty, "at": {"lat": None, "lon": None}, "counts": [], "any": []}
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b'{"at": 1}', "Expected `object | null`, got `int` - at `$.at`"),
+        (b'{"at": {"lat": "x"}}', "$.at.lat"),
+        (b'{"tags": {"a": 1}}', "$.tags"),
+        (b'{"tags": ["a", 1]}', "$.tags[1]"),
+        (b'{"counts": {"a": 2147483648}}', "$.counts[...]"),
+        (b'{"stops": [{"when": "2026-02-28T00:00:00"}]}', "$.stops[0].when"),
+        (b'{"any": {"a": [1, tru]}}', "JSON is malformed"),
+        (b'{"any": {"a": 1}}', "$.any[...]"),
+    ],
+)
+def test_tb18_what_does_not_fit_a_nested_column_is_bad_and_its_neighbours_are_rows(
+    value: bytes, why: str
+) -> None:
+    rows, bad = decoded(b'{"tags": ["1"]}', value, b'{"tags": ["2"]}', columns=NESTED)
+    assert list(bad) == [1] and why in bad[1]
+    assert (rows[0]["tags"], rows[2]["tags"]) == (["1"], ["2"])
