@@ -12,12 +12,12 @@ from siltstone.broker.partitions.partitions import Traffic
 from siltstone.broker.request_measures import error_name
 from siltstone.carrying.pipeline.set_aside import last_runs
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.metadata.entities import NodeState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import TOPICS_SHOWN_MAX
 from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
