@@ -160,10 +160,10 @@ def test_a_connection_that_arrives_while_the_listeners_close_is_closed(run: Run)
             listeners = server.listeners
             ((listener, bound),) = listeners._bound
             with socket.create_connection(bound.getsockname()[:2], 5) as client:
-                listeners._accept(listener, bound)
-                (accepted,) = listeners._arriving
+                listeners._accepting.accept(bound, listeners._entrance(listener))
+                (arrival,) = listeners._accepting.arriving
                 await listeners.close()
-                assert accepted.fileno() == -1 and not listeners._arriving
+                assert arrival.accepted.fileno() == -1 and not listeners._accepting.arriving
                 client.settimeout(5)
                 with suppress(ConnectionError):
                     assert client.recv(1) == b""
