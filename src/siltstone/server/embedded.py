@@ -31,7 +31,7 @@ from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread, StoppedEarly
 from siltstone.server.kafka_node import KafkaNode, KafkaNodeStatistics
-from siltstone.server.network.addresses import parse_addresses
+from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.settings.store import StoreSettings, load_settings
 
@@ -209,12 +209,15 @@ class Broker:
             self.folder, defaults=defaults, flags={**self._settings, **flags}, origin="Broker(settings=…)"
         )
 
+    def _addresses_of(self, settings: StoreSettings) -> tuple[ListenerAddress, ...]:
+        return parse_addresses([settings.listeners], settings=settings.named_listeners)
+
     def _start(self, numbers: Iterable[int]) -> None:
         """Starts the nodes one after the other, since the first one creates the store. A node that is started again
         gets its earlier port."""
         for number in numbers:
             settings = self._load(self._flags[number])
-            running = BrokerThread(settings, parse_addresses([settings.listeners]), self.faults)
+            running = BrokerThread(settings, self._addresses_of(settings), self.faults)
             with self.faults.paused() if self._is_new else nullcontext():
                 address = running.start()
             self._flags[number] = {**self._flags[number], "listeners": address}

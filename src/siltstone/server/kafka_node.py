@@ -28,9 +28,11 @@ from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import ends_in_time
 from siltstone.server.admin.listening import AdminListeners, open_admin_listeners
 from siltstone.server.components import Node, open_node
-from siltstone.server.network.addresses import ListenerAddress
+from siltstone.server.network.addresses import ListenerAddress, bracketed
+from siltstone.server.network.certificates import Certificates, watched_certificates
 from siltstone.server.network.listeners import Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
+from siltstone.server.node_listeners import encrypted_listeners
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineState, EngineStatistics
 from siltstone.stream_engine.engine import StreamEngine
@@ -73,6 +75,7 @@ class KafkaNode(msgspec.Struct, frozen=True):
     node: Node
     broker: KafkaBroker
     listeners: Listeners
+    certificates: Certificates
     admin: AdminListeners | None = None
 
     def abandon(self) -> None:
@@ -107,13 +110,18 @@ async def running_kafka_node(
     """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers the
     requests that were begun, commits all data and closes the node's streams. ``ends_with`` is called first then: it
     returns the nodes that end now, this one included. When no other node is live, no node takes the partitions.
-    ``recover`` is that of ``open_node``. Raises CannotListen, before it opens the store, if a listener's address is in
-    use, and what ``open_node`` raises."""
+    ``recover`` is that of ``open_node``. Raises InvalidListenerSetting and CannotListen, before it opens the store, if
+    certificates cannot be used, or a listener's address is in use, and what ``open_node`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         disk_calls = ThreadedCalls("disks", 1)
         opened.callback(disk_calls.close)
-        admin = await opened.enter_async_context(open_admin_listeners(settings.admin, clock))
+        certificates = await opened.enter_async_context(
+            watched_certificates(encrypted_listeners(settings, addresses), clock)
+        )
+        admin = await opened.enter_async_context(
+            open_admin_listeners(settings.admin, clock, settings.admin_listener, certificates)
+        )
         bound = await bind_listeners(addresses)
         opened.callback(bound.close)
         reached_at = tuple(
@@ -130,7 +138,10 @@ async def running_kafka_node(
         )  # fmt: skip
         opened.push_async_callback(broker.close)
         node.place.measure(broker.parts.partitions.counts)
-        listeners = Listeners(bound, broker, settings.network, clock)
+        listeners = Listeners(
+            bound, broker, settings.network, clock,
+            settings_of=settings.named_listeners, certificates=certificates,
+        )  # fmt: skip
         opened.push_async_callback(listeners.close)
         await listeners.bind()
         await _tell_address(node, listeners)
@@ -144,7 +155,7 @@ async def running_kafka_node(
                 node, broker, listeners, settings, clock, SystemDisks(), disk_calls
             )
             opened.callback(setattr, admin.endpoints, "is_draining", True)
-        yield KafkaNode(node, broker, listeners, admin)
+        yield KafkaNode(node, broker, listeners, certificates, admin)
 
 
 async def _leave_others(
@@ -183,11 +194,10 @@ async def hand_over_everything(
 
 
 async def _tell_address(node: Node, listeners: Listeners) -> None:
-    """Puts the address of the first listener into the metadata, for scans, which read records that are in no object yet
-    from the broker. The address stays there when the node ends, since streams that were closed cleanly have no such
-    records."""
-    for first in listeners.listeners[:1]:
-        host = f"[{first.advertised_host}]" if ":" in first.advertised_host else first.advertised_host
-        address = f"{host}:{first.advertised_port}"
-        if node_address(node.metadata.image, node.engine.node_id) != address:
-            await node.metadata.execute(put_node_address(node.engine.node_id, address))
+    """Puts the address of a listener into the metadata, for scans, which read records that are in no object yet from
+    the broker: the first that does not encrypt, or else the first. The address stays there when the node ends, since
+    streams that were closed cleanly have no such records."""
+    told = min(listeners.listeners, key=lambda each: each.protocol.is_encrypted)
+    address = f"{bracketed(told.advertised_host)}:{told.advertised_port}"
+    if node_address(node.metadata.image, node.engine.node_id) != address:
+        await node.metadata.execute(put_node_address(node.engine.node_id, address))

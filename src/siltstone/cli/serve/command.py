@@ -13,9 +13,11 @@ from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess, end_with_
 from siltstone.cli.serve.one_node import is_missing, serve_one_node
 from siltstone.cli.serve.several_nodes import NodeProcesses
 from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.addresses import parse_admin_addresses
-from siltstone.server.network.addresses import ListenerAddress, parse_addresses
+from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.node_flags import flags_of_nodes
+from siltstone.server.node_listeners import addresses_of, refuse_unusable_files
 from siltstone.server.python_process import keep_freed_memory, run
 from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.wal.attached import folder_of_url
@@ -143,14 +145,15 @@ def serve(
     _check_runner(context, runner, with_maintenance=with_maintenance)
     if recover and count != 1:
         raise click.UsageError("--recover is for one node: start it without --nodes.", context)
-    addresses = parse_addresses(
-        [settings.listeners], [settings.advertised_listeners], settings.listener_security_protocol_map
-    )
+    addresses = addresses_of(settings)
+    refuse_unusable_files(settings, addresses, SystemClock())
     for address in () if with_parent else addresses:
         _warn_of_misleading(address)
     maintenance = None
     if with_maintenance:
-        parse_admin_addresses(settings.admin.of_maintenance)  # refused now, and not in the log
+        parse_admin_addresses(
+            settings.admin.of_maintenance, settings.admin_listener
+        )  # refused now, and not in the log
         maintenance = kept_maintenance(
             maintenance_command(choice, runner, settings.admin.maintenance_listeners, level, log_format)
         )

@@ -127,12 +127,12 @@ class Accepting:
             accepted.close()
             return
         arrival = Arrival(accepted, host, entrance, self._clock.monotonic_ms())
-        self.arriving[arrival] = None  # a task that is cancelled before it begins does not close it
+        self.arriving[arrival] = None
         if entrance.tls is not None:
             self._make_room()
             self._handshaking[arrival] = None
         arrival.task = self._tasks.start("accept", self._connect(arrival))
-        arrival.task.add_done_callback(lambda _: self._end(arrival))
+        arrival.task.add_done_callback(lambda _: self._end(arrival))  # if it is cancelled before it begins
 
     def _make_room(self) -> None:
         """Ends the oldest handshake when there are too many: peers that send nothing keep nobody out."""
@@ -167,6 +167,8 @@ class Accepting:
             self.handshakes.failed(entrance.name, arrival.host, *failure_of(trouble))
         else:
             self.handshakes.succeeded(self._clock.monotonic_ms() - arrival.began_ms)
+        finally:
+            self._end(arrival)
 
     def _end(self, arrival: Arrival) -> None:
         """The arrival is a connection now, or its socket is closed. May be called more than once."""

@@ -6,13 +6,15 @@ take it. Otherwise it keeps what it has, and the log says why. Open connections 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from siltstone.model.limits import DAY_MS, MINUTE_MS
-from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.blocking import BlockingCalls, InlineCalls, ThreadedCalls
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.listener_settings import InvalidListenerSetting, ListenerSettings
 from siltstone.server.network.tls import ServerTls, fingerprint_of, server_tls
 
@@ -39,8 +41,10 @@ class Certificates:
         self._clock = clock
         self._serving = {name: server_tls(name, each, clock.now_ms()) for name, each in settings.items()}
         self._refused: dict[str, str] = {}
+        self._tasks = TaskGroup("certificates", lambda _: None)
         self._warned_ms: dict[str, int] = {}
         self._reloads = self._reload_failures = 0
+        self._calls: BlockingCalls = InlineCalls()
         self._warn_of_expiry()
 
     def __bool__(self) -> bool:
@@ -57,16 +61,28 @@ class Certificates:
             self._reload_failures,
         )
 
-    async def look_for_ever(self, calls: BlockingCalls) -> None:
+    def watch(self, calls: BlockingCalls) -> None:
+        """Begins to look at the files, until ``close``."""
+        self._calls = calls
+        self._tasks.start("look", self._look_for_ever())
+
+    async def _look_for_ever(self) -> None:
         while True:
             await self._clock.sleep_ms(LOOK_INTERVAL_MS)
-            await self.reload(calls)
+            await self.reload()
 
-    async def reload(self, calls: BlockingCalls) -> None:
+    def reload_soon(self) -> None:
+        """Reads the files again now, without waiting for it. Called on the event loop."""
+        self._tasks.start("reload", self.reload())
+
+    async def close(self) -> None:
+        await self._tasks.cancel()
+
+    async def reload(self) -> None:
         """Reads the files again, in a thread, and takes those that have changed and can be used."""
         for name, settings in self._settings.items():
             try:
-                changed = await calls.run(self._changed, name, settings)
+                changed = await self._calls.run(self._changed, name, settings)
             except InvalidListenerSetting as refusal:
                 self._refuse(name, refusal)
             else:
@@ -109,3 +125,22 @@ class Certificates:
             self._warned_ms[name] = now_ms
             words = f"expires in {left_ms // DAY_MS} days" if left_ms > 0 else "has expired"
             log.warning("the certificate of listener %s %s: put a new one into its files", name, words)
+
+
+@asynccontextmanager
+async def watched_certificates(
+    settings: Mapping[str, ListenerSettings], clock: Clock
+) -> AsyncIterator[Certificates]:
+    """Yields the certificates of listeners with TLS, which are read again while the block runs. Raises
+    InvalidListenerSetting."""
+    certificates = Certificates(settings, clock)
+    if not certificates:
+        yield certificates
+        return
+    calls = ThreadedCalls("certificates", 1)
+    certificates.watch(calls)
+    try:
+        yield certificates
+    finally:
+        await certificates.close()
+        calls.close()

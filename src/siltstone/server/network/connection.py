@@ -99,25 +99,24 @@ class Connection(asyncio.BufferedProtocol):
             self._fail()
 
     def eof_received(self) -> None:
-        """Begins what arrived before the end, though nobody waits for the answers: a producer with acks=0 closes its
-        connection after its last request. Bytes of TLS arrive together with their end; those of a plain connection that
-        may not be read for now wait in the kernel, in front of it."""
+        self._end_with_peer()
+
+    def _end_with_peer(self) -> None:
+        """Begins what arrived before the peer's end, though nobody waits for the answers: a producer with acks=0
+        closes its connection after its last request."""
         if self.close_reason is not None:
             return
         try:
-            self._begin_all()
+            self._has_peer_ended = True
+            dropped: list[Buffer] = []
+            self._pipeline.add(self._reader.take(sys.maxsize))
+            while self._pipeline.advance(dropped):
+                dropped.clear()
         except FrameRefused as refusal:
             self.close(CloseReason.MALFORMED, str(refusal))
         except Exception:
             self._fail()
         self.close(CloseReason.PEER)
-
-    def _begin_all(self) -> None:
-        self._has_peer_ended = True
-        dropped: list[Buffer] = []
-        self._pipeline.add(self._reader.take(sys.maxsize))
-        while self._pipeline.advance(dropped):
-            dropped.clear()
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
@@ -130,7 +129,9 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_turn()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close(CloseReason.PEER if exc is None else CloseReason.LOST, repr(exc))
+        if exc is None:  # without ``eof_received``, as uvloop does when a peer with TLS says no goodbye
+            self._end_with_peer()
+        self.close(CloseReason.LOST, repr(exc))
         self._pipeline.abandon()
         self._charge(0, 0)
         self._parts.answer_memory.forget(self)

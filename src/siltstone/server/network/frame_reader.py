@@ -95,7 +95,7 @@ class FrameReader:
         """The buffer for the next read; never empty. ``only_its_frame``: receive only bytes of the frame that was
         begun, not what follows it. ``may_grow`` is false if memory has run out since the connection was allowed to
         read."""
-        assert not self.has_rest
+        assert not self.has_rest or self._takes_everything
         self._may_grow = may_grow
         if self._takes_everything and not only_its_frame:
             self._is_direct = False
@@ -115,6 +115,11 @@ class FrameReader:
     def received(self, byte_count: int) -> None:
         if self._is_direct:
             self._filled_bytes += byte_count
+            return
+        if self.has_rest:  # several reads came of what was decrypted at once
+            rest = bytes(self._source[self._position : self._end])
+            self._source = memoryview(rest + bytes(self._receive_buffer[:byte_count]))
+            self._position, self._end = 0, len(self._source)
             return
         if begun := self._size_begun:
             self._receive_buffer[: len(begun)] = begun

@@ -1,8 +1,12 @@
-"""Writes answers to a TLS transport in pieces, so that what a client leaves unread can be counted.
+"""Stands between a connection and the TLS transport of an event loop, which has two habits that lose bytes or sight.
 
-The TLS transports of event loops encrypt whatever they are given at once, and pass it to a transport below whose buffer
-no one sees: an answer of 50 MB would hold the event loop for 20 ms and count as sent. So a transport is given at most
-PIECE_BYTES at a time, and the rest waits here until it has room again.
+It encrypts whatever it is given at once, and passes it to a transport below whose buffer no one sees: an answer of 50 MB
+would hold the event loop for 20 ms and count as sent. So it is given at most PIECE_BYTES at a time, and the rest waits
+here until there is room again.
+
+While its reading is paused it decrypts nothing; and when the peer ends then, uvloop drops what it has. So reading is
+paused below it: the limits of its read buffer are set to 0, and it reads no more from the socket. What it had is
+handed on at once, and the peer's end waits in the kernel.
 """
 
 import asyncio
@@ -16,6 +20,10 @@ PIECE_BYTES = 256 * KIB
 """What is encrypted in one call: 0.1 ms. Twice as much may be below, unseen, before the transport says so."""
 
 
+READ_BUFFER_BYTES = 256 * KIB
+"""The limit above which event loops stop reading by default."""
+
+
 class TlsTransport:
     """What a ``Connection`` needs of a transport. The connection passes ``pause_writing`` and ``resume_writing`` of
     the transport below to ``below_is_full`` and ``below_has_room``; ``on_full`` and ``on_room`` are what it gets."""
@@ -24,6 +32,7 @@ class TlsTransport:
         self, below: asyncio.Transport, on_full: Callable[[], None], on_room: Callable[[], None]
     ) -> None:
         self._below = below
+        self._limit_below: Callable[[int], None] = below.set_read_buffer_limits  # type: ignore[attr-defined]
         self._on_full = on_full
         self._on_room = on_room
         self._waiting: deque[memoryview] = deque()
@@ -79,10 +88,10 @@ class TlsTransport:
         self._tell()
 
     def pause_reading(self) -> None:
-        self._below.pause_reading()
+        self._limit_below(0)
 
     def resume_reading(self) -> None:
-        self._below.resume_reading()
+        self._limit_below(READ_BUFFER_BYTES)
 
     def close(self) -> None:
         """Closes the transport when everything that waits is on its way; until then nothing more is read."""
@@ -90,12 +99,13 @@ class TlsTransport:
             return
         self._is_closing = True
         if self._waiting:
-            self._below.pause_reading()
+            self.pause_reading()
         else:
             self._close_below()
 
     def _close_below(self) -> None:
         if not self._is_gone:
+            self.resume_reading()  # the peer's answer to the end is read
             self._is_gone = True
             self._below.close()
 

@@ -25,7 +25,7 @@ from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.bandwidth.grades import BandwidthSettings
-from siltstone.server.network.listener_settings import ListenerSettings
+from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.settings.admin import AdminSettings
 from siltstone.server.settings.layers import CATALOG_PREFIX, Layer, environment_layer, file_layer, flags_layer
@@ -109,6 +109,11 @@ class StoreSettings(msgspec.Struct, frozen=True):
     @property
     def admin(self) -> AdminSettings:
         return self.tuning.admin
+
+    @property
+    def admin_listener(self) -> ListenerSettings:
+        """What ``listener.ADMIN.*`` says of the listeners of metrics and health."""
+        return self.named_listeners.get("ADMIN", PLAIN)
 
     @property
     def retry(self) -> RetrySettings:
