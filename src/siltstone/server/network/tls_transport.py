@@ -1,8 +1,8 @@
 """Stands between a connection and the TLS transport of an event loop, which has two habits that lose bytes or sight.
 
-It encrypts whatever it is given at once, and passes it to a transport below whose buffer no one sees: an answer of 50 MB
-would hold the event loop for 20 ms and count as sent. So it is given at most PIECE_BYTES at a time, and the rest waits
-here until there is room again.
+It encrypts whatever it is given at once, and passes it to a transport below whose buffer no one sees: an answer of 50
+MB would hold the event loop for 20 ms and count as sent. So it is given at most PIECE_BYTES at a time, and the rest
+waits here until there is room again.
 
 While its reading is paused it decrypts nothing; and when the peer ends then, uvloop drops what it has. So reading is
 paused below it: the limits of its read buffer are set to 0, and it reads no more from the socket. What it had is
