@@ -41,8 +41,8 @@ def parse_admin_addresses(
     if open_ones and not settings.open_to_network_without_login:
         raise InvalidListener(
             f"admin.listeners: other machines reach {open_ones[0].removeprefix(f'{NAME}://')}, and would see metrics "
-            "without a login: use 127.0.0.1, require certificates of clients (listener.ADMIN.tls_client_auth=required), or "
-            "allow it with admin.open_to_network_without_login=true"
+            "without a login: use 127.0.0.1, require certificates (listener.ADMIN.tls_client_auth=required), or allow "
+            "it with admin.open_to_network_without_login=true"
         )
     return addresses
 

@@ -25,6 +25,9 @@ from siltstone.server.network.addresses import is_ip
 if TYPE_CHECKING:
     from cryptography import x509
 
+TLS_FOLDER = "tls"
+"""Below the folder of a store."""
+
 VALID_DAYS = 365
 HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -39,6 +42,13 @@ class OwnCertificate(msgspec.Struct, frozen=True):
     authority: Path
     certificate: Path
     key: Path
+
+    def settings_of(self, listener: str) -> dict[str, str]:
+        """Returns the settings with which a listener uses them."""
+        return {
+            f"listener.{listener}.tls_certificate_file": str(self.certificate),
+            f"listener.{listener}.tls_key_file": str(self.key),
+        }
 
 
 def own_certificate(folder: Path, hosts: Collection[str], clock_ms: int) -> OwnCertificate:
