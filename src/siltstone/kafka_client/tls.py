@@ -69,6 +69,9 @@ def with_tls(
             f"the certificate of the broker at {where} is for {names} and not for {host}: connect to a name that it "
             "has, or have the broker advertise one"
         ) from wrong
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as ended:
+        plain.close()
+        raise ConnectionResetError("closed by the broker") from ended
     except ssl.SSLError as wrong:
         plain.close()
         raise failure_of(wrong, where) from wrong

@@ -85,7 +85,7 @@ class Listeners:
         self._connections = Connections(self._parts)
         self._accepting = self._connections.accepting
         self._settings_of = settings_of
-        self._certificates = certificates
+        self.certificates = certificates
         self._bound: list[tuple[Listener, socket.socket]] = []
         self._are_open = False
         self.listeners: tuple[Listener, ...] = ()
@@ -108,7 +108,7 @@ class Listeners:
         self._are_open = True
 
     def _entrance(self, listener: Listener) -> ListenerEntrance:
-        name, certificates = listener.name, self._certificates
+        name, certificates = listener.name, self.certificates
         handshake_ms_max = self._settings_of.get(name, PLAIN).handshake_ms_max
         if not listener.protocol.is_encrypted:
             return ListenerEntrance(self._connections, listener, lambda: None, handshake_ms_max)
