@@ -274,9 +274,14 @@ def test_tl02_our_client_shows_its_certificate(tmp_path: Path, authority: Author
 
 
 def lines_of(broker: BrokerProcess) -> dict[str, str]:
-    """Returns the three settings that ``serve --tls-self-signed`` prints."""
-    printed = re.findall(r"^  (\S+)=(.*)$", broker.log, re.MULTILINE)
-    return dict(printed[-3:])
+    """Returns the three settings that ``serve --tls-self-signed`` prints when it is ready."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        printed = dict(re.findall(r"^  (\S+)=(.*)\n", broker.log, re.MULTILINE)[-3:])
+        if len(printed) == 3 and printed["bootstrap.servers"] == broker.bootstrap_servers:
+            return printed
+        time.sleep(0.02)
+    raise AssertionError(broker.log)
 
 
 @pytest.mark.kafka

@@ -73,7 +73,7 @@ def test_every_damage_is_one_error(tmp_path: Path) -> None:
     for end in range(len(der)):
         with pytest.raises(ValueError, match=r"too early|not a certificate|unpack"):
             certificate_of_der(der[:end])
-    for place in range(0, 200):
+    for place in range(200):
         damaged = bytearray(der)
         damaged[place] ^= 0xFF
         try:
@@ -87,5 +87,5 @@ def test_every_damage_is_one_error(tmp_path: Path) -> None:
     ["", "-----BEGIN CERTIFICATE-----\nAA==", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----"],
 )
 def test_a_text_without_a_certificate(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         certificate_of_pem(text)
