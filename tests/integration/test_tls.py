@@ -31,6 +31,7 @@ from siltstone.kafka_client.failures import (
     BrokerWithoutTls,
 )
 from siltstone.kafka_client.topics import all_topics
+from siltstone.maintenance.scanning.failures import TailNotReadable
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from support.broker.broker_process import SILTSTONE, BrokerProcess
@@ -400,3 +401,61 @@ def test_a_topic_partition_is_found_over_tls(broker: siltstone.Broker) -> None:
     broker.create_topic("leaders", partitions=1)
     with cluster_of(broker.bootstrap_servers, broker.client_config()) as cluster:
         assert cluster.leader_of(TopicPartition("leaders", 0)) == 0
+
+
+# -- one listener for the nodes among themselves
+
+
+def test_scans_read_the_tail_over_the_listener_that_the_store_names(
+    tmp_path: Path, authority: Authority, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"listener.INTERNAL.protocol": "PLAINTEXT", "listener.EXTERNAL.protocol": "SSL"}
+    settings |= pair.settings("EXTERNAL")
+    listeners = ("INTERNAL://127.0.0.1:0", "EXTERNAL://127.0.0.1:0")
+    store = tmp_path / "store"
+    with ServedNode(store, settings, listeners) as node:
+        producer = confluent_kafka.Producer({"bootstrap.servers": ":".join(map(str, node.addresses[0]))})
+        producer.produce("t", b"in the tail")
+        assert producer.flush(60) == 0
+        assert siltstone.scan("t", store=store).to_arrow().num_rows == 1, "over INTERNAL"
+        command = [str(SILTSTONE), "nodes", "listener", "EXTERNAL", "--store", str(store)]
+        subprocess.run(command, check=True, capture_output=True)
+        with pytest.raises(TailNotReadable, match="SILTSTONE_CLIENT_CONFIG"):
+            siltstone.scan("t", store=store)
+        client_file = tmp_path / "client.properties"
+        client_file.write_text(f"security.protocol=SSL\nssl.ca.location={authority.file}\n")
+        monkeypatch.setenv("SILTSTONE_CLIENT_CONFIG", str(client_file))
+        assert siltstone.scan("t", store=store).to_arrow().num_rows == 1
+    with BrokerProcessRefused(store) as said:
+        assert "node 0 has no listener EXTERNAL, by which the nodes of this store are reached" in said
+
+
+class BrokerProcessRefused:
+    """A node with a plaintext listener alone does not start; the ``with`` has its error."""
+
+    def __init__(self, store: Path) -> None:
+        self.command = [str(SILTSTONE), "serve", "--store", str(store), "--listener", "127.0.0.1:0"]
+
+    def __enter__(self) -> str:
+        done = subprocess.run(self.command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("nodes", [(), ("--nodes", "2")])
+def test_tl17_a_start_that_is_refused_names_setting_and_file_and_binds_no_port(
+    tmp_path: Path, authority: Authority, nodes: tuple[str, ...]
+) -> None:
+    files = authority.issue("wrong")
+    authority.issue("another").key.replace(files.key)
+    settings = [f"--set={key}={value}" for key, value in files.settings().items()]
+    command = [str(SILTSTONE), "serve", "--store", str(tmp_path / "store"), "--listener", "SSL://127.0.0.1:0"]
+    done = subprocess.run(
+        [*command, *nodes, *settings], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "listener.SSL.tls_key_file: " in done.stderr and "is not the key of" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "store").exists()

@@ -366,7 +366,8 @@ def open_connection(address: Address, clock: Clock, security: Security | None = 
 
 
 _FIRST_ANSWER = {
-    False: "It did so before its first answer: if its listener has TLS, set security.protocol=SSL (--client-config)",
+    False: "It did so before its first answer: if its listener has TLS, set security.protocol=SSL in a file for "
+    f"--client-config or {CONFIG_VARIABLE}",
     True: "It did so after the handshake of TLS: if it wants a certificate of its clients, set "
     "ssl.certificate.location and ssl.key.location",
 }

@@ -13,10 +13,16 @@ from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.groups import GroupsStatistics
 from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
+from siltstone.broker.request import Listener
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
-from siltstone.metadata.node_address import node_address, put_node_address
+from siltstone.metadata.node_address import (
+    ListenerMissing,
+    node_address,
+    node_listener,
+    put_node_address,
+)
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Unavailable
@@ -130,6 +136,7 @@ async def running_kafka_node(
         node = await opened.enter_async_context(
             open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at, recover=recover)
         )
+        told = _told_listener(node.engine.node_id, bound.listeners, node_listener(node.metadata.image))
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)
         broker = await start_broker(
@@ -144,7 +151,7 @@ async def running_kafka_node(
         )  # fmt: skip
         opened.push_async_callback(listeners.close)
         await listeners.bind()
-        await _tell_address(node, listeners)
+        await _tell_address(node, told)
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
@@ -193,11 +200,24 @@ async def hand_over_everything(
     await clock.sleep_ms(ANSWERING_ON_MS)
 
 
-async def _tell_address(node: Node, listeners: Listeners) -> None:
+def _told_listener(node_id: int, listeners: Sequence[Listener], named: str | None) -> Listener:
+    """Returns the listener whose address scans and sinks are told: the one that the store names, or else the first
+    without TLS, or else the first. Raises ListenerMissing."""
+    if named is None:
+        return min(listeners, key=lambda each: each.protocol.is_encrypted)
+    told = next((each for each in listeners if each.name == named), None)
+    if told is None:
+        raise ListenerMissing(
+            f"node {node_id} has no listener {named}, by which the nodes of this store are reached: add it to "
+            "listeners, or choose another for all nodes (siltstone nodes listener)"
+        )
+    return told
+
+
+async def _tell_address(node: Node, told: Listener) -> None:
     """Puts the address of a listener into the metadata, for scans, which read records that are in no object yet from
-    the broker: the first that does not encrypt, or else the first. The address stays there when the node ends, since
-    streams that were closed cleanly have no such records."""
-    told = min(listeners.listeners, key=lambda each: each.protocol.is_encrypted)
+    the broker. The address stays there when the node ends, since streams that were closed cleanly have no such
+    records."""
     address = f"{bracketed(told.advertised_host)}:{told.advertised_port}"
     if node_address(node.metadata.image, node.engine.node_id) != address:
         await node.metadata.execute(put_node_address(node.engine.node_id, address))
