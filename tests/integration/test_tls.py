@@ -393,6 +393,12 @@ def test_metrics_and_health_over_tls(tmp_path: Path, authority: Authority, pair:
         ) as answer:
             text = answer.read().decode()
         assert 'siltstone_tls_certificate_expiry_seconds{listener="SSL"}' in text
+        assert 'siltstone_connections{listener="SSL"} 0' in text
+        client_file = tmp_path / "client.properties"
+        client_file.write_text("".join(f"{k}={v}\n" for k, v in trusting(authority.file, mine).items()))
+        command = [str(SILTSTONE), "clients", "--admin", base, "--client-config", str(client_file)]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert shown.stdout == "No client is connected.\n"
         with pytest.raises(OSError):
             urllib.request.urlopen(f"{base}/livez", context=authority.client_context(), timeout=60)
 

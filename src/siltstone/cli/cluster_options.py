@@ -66,16 +66,21 @@ def _refuse_unsendable(parameter: click.Parameter, value: Any) -> None:
             )
 
 
+def client_config_option(**options: Any) -> Callable[[F], F]:
+    """Adds --client-config, which the command receives as ``client_config``."""
+    return click.option(
+        "--client-config", type=click.Path(path_type=Path), envvar=CONFIG_VARIABLE, metavar="FILE",
+        help=f"File of name=value lines that say how to connect, such as security.protocol=SSL [{CONFIG_VARIABLE}].",
+        **options,
+    )  # fmt: skip
+
+
 def cluster_options(command: F) -> F:
     """Adds --bootstrap, --client-config and --json; the command receives them as ``choice`` and ``as_json``."""
     bootstrap = click.option(
         "-b", "--bootstrap", "--bootstrap-server", "bootstrap", envvar="SILTSTONE_BOOTSTRAP",
         default=DEFAULT_BOOTSTRAP, metavar="HOST:PORT", callback=_inherited,
         help=f"Address of the broker, or several, separated by commas [SILTSTONE_BOOTSTRAP; {DEFAULT_BOOTSTRAP}].",
-    )  # fmt: skip
-    client_config = click.option(
-        "--client-config", type=click.Path(path_type=Path), envvar=CONFIG_VARIABLE, metavar="FILE", callback=_inherited,
-        help=f"File of name=value lines that say how to connect, such as security.protocol=SSL [{CONFIG_VARIABLE}].",
     )  # fmt: skip
     as_json = click.option(
         "--json", "as_json", is_flag=True, callback=_inherited, help="Print JSON instead of text."
@@ -90,4 +95,4 @@ def cluster_options(command: F) -> F:
     with_choice.__doc__ = command.__doc__
     with_choice.__name__ = command.__name__
     with_choice.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    return bootstrap(client_config(as_json(with_choice)))  # type: ignore[return-value]
+    return bootstrap(client_config_option(callback=_inherited)(as_json(with_choice)))  # type: ignore[return-value]

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from siltstone.model.access import ANONYMOUS
 from siltstone.server.network.handshakes import HandshakeStatistics
 
 
@@ -83,4 +84,4 @@ class ClientConnection(msgspec.Struct, frozen=True):
     port: int
     listener: str
     connected_ms: int
-    principal: str
+    principal: str = str(ANONYMOUS)
