@@ -44,7 +44,7 @@ def open_service(
     counters = Counters(KIND_NAMES, clock)
     stores: list[Store] = []
     with ExitStack() as opened:
-        admin = opened.enter_context(admin_thread(settings.admin, clock))
+        admin = opened.enter_context(admin_thread(settings.admin, clock, settings.admin_listener))
 
         def lane(name: KindLane, start: StartRunner, seconds_max: float) -> Lane:
             store = opened.enter_context(

@@ -9,6 +9,7 @@ import click
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.in_order import InOrder
 from siltstone.cli.nodes.giving_up import ends_table, give_up_log, given_up_ends
+from siltstone.cli.nodes.listener import listener
 from siltstone.cli.nodes.listing import (
     ENDED_TOGETHER,
     SILENT,
@@ -257,3 +258,6 @@ def _tell(store: Store, node_id: int, as_json: bool) -> None:
     for row in rows:
         leads = counted(row.leads, "partition")
         results().print(f"Node {node_id} is {row.state} and leads {leads}.")
+
+
+nodes.add_command(listener)

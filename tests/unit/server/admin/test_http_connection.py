@@ -278,6 +278,9 @@ class RecordedTransport:
         self.done: list[str] = []
         self.sent = b""
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def writelines(self, pieces: list[bytes]) -> None:
         self.done.append("write")
         self.sent += b"".join(pieces)
