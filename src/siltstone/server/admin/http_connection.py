@@ -154,7 +154,11 @@ class HttpConnection(asyncio.Protocol):
             "Connection: close\r\n\r\n"
         ).encode("ascii")
         transport.writelines([head, answer.body] if has_body else [head])
-        transport.write_eof()
+        try:
+            transport.write_eof()
+        except OSError:  # the client ended the connection before the answer: a scrape that took too long for it
+            self.abort()
+            return
         self.phase = Phase.LINGER
 
     def _enter(self, phase: Phase, limit_ms: float) -> None:
