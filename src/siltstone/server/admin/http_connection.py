@@ -156,9 +156,8 @@ class HttpConnection(asyncio.Protocol):
         transport.writelines([head, answer.body] if has_body else [head])
         try:
             transport.write_eof()
-        except (
-            OSError
-        ):  # the client ended the connection before the answer: a scrape that took too long for it
+        except OSError:
+            # The client ended the connection before the answer: a scrape that took too long for it.
             self.abort()
             return
         self.phase = Phase.LINGER
