@@ -151,7 +151,8 @@ class AlertedCluster:
 
     def wait_until_well(self) -> None:
         def is_well() -> bool:
-            return self.prometheus.is_up(len(self.targets)) and not self.prometheus.firing()
+            count, prometheus = len(self.targets), self.prometheus
+            return prometheus.is_up(count) and prometheus.is_used_to(count) and not prometheus.firing()
 
         until(is_well, lambda: f"these alerts do not end: {self.prometheus.active()}", SECONDS_MAX)
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from urllib.error import URLError
+from urllib.parse import quote
 from urllib.request import urlopen
 
 import msgspec
@@ -130,6 +131,12 @@ class Prometheus:
     def is_up(self, count: int) -> bool:
         found = self._asked("query?query=sum(up)").get("result")
         return bool(found) and int(found[0]["value"][1]) == count
+
+    def is_used_to(self, count: int) -> bool:
+        """Whether it has had so many targets in most of the last minute, which the shortened rules look at."""
+        seconds = f"count_over_time((count(up) == {count})[1m:1s])"
+        found = self._asked(f"query?query={quote(seconds)}").get("result")
+        return bool(found) and int(found[0]["value"][1]) > 40
 
     def _write(self, targets: Sequence[str]) -> None:
         (self._folder / "prometheus.yml").write_text(
