@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from siltstone.maintenance.pipeline import set_aside
+from siltstone.carrying.pipeline import set_aside
 from siltstone.maintenance.retention.kind import Retention
 
 LOOK_AGAIN_SECONDS = 0.1

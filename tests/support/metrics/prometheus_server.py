@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import msgspec
 
-from siltstone.maintenance.settings import Intervals
+from siltstone.offline.settings import Intervals
 from support.metrics.prometheus_package import program
 from support.processes.ports import free_port
 
