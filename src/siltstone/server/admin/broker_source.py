@@ -220,6 +220,7 @@ class EngineSource:
         collected.add("catch_up_held_seconds", catch_up.held_seconds)
         metadata = self._node.metadata.statistics()
         collected.add("metadata_version", metadata.version)
+        collected.add("metadata_read_age_seconds", round(metadata.read_age_seconds, 3))
         collected.add("metadata_append_seconds", metadata.append_seconds)
         collected.add("metadata_commands_waiting", metadata.commands_waiting)
         collected.add("metadata_commands", metadata.commands_executed)
