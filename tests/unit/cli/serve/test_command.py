@@ -216,7 +216,7 @@ def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
 def test_the_process_gets_the_options_of_the_broker_and_its_own_admin_listeners(admin: str) -> None:
     choice = StoreChoice(Path("s"), Path("c.toml"), {"buckets.0": "s3://b", "admin.listeners": "127.0.0.1:1"})
     runner = RunnerChoice("spark", "spark://host:7077", {"spark.executor.memory": "4g"})
-    command = maintenance_command(choice, runner, admin, "info", "json")
+    command = maintenance_command(choice, runner, admin, ("--log-level", "info", "--log-format", "json"))
     assert command[0] == sys.executable
     assert command[3:] == [
         "maintain", "serve", WITH_PARENT, "--store", "s", "--config", "c.toml", "--set", "buckets.0=s3://b",
