@@ -181,12 +181,12 @@ def settings_table() -> str:
     rows.append("| `topics.NAME` | [topic configurations](topic-configurations.md) | What holds where a topic itself "
                 "says nothing, such as `topics.retention.ms`; values as Kafka writes them, or "
                 "with a unit: `86400000` or `1d`. |")  # fmt: skip
-    rows += ["", "### Single listeners", "", "NAME is the name of a listener in `listeners`, or ADMIN for those of metrics "
-             "and health ([security](security.md)). Files are relative to the store's folder.", "", *HEADER]  # fmt: skip
-    rows += (
-        f"| `listener.NAME.{name}` | {default} | {reason} |"
-        for name, (default, reason) in LISTENER_REASONS.items()
+    about = (
+        "NAME is the name of a listener in `listeners`, or ADMIN for those of metrics and health "
+        "([security](security.md)). Files are relative to the store's folder."
     )
+    rows += ["", "### Single listeners", "", about, "", *HEADER]
+    rows += (f"| `listener.NAME.{name}` | {each[0]} | {each[1]} |" for name, each in LISTENER_REASONS.items())
     for part, settings in groupby(values_of(Tuning()), key=lambda each: each[0].key.partition(".")[0]):
         rows += ["", f"### {SECTIONS.get(part, part)}", "", *HEADER]
         rows += (f"| `{setting.key}` | {format_setting(setting, value) or 'none'} | {_reason(setting, reasons)} |"

@@ -41,12 +41,13 @@ class Served:
         settings: StoreSettings,
         addresses: list[ListenerAddress],
         maintenance: KeptProcess | None,
+        client_file: ClientFile | None,
         *,
         has_parent: bool,
         together: list[int],
         recover: list[Path],
     ) -> None:
-        self.recover = recover
+        self.recover, self.client_file = recover, client_file
         self.settings, self.addresses = settings, [*addresses]
         self.maintenance = None if maintenance is None else maintenance._command
         self.has_parent = has_parent

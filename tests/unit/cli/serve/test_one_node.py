@@ -24,6 +24,7 @@ class PlayedNode:
     """Takes the place of a node: notes its life, and ends when ``closing`` lets it."""
 
     admin = None
+    certificates = None
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *, is_failing: bool = False, ends: bool = True
