@@ -11,6 +11,7 @@ from siltstone.cli.runner_options import RunnerChoice
 from siltstone.cli.serve import command as module
 from siltstone.cli.serve.command import maintenance_command
 from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess
+from siltstone.cli.serve.own_certificate import ClientFile
 from siltstone.cli.store_options import StoreChoice
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.settings.store import StoreSettings
