@@ -165,23 +165,35 @@ def serve(
     log_options = ("--log-level", level, "--log-format", log_format)
     maintenance = _maintenance_beside(choice, settings, runner, log_options) if with_maintenance else None
     if count == 1:
-        keep_freed_memory()
-        if with_parent:
-            end_with_parent()
-        others = [int(number) for number in together.split(",") if number]
-        run(
-            serve_one_node(
-                settings,
-                addresses,
-                maintenance,
-                client_file,
-                has_parent=with_parent,
-                together=others,
-                recover=recover,
-            )
+        _serve_one(settings, maintenance, client_file, recover, together if with_parent else None)
+    else:
+        _serve_several(choice, settings, count, maintenance, log_options, client_file)
+
+
+def _serve_one(
+    settings: StoreSettings,
+    maintenance: KeptProcess | None,
+    client_file: ClientFile | None,
+    recover: Sequence[Path],
+    together: str | None,
+) -> None:
+    """Runs the node in this process until it ends. ``together``: the nodes that end when the process that keeps this
+    one is gone; None: no process keeps it."""
+    keep_freed_memory()
+    if together is not None:
+        end_with_parent()
+    others = [int(number) for number in (together or "").split(",") if number]
+    run(
+        serve_one_node(
+            settings,
+            addresses_of(settings),
+            maintenance,
+            client_file,
+            has_parent=together is not None,
+            together=others,
+            recover=recover,
         )
-        return
-    _serve_several(choice, settings, count, maintenance, log_options, client_file)
+    )
 
 
 def _maintenance_beside(
