@@ -21,11 +21,11 @@ from typing import Any
 from benchmarks.support.pairs import Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.relocation.kind import Relocation
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.metadata.buckets import SetBucketState, SetWriteStrategy
 from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
 from siltstone.model.buffers import Buffers

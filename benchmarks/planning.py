@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.support.report import Row, at_most
-from siltstone.maintenance.blocks.columns import Source
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.offline.blocks.columns import Source
+from siltstone.offline.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.model.limits import KIB, MIB

@@ -22,8 +22,8 @@ from benchmarks.support.topics import create
 from oracles.broker_process import HOST
 from oracles.java_artifacts import JavaArtifactsUnavailable
 from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.maintenance.sinking.encoding import RowEncoder
-from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
+from siltstone.sinking.encoding import RowEncoder
+from siltstone.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import MIB
 
 RECORDS = 10_000_000

@@ -79,7 +79,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/quick-start.md: a list, compared with the jars that siltstone.spark.session fetches",
         "docs/s3.md: the test's own SeaweedFS is started with ports and keys of its own",
         "docs/tables.md: the registry of the example does not exist; "
-        "tests/unit/maintenance/tables/test_rounds_schemas.py starts one",
+        "tests/unit/tables/test_rounds_schemas.py starts one",
         "docs/tables.md: the catalog of the example does not exist; "
         "tests/unit/server/settings reads the same settings",
         "docs/s3.md: the test's own MinIO has another port, and its bucket is made by an S3 client",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.maintenance.tables import failures
+from siltstone.tables import failures
 from siltstone.topic_configs.rows import TABLE
 from siltstone.topic_configs.table_export import TYPES
 from support.pages.bare_environment import BareEnvironment

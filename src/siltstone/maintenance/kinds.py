@@ -9,25 +9,25 @@ doing once a day.
 
 from collections.abc import Iterable, Sequence
 
+from siltstone.carrying.pipeline.kind import Kind
 from siltstone.maintenance.copies.kind import CopyRepair
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
-from siltstone.maintenance.pipeline.kind import Kind
-from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.relocation.kind import Relocation
 from siltstone.maintenance.retention.groups import bound_of
 from siltstone.maintenance.retention.kind import Retention
 from siltstone.maintenance.retention.planning import BoundOf
-from siltstone.maintenance.settings import KindSettings, Level
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.maintenance.sweep.kind import Sweep
-from siltstone.maintenance.tables.kind import TableExport
-from siltstone.maintenance.tables.progress import bound_of as exported_bound
-from siltstone.maintenance.topic_streams import TopicStream
 from siltstone.metadata.image import ImageView
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.pressure import COPYING
+from siltstone.offline.settings import KindSettings, Level
+from siltstone.offline.topic_streams import TopicStream
+from siltstone.tables.kind import TableExport
+from siltstone.tables.progress import bound_of as exported_bound
 
 
 def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:

@@ -18,9 +18,6 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.settings import KindSettings
-from siltstone.maintenance.tasks.runner import Runner
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import NodeListener
@@ -38,6 +35,9 @@ from siltstone.object_store.bucket_watch import LOOK_INTERVAL_MS
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.metadata_mark import BucketGuard
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import KindSettings
+from siltstone.offline.tasks.runner import Runner
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness

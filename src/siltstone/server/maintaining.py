@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
+from siltstone.carrying.pipeline.kind import StartRunner
+from siltstone.carrying.pipeline.rates import spread_ms
 from siltstone.maintenance.kinds import FREEING, KIND_NAMES, all_kinds
-from siltstone.maintenance.pipeline.kind import StartRunner
-from siltstone.maintenance.pipeline.rates import spread_ms
-from siltstone.maintenance.pressure import COPYING
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.object_store.bucket_watch import looking
+from siltstone.offline.pressure import COPYING
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.listening import admin_thread
 from siltstone.server.admin.maintenance_source import ObservedMaintenance

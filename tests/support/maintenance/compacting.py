@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from siltstone.maintenance.blocks.columns import LeftOut
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.jobs import running_job
-from siltstone.maintenance.pipeline.kind import Attempt
-from siltstone.maintenance.pipeline.watch import StepProgress, Watch
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.carrying.jobs import running_job
+from siltstone.carrying.pipeline.kind import Attempt
+from siltstone.carrying.pipeline.watch import StepProgress, Watch
 from siltstone.maintenance.stream_set_compaction.carrying_out import CompactionRound, RoundOutcome
 from siltstone.maintenance.stream_set_compaction.kind import JOB_KIND, plan_round
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
-from siltstone.maintenance.tasks.runner import Runner
+from siltstone.offline.blocks.columns import LeftOut
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import Runner
 
 
 class RoundReport(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 import pytest
 
 from siltstone.maintenance.kinds import FREEING, KIND_NAMES, chosen_kinds
-from siltstone.maintenance.settings import Intervals, KindSettings
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.settings import Intervals, KindSettings
 
 
 def test_what_frees_space_comes_first_and_what_copies_most_last() -> None:

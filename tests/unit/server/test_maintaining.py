@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from siltstone.maintenance.kinds import FREEING, KIND_NAMES
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.maintaining import REWRITING, open_service
 from siltstone.server.settings.store import load_settings
 from support.engine.small_store import small_store

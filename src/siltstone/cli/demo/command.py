@@ -14,9 +14,10 @@ from pathlib import Path
 
 import click
 
+from siltstone.carrying.pipeline.kind import Outcome, Scope
 from siltstone.cli.demo import table
 from siltstone.cli.demo.cluster.playing import play_cluster
-from siltstone.cli.demo.figures import Figures, Held, held, measure
+from siltstone.cli.demo.figures import Figures, HeldBytes, held, measure
 from siltstone.cli.demo.flights import (
     FLIGHTS_TOPIC,
     LATE_TOPIC,
@@ -52,9 +53,8 @@ from siltstone.cli.runner_options import (
 )
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.pipeline.kind import Outcome, Scope
-from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.model.objects import ObjectState
+from siltstone.offline.tasks.runner import LateRunner
 from siltstone.record_columns.kernels.choosing import compiling_ahead
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
@@ -186,7 +186,7 @@ def _play(
             create_topics(broker.bootstrap_servers, PARTITIONS, _configs(has_table=has_table))
             producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
             stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table)
-            steps: list[Held] = []
+            steps: list[HeldBytes] = []
             spark_sql = table.SparkQuery() if has_table and runner == SPARK else None
             is_right = _with_broker(stage, steps, runner, master, spark_sql)
         is_right &= collect(stage)
@@ -214,7 +214,7 @@ def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
 
 
 def _with_broker(
-    stage: Stage, steps: list[Held], runner: str, master: str, spark_sql: table.SparkQuery | None
+    stage: Stage, steps: list[HeldBytes], runner: str, master: str, spark_sql: table.SparkQuery | None
 ) -> bool:
     before, after, is_right = _produce_and_compact(stage, steps, runner, master)
     if spark_sql is not None and is_right:
@@ -230,7 +230,7 @@ def _with_broker(
 
 
 def _produce_and_compact(
-    stage: Stage, steps: list[Held], runner: str, master: str
+    stage: Stage, steps: list[HeldBytes], runner: str, master: str
 ) -> tuple[Figures, Figures, bool]:
     december = [flight for flight in stage.flights if flight.is_of_december]
     _produce(stage, [flight for flight in stage.flights if not flight.is_of_december])

@@ -7,7 +7,7 @@ import msgspec
 from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.kafka_client import FlightProducer
 from siltstone.cli.demo.story import Story
-from siltstone.maintenance.tasks.runner import Runner
+from siltstone.offline.tasks.runner import Runner
 from siltstone.runtime.clock import Clock
 from siltstone.server.embedded import Broker
 from siltstone.server.settings.store import StoreSettings

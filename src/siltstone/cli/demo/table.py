@@ -17,14 +17,14 @@ from rich.bar import Bar
 from rich.table import Table
 
 import siltstone
+from siltstone.carrying.pipeline.kind import Outcome, Scope
 from siltstone.cli.demo.flights import FLIGHTS_TOPIC, NO_DELAY, Flight
 from siltstone.cli.demo.maintaining import maintain
 from siltstone.cli.demo.stage import Stage
 from siltstone.cli.words import counted, seconds_words, size_words
-from siltstone.maintenance.pipeline.kind import Outcome, Scope
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table, table_rows
-from siltstone.maintenance.tables.kind import TABLE_EXPORT
 from siltstone.server.components import open_store
+from siltstone.tables.inspecting import file_urls, opened_table, table_rows
+from siltstone.tables.kind import TABLE_EXPORT
 
 CONFIGS = {
     "siltstone.table.format": "iceberg",

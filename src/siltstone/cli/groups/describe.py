@@ -12,14 +12,14 @@ from siltstone.cli.groups.lag import PartitionLag, end_offsets, partitions_of_to
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.words import cell, count_words, counted
 from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.groups import Group, Member, committed_offsets, find_group
+from siltstone.kafka_client.groups import GroupSummary, ListedMember, committed_offsets, find_group
 
 
 class GroupPartition(msgspec.Struct, frozen=True):
     """``member``: the member to which the partition is assigned now; None for no member."""
 
     where: PartitionLag
-    member: Member | None
+    member: ListedMember | None
 
 
 @click.command()
@@ -45,7 +45,7 @@ def describe(choice: ClusterChoice, group_id: str, as_json: bool) -> None:
         results().print("", _idle_table(idle), sep="\n")
 
 
-def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
+def _rows(cluster: Cluster, group: GroupSummary) -> list[GroupPartition]:
     committed = committed_offsets(cluster, [group.group_id])[group.group_id]
     readers = {key: member for member in group.members or () for key in member.partitions}
     topics = {key.topic for key in committed}
@@ -56,7 +56,7 @@ def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
     ]
 
 
-def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> RenderableType:
+def _facts(group: GroupSummary, rows: Sequence[GroupPartition], coordinator: str) -> RenderableType:
     return facts(
         group=cell(group.group_id),
         state=group.state.lower(),
@@ -98,14 +98,14 @@ def _number(number: int | None) -> str:
     return "-" if number is None else count_words(number)
 
 
-def _idle_table(members: Sequence[Member]) -> RenderableType:
+def _idle_table(members: Sequence[ListedMember]) -> RenderableType:
     shown = table("member without a partition", "host")
     for member in members:
         shown.add_row(cell(member.name), cell(member.host))
     return shown
 
 
-def _as_json(group: Group, rows: Sequence[GroupPartition]) -> dict[str, object]:
+def _as_json(group: GroupSummary, rows: Sequence[GroupPartition]) -> dict[str, object]:
     return {
         "group": group.group_id,
         "state": group.state,
@@ -127,7 +127,7 @@ def _as_json(group: Group, rows: Sequence[GroupPartition]) -> dict[str, object]:
     }
 
 
-def _member_json(member: Member) -> dict[str, object]:
+def _member_json(member: ListedMember) -> dict[str, object]:
     return {
         "member": member.member_id,
         "instance": member.instance_id,

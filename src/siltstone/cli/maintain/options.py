@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
+from siltstone.carrying.pipeline.kind import Scope, topics_named
 from siltstone.maintenance.kinds import KIND_NAMES
-from siltstone.maintenance.pipeline.kind import Scope, topics_named
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.settings.values import Unit, written_quantity

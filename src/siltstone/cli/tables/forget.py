@@ -5,10 +5,10 @@ import click
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.output import results
 from siltstone.cli.store_options import StoreChoice, store_options
-from siltstone.maintenance.tables.formats.choosing import open_format
-from siltstone.maintenance.tables.inspecting import export_of
-from siltstone.maintenance.tables.progress import remove_progress
 from siltstone.model.errors import InvalidRequest
+from siltstone.tables.formats.choosing import open_format
+from siltstone.tables.inspecting import export_of
+from siltstone.tables.progress import remove_progress
 
 
 class TableStillThere(InvalidRequest):

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.quantity_words import size_words
-from siltstone.maintenance.context import MaintenanceContext, check_may_write
 from siltstone.maintenance.copies.planning import ObjectShort
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
-from siltstone.maintenance.tasks.runner import RunFailed, failure_in_one_line
-from siltstone.maintenance.tasks.whole_copies import CODEC, WholeCopyInput, WholeCopyResult, run_whole_copy
 from siltstone.metadata.copies import AddCopies, PrepareCopies
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import JobNotRunning, Refusal
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.objects import object_key
+from siltstone.offline.context import MaintenanceContext, check_may_write
+from siltstone.offline.tasks.runner import RunFailed, failure_in_one_line
+from siltstone.offline.tasks.whole_copies import CODEC, WholeCopyInput, WholeCopyResult, run_whole_copy
 from siltstone.runtime.randomness import random_token
 
 log = logging.getLogger(__name__)

@@ -10,13 +10,10 @@ from itertools import groupby
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport, object_name
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import Source
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.planning import Round
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport, object_name
-from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
 from siltstone.maintenance.stream_object_compaction.kind import GROUPS_PER_WAVE
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
@@ -28,11 +25,14 @@ from siltstone.maintenance.stream_set_compaction.carrying_out import (
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
-from siltstone.maintenance.tasks.runner import RunFailed, TaskFailure
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.metadata.refusals import CoverageNotMatched
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale
+from siltstone.offline.blocks.columns import Source
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import CompactionSettings, StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import RunFailed, TaskFailure
 
 UnitWork = Round | MergeGroup
 
@@ -108,7 +108,7 @@ def rewrite(
             failures |= {each.object_id: each for each in unusable.still_committed(newest)}
 
 
-class CarryingOut:
+class CollectionRun:
     """One attempt of a collection."""
 
     def __init__(self, work: CollectionWork, attempt: Attempt) -> None:

@@ -15,9 +15,9 @@ from itertools import chain
 
 import msgspec
 
+from siltstone.carrying.committing import commit, prepare, with_copies
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.quantity_words import count_words, counted, seconds_words, size_words
-from siltstone.maintenance.committing import commit, prepare, with_copies
-from siltstone.maintenance.context import check_may_write
 from siltstone.maintenance.key_compaction.planning.allowances import (
     LONGEST,
     Allowance,
@@ -31,10 +31,6 @@ from siltstone.maintenance.key_compaction.task_input import (
     KeyCompactionInput,
     KeyCompactionResult,
 )
-from siltstone.maintenance.output_buckets import OutputBuckets
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
-from siltstone.maintenance.settings import KeyCompactionSettings
-from siltstone.maintenance.tasks.runner import RunFailed, Task
 from siltstone.metadata.commands import CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import (
@@ -46,6 +42,10 @@ from siltstone.metadata.refusals import (
     TopicConfiguredOtherwise,
 )
 from siltstone.model.limits import HOUR_MS
+from siltstone.offline.context import check_may_write
+from siltstone.offline.output_buckets import OutputBuckets
+from siltstone.offline.settings import KeyCompactionSettings
+from siltstone.offline.tasks.runner import RunFailed, Task
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class _Round:
             yield self.stale.popleft()
 
 
-class CarryingOut:
+class KeyCompactionRun:
     """Carries out waves of streams in one attempt."""
 
     def __init__(

@@ -4,15 +4,11 @@ deleted after its grace period, like every object that was compacted."""
 
 from collections.abc import Sequence
 
+from siltstone.carrying.committing import prepare
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.quantity_words import size_words
-from siltstone.maintenance.blocks.columns import LeftOut, Source
-from siltstone.maintenance.committing import prepare
-from siltstone.maintenance.context import check_may_write
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.maintenance.relocation.planning import WholeObject, tail_position
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.carrying_out import Group, Merging, PlannedMerge, Wave
-from siltstone.maintenance.tasks.runner import failure_in_one_line
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import CommitCompaction, PrepareObjects
 from siltstone.metadata.entities import ObjectMetadata
@@ -20,6 +16,10 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import ObjectKind, object_key
+from siltstone.offline.blocks.columns import LeftOut, Source
+from siltstone.offline.context import check_may_write
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import failure_in_one_line
 
 
 class Copying(Merging):

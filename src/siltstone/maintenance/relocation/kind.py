@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from siltstone.carrying.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.planning import in_scope, names_of_topics
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.relocation.carrying_out import RelocationWave
 from siltstone.maintenance.relocation.planning import MovedObject, objects_to_move
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.limits import GIB
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import StreamObjectCompactionSettings
 
 JOB_KIND = "relocation"
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.quantity_words import counted
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.retention.planning import BoundOf, TopicRetention, plan_retention
-from siltstone.maintenance.topic_streams import TopicStream
 from siltstone.metadata.commands import RollSegments, TrimStreams
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import JobNotRunning, Refusal
 from siltstone.model.limits import JOB_LEASE_MS
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.topic_streams import TopicStream
 
 RETENTION = "retention"
 

@@ -12,18 +12,13 @@ from typing import Protocol
 
 import msgspec
 
+from siltstone.carrying.committing import commit, copy_outputs, prepare
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import LeftOut, Source
-from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.committing import commit, copy_outputs, prepare
-from siltstone.maintenance.output_buckets import OutputBuckets, TooFewBuckets, why_not_writable
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Merge, Part, ReadPart, plan_merge
 from siltstone.maintenance.stream_object_compaction.planning import held_by
 from siltstone.maintenance.stream_object_compaction.task import run_copies
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
-from siltstone.maintenance.tasks.runner import RunFailed, failure_in_one_line
 from siltstone.metadata.commands import CommitCompaction, NewObject, PrepareObjects
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
@@ -33,6 +28,11 @@ from siltstone.metadata.streams import is_live
 from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import MultipartUpload, ObjectStore, UploadedPart
+from siltstone.offline.blocks.columns import LeftOut, Source
+from siltstone.offline.blocks.indexes import read_indexes
+from siltstone.offline.output_buckets import OutputBuckets, TooFewBuckets, why_not_writable
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import RunFailed, failure_in_one_line
 
 PARTS_PER_TASK = 16
 """A task costs some ten milliseconds to start. This many parts are seconds of work, and a large object still makes

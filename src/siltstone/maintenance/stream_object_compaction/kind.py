@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport, Unplanned
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup, choose_groups
-from siltstone.maintenance.topic_streams import TopicStream, topic_streams
 from siltstone.metadata.buckets import bucket_list_of
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import Level, StreamObjectCompactionSettings
+from siltstone.offline.topic_streams import TopicStream, topic_streams
 
 JOB_KIND = "so-compaction"
 

@@ -10,12 +10,17 @@ part and a block.
 
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import ENTRY, Read, Table, plan_reads
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
-from siltstone.maintenance.tasks.pacing import PacedThreads
-from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
-from siltstone.maintenance.tasks.source_bytes import (
+from siltstone.model.buffers import Buffer, total_bytes
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.objects import object_key
+from siltstone.object_store.copies import Copies
+from siltstone.object_store.port import UploadedPart
+from siltstone.offline.blocks.columns import ENTRY, Read, Table, plan_reads
+from siltstone.offline.tasks.pacing import PacedThreads
+from siltstone.offline.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
+from siltstone.offline.tasks.source_bytes import (
     SourceBytes,
     SourceError,
     blame,
@@ -25,11 +30,6 @@ from siltstone.maintenance.tasks.source_bytes import (
     read_source,
     store_at,
 )
-from siltstone.model.buffers import Buffer, total_bytes
-from siltstone.model.errors import SiltstoneError
-from siltstone.model.objects import object_key
-from siltstone.object_store.copies import Copies
-from siltstone.object_store.port import UploadedPart
 
 PARTS_SIDE_BY_SIDE = 4
 READS_SIDE_BY_SIDE = 8

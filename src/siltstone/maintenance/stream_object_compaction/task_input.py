@@ -3,8 +3,8 @@
 import msgspec
 
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
-from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.object_store.port import MultipartUpload, UploadedPart
+from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
 
 
 class CopyInput(msgspec.Struct, frozen=True, kw_only=True):

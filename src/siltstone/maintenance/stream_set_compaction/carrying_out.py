@@ -12,20 +12,20 @@ from typing import overload
 
 import msgspec
 
-from siltstone.maintenance.committing import check_sources, commit, prepare, with_copies
-from siltstone.maintenance.context import check_may_write
-from siltstone.maintenance.output_buckets import OutputBuckets
-from siltstone.maintenance.pipeline.kind import Attempt, object_name
+from siltstone.carrying.committing import check_sources, commit, prepare, with_copies
+from siltstone.carrying.pipeline.kind import Attempt, object_name
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput, IterationResult
-from siltstone.maintenance.tasks.runner import TaskFailure
 from siltstone.metadata.commands import CommitCompaction, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.objects import DEFAULT_BUCKET_ID, object_key
 from siltstone.object_store.port import MultipartUpload, ObjectStore
+from siltstone.offline.context import check_may_write
+from siltstone.offline.output_buckets import OutputBuckets
+from siltstone.offline.tasks.runner import TaskFailure
 
 
 class SourcesUnusable(CorruptData):

@@ -10,11 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import LeftOut
-from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import (
+from siltstone.carrying.pipeline.kind import (
     OUTPUTS_MAX,
     Attempt,
     Outcome,
@@ -25,9 +21,9 @@ from siltstone.maintenance.pipeline.kind import (
     Unplanned,
     object_name,
 )
-from siltstone.maintenance.pipeline.set_aside import all_set_aside
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.carrying.pipeline.set_aside import all_set_aside
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.stream_set_compaction.carrying_out import (
     CompactionRound,
     RoundOutcome,
@@ -36,11 +32,15 @@ from siltstone.maintenance.stream_set_compaction.carrying_out import (
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, planned_outputs
 from siltstone.maintenance.stream_set_compaction.planner import choose_candidates, plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import stream_classes
-from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import CoverageNotMatched
 from siltstone.model.errors import CorruptData, InvalidRequest, Stale
 from siltstone.model.objects import ObjectKind, ObjectState
+from siltstone.offline.blocks.columns import LeftOut
+from siltstone.offline.blocks.indexes import read_indexes
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import RunFailed
 
 JOB_KIND = "sso-compaction"
 UNIT = "objects"

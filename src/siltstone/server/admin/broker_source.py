@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.partitions.partitions import Traffic
 from siltstone.broker.request_measures import error_name
+from siltstone.carrying.pipeline.set_aside import last_runs
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.maintenance.kinds import KIND_NAMES
-from siltstone.maintenance.pipeline.set_aside import last_runs
 from siltstone.metadata.entities import NodeState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import SECOND_MS

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import msgspec
 
-from siltstone.maintenance.blocks.columns import SourceUnusable
 from siltstone.maintenance.garbage_collection.planning import expected_live_bytes, served_stream
 from siltstone.maintenance.key_compaction.planning.planner import uncleaned_bytes
-from siltstone.maintenance.topic_streams import topic_defaults
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import MINUTE_MS
 from siltstone.model.objects import ObjectRange, ObjectState
 from siltstone.model.serving_limits import STORED_TOPICS_SHOWN_MAX
+from siltstone.offline.blocks.columns import SourceUnusable
+from siltstone.offline.topic_streams import topic_defaults
 from siltstone.runtime.clock import Clock
 from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.scrape import Collected

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.cli import deadline, runner_options
 from siltstone.maintenance.kinds import KIND_NAMES
-from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.metadata.commands import StartJob
 from siltstone.model.errors import Unavailable
 from siltstone.server.components import open_store

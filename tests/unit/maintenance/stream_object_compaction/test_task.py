@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.settings import Level
 from siltstone.maintenance.stream_object_compaction.carrying_out import Merging
 from siltstone.maintenance.stream_object_compaction.merge import plan_merge
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.stream_object_compaction.task import run_copies
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
 from siltstone.model.objects import object_key
+from siltstone.offline.blocks.indexes import read_indexes
+from siltstone.offline.settings import Level
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import SMALL, add_stream_object
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable, TaskInputs
 from siltstone.maintenance.stream_set_compaction.task_input import IterationInput
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, TaskFailure
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, TaskFailure
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.faulty_store import Fault
 from support.maintenance.compacting import compact, planned_round

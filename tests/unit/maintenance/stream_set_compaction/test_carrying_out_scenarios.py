@@ -11,13 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.columns import MemoryLimitTooSmall
-from siltstone.maintenance.committing import CompactionOutcomeUnknown
-from siltstone.maintenance.pipeline.watch import StepProgress
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.carrying.committing import CompactionOutcomeUnknown
+from siltstone.carrying.pipeline.watch import StepProgress
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CommitCompaction
 from siltstone.metadata.entities import JobState
@@ -25,6 +22,9 @@ from siltstone.metadata.refusals import JobRunning, Refusal
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS, MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from siltstone.offline.blocks.columns import MemoryLimitTooSmall
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.runtime.tasks import OnProgress
 from support.engine.faulty_store import Fault
 from support.maintenance.compacting import RoundReport, compact, planned_round

@@ -1,7 +1,7 @@
 """What a broker knows of other processes: nodes, and the last runs of maintenance."""
 
+from siltstone.carrying.pipeline.set_aside import note_run
 from siltstone.maintenance.kinds import KIND_NAMES
-from siltstone.maintenance.pipeline.set_aside import note_run
 from siltstone.metadata.commands import ClaimFailover, FenceNode, RegisterNode
 from siltstone.metadata.entities import NodeState
 from siltstone.server.admin.broker_source import ClusterSource

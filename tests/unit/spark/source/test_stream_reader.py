@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from siltstone.maintenance.scanning.streaming.advancing import BatchLimit, LimitKind
-from siltstone.maintenance.scanning.streaming.position import StreamPosition, encode_position
+from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
+from siltstone.scanning.streaming.position import StreamPosition, encode_position
 from siltstone.spark.source import stream_reader as module
 from siltstone.spark.source.stream_options import parse_stream_options
 from siltstone.spark.source.stream_reader import TopicStreamReader, batch_limit
