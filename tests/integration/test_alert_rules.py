@@ -71,6 +71,23 @@ FIRES = {
             series("siltstone_last_maintenance_age_seconds", "0+60x600", instance=OTHER, kind="sweep"),
         ],
     ),
+    "a certificate with less than 14 days left": (
+        "SiltstoneCertificateExpires",
+        "20m",
+        {"instance": BROKER, "job": "siltstone", "listener": "SSL", "severity": "warning"},
+        [
+            series(
+                "siltstone_tls_certificate_expiry_seconds", "1209000x600", instance=BROKER, listener="SSL"
+            ),
+            series("siltstone_tls_certificate_expiry_seconds", "1296000x600", instance=OTHER, listener="SSL"),
+        ],
+    ),
+    "new certificate files that cannot be used": (
+        "SiltstoneCertificateNotTaken",
+        "20m",
+        {"instance": BROKER, "job": "siltstone", "severity": "warning"},
+        [series("siltstone_tls_reload_failures_total", "0x10 1x600", instance=BROKER)],
+    ),
     "a node that stays fenced": (
         "SiltstoneNodeFenced",
         "8m",

@@ -145,8 +145,8 @@ ADMIN_MAINTENANCE_LISTENERS = "off"
 
 ADMIN_OPEN_TO_NETWORK = False
 """Whether an admin listener may be on an address that other machines reach. They see names of topics, of groups and of
-buckets, and who is connected, without a login and without encryption; only a listener on 127.0.0.1, [::1] or localhost
-goes without it."""
+buckets, and who is connected, without a login; a listener on 127.0.0.1, [::1] or localhost, or one that requires
+certificates of its clients, goes without it."""
 
 ADMIN_ALLOWED_HOSTS = "localhost"
 """Host names, separated by commas, by which clients may call an admin listener, besides IP addresses and the listener's

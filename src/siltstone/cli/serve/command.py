@@ -145,16 +145,16 @@ def serve(
     """
     level = level_for(log_level, verbose)
     log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)
-    typed = {
-        "listeners": ",".join(listeners) or None,
-        "advertised_listeners": ",".join(advertised) or None,
-        "engine__node_id": None if node_id is None else str(node_id),
-    }
-    settings = choice.settings(**typed)
+    number = None if node_id is None else str(node_id)
+    settings = choice.settings(
+        listeners=",".join(listeners) or None,
+        advertised_listeners=",".join(advertised) or None,
+        engine__node_id=number,
+    )
     client_file = None
     if tls_self_signed:
         choice, client_file = with_own_certificate(choice, settings, SystemClock())
-        settings = choice.settings(engine__node_id=typed["engine__node_id"])
+        settings = choice.settings(engine__node_id=number)
     _check_runner(context, runner, with_maintenance=with_maintenance)
     if recover and count != 1:
         raise click.UsageError("--recover is for one node: start it without --nodes.", context)
@@ -162,33 +162,47 @@ def serve(
     refuse_unusable_files(settings, addresses, SystemClock())
     for address in () if with_parent else addresses:
         _warn_of_misleading(address)
-    maintenance = None
-    if with_maintenance:
-        parse_admin_addresses(
-            settings.admin.of_maintenance, settings.admin_listener
-        )  # refused now, and not in the log
-        maintenance = kept_maintenance(
-            maintenance_command(choice, runner, settings.admin.maintenance_listeners, level, log_format)
-        )
-    if count == 1:
-        keep_freed_memory()
-        if with_parent:
-            end_with_parent()
-        others = [int(number) for number in together.split(",") if number]
-        run(
-            serve_one_node(
-                settings,
-                addresses,
-                maintenance,
-                has_parent=with_parent,
-                together=others,
-                recover=recover,
-                client_file=client_file,
-            )
-        )
-        return
     log_options = ("--log-level", level, "--log-format", log_format)
-    _serve_several(choice, settings, count, maintenance, log_options, client_file)
+    maintenance = _maintenance_beside(choice, settings, runner, log_options) if with_maintenance else None
+    if count == 1:
+        _serve_one(settings, maintenance, client_file, recover, together if with_parent else None)
+    else:
+        _serve_several(choice, settings, count, maintenance, log_options, client_file)
+
+
+def _serve_one(
+    settings: StoreSettings,
+    maintenance: KeptProcess | None,
+    client_file: ClientFile | None,
+    recover: Sequence[Path],
+    together: str | None,
+) -> None:
+    """Runs the node in this process until it ends. ``together``: the nodes that end when the process that keeps this
+    one is gone; None: no process keeps it."""
+    keep_freed_memory()
+    if together is not None:
+        end_with_parent()
+    others = [int(number) for number in (together or "").split(",") if number]
+    run(
+        serve_one_node(
+            settings,
+            addresses_of(settings),
+            maintenance,
+            client_file,
+            has_parent=together is not None,
+            together=others,
+            recover=recover,
+        )
+    )
+
+
+def _maintenance_beside(
+    choice: StoreChoice, settings: StoreSettings, runner: RunnerChoice, log_options: tuple[str, ...]
+) -> KeptProcess:
+    """Raises InvalidListener: what is wrong with its admin listeners is said now, and not in the log."""
+    parse_admin_addresses(settings.admin.of_maintenance, settings.admin_listener)
+    listeners = settings.admin.maintenance_listeners
+    return kept_maintenance(maintenance_command(choice, runner, listeners, log_options))
 
 
 def _serve_several(
@@ -234,7 +248,7 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
 
 
 def maintenance_command(
-    choice: StoreChoice, runner: RunnerChoice, admin_listeners: str, log_level: str, log_format: str
+    choice: StoreChoice, runner: RunnerChoice, admin_listeners: str, log_options: tuple[str, ...]
 ) -> list[str]:
     """Returns the command line of the process. The process has admin listeners of its own, because those of the
     settings are the broker's."""
@@ -242,7 +256,7 @@ def maintenance_command(
     command += ["--runner", runner.name, "--master", runner.master]
     for name, value in runner.settings.items():
         command += ["--conf", f"{name}={value}"]
-    return [*command, "--log-level", log_level, "--log-format", log_format]
+    return [*command, *log_options]
 
 
 def kept_maintenance(command: Sequence[str]) -> KeptProcess:

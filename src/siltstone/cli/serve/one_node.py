@@ -36,11 +36,11 @@ async def serve_one_node(
     settings: StoreSettings,
     addresses: Sequence[ListenerAddress],
     maintenance: KeptProcess | None = None,
+    client_file: ClientFile | None = None,
     *,
     has_parent: bool = False,
     together: Collection[int] = (),
     recover: Collection[Path] = (),
-    client_file: ClientFile | None = None,
 ) -> None:
     """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given. The
     attached logs in the folders ``recover`` are recovered. ``client_file``: what clients need, for the hint.

@@ -47,11 +47,11 @@ class SignalSent(msgspec.Struct, frozen=True):
     is_first: bool
 
 
-class HangUp(msgspec.Struct, frozen=True):
-    """SIGHUP was sent by somebody, not by a terminal that was closed."""
+class NodeSignal(msgspec.Struct, frozen=True):
+    """SIGHUP was sent, and not because a terminal was closed."""
 
 
-Happening = NodeStarted | NodeEnded | SignalSent | HangUp
+Happening = NodeStarted | NodeEnded | SignalSent | NodeSignal
 
 
 class NodeProcesses:
@@ -149,7 +149,7 @@ class NodeProcesses:
                 self._stop()
             case SignalSent():
                 self._signal(signal.SIGTERM)
-            case HangUp():
+            case NodeSignal():
                 self._signal(signal.SIGHUP)
         if self._stopping.is_set():
             self._ended |= dict.fromkeys(self._waiting, 0)  # were never started
@@ -196,7 +196,7 @@ class NodeProcesses:
             if self._terminal.is_gone:
                 arrived()
             else:
-                self._happenings.put(HangUp())
+                self._happenings.put(NodeSignal())
 
         before: dict[int, Any] = {
             number: signal.signal(number, arrived) for number in (signal.SIGINT, signal.SIGTERM)

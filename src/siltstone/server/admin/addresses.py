@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from siltstone.model.access import SecurityProtocol
 from siltstone.server.network.addresses import InvalidListener, ListenerAddress, is_ip, is_this_machine
-from siltstone.server.network.listener_settings import PLAIN, ClientAuth, ListenerSettings
+from siltstone.server.network.listener_settings import PLAIN, CertificateWanted, ListenerSettings
 from siltstone.server.settings.admin import AdminSettings
 
 NAME = "ADMIN"
@@ -35,7 +35,7 @@ def parse_admin_addresses(
     addresses = tuple(
         _parsed(part.strip(), protocol) for part in settings.listeners.split(",") if part.strip()
     )
-    if protocol.is_encrypted and listener.tls_client_auth is ClientAuth.REQUIRED:
+    if protocol.is_encrypted and listener.tls_client_auth is CertificateWanted.REQUIRED:
         return addresses
     open_ones = [str(each) for each in addresses if not is_this_machine(each.host)]
     if open_ones and not settings.open_to_network_without_login:

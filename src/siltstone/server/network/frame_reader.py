@@ -54,7 +54,7 @@ def receive_buffer(byte_count: int = RECEIVE_BUFFER_BYTES) -> memoryview:
 
 class FrameReader:
     """Reads the frames of one connection: call ``buffer``, then ``received``, then ``take`` until ``has_rest`` is
-    false. ``takes_everything``: each read gets the whole shared buffer, as long as memory is not short."""
+    false. ``takes_everything``: each read gets the whole shared buffer, because the bytes are in memory already."""
 
     def __init__(
         self, receive_buffer: memoryview, frame_bytes_max: int, *, takes_everything: bool = False
@@ -97,7 +97,7 @@ class FrameReader:
         read."""
         assert not self.has_rest or self._takes_everything
         self._may_grow = may_grow
-        if self._takes_everything and not only_its_frame:
+        if self._takes_everything:
             self._is_direct = False
             return self._receive_buffer[len(self._size_begun) :]
         if self._frame is not None:
@@ -174,9 +174,9 @@ class FrameReader:
             frame = self._grow(frame)
         return frame[self._filled_bytes :]
 
-    def _grow(self, frame: memoryview) -> memoryview:
+    def _grow(self, frame: memoryview, bytes_min: int = 0) -> memoryview:
         capacity = max(FIRST_BYTES, 4 * len(frame)) if self._may_grow else len(frame) + SHORT_READ_BYTES
-        larger = _allocate(min(self._frame_bytes, capacity))
+        larger = _allocate(min(self._frame_bytes, max(capacity, bytes_min)))
         larger[: len(frame)] = frame
         self._frame = larger
         return larger
@@ -185,8 +185,8 @@ class FrameReader:
         """Copies received bytes into the frame, and moves the frame to ``frames`` when it is complete."""
         filled = self._filled_bytes
         count = min(self._frame_bytes - filled, self._end - self._position)
-        while count > len(frame) - filled:
-            frame = self._grow(frame)
+        if count > len(frame) - filled:
+            frame = self._grow(frame, filled + count)
         if count:
             frame[filled : filled + count] = self._source[self._position : self._position + count]
             self._position += count

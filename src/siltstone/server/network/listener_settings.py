@@ -13,7 +13,7 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.server.network.principal_mapping import DEFAULT, InvalidMappingRule, parse_mapping_rules
 
 
-class ClientAuth(StrEnum):
+class CertificateWanted(StrEnum):
     """Whether a listener asks its clients for a certificate [Kafka: ssl.client.auth]."""
 
     NONE = "none"
@@ -39,14 +39,14 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     tls_key_file: str = ""
     tls_key_password_file: str = ""
     tls_client_ca_file: str = ""
-    tls_client_auth: ClientAuth = ClientAuth.NONE
+    tls_client_auth: CertificateWanted = CertificateWanted.NONE
     tls_version_min: TlsVersion = TlsVersion.TLS_1_2
     tls_ciphers: str = ""
     tls_principal_mapping_rules: str = DEFAULT
     handshake_ms_max: int = serving_limits.HANDSHAKE_MS_MAX
 
     def __post_init__(self) -> None:
-        if self.tls_client_auth is not ClientAuth.NONE and not self.tls_client_ca_file:
+        if self.tls_client_auth is not CertificateWanted.NONE and not self.tls_client_ca_file:
             raise InvalidListenerSetting(
                 f"tls_client_auth={self.tls_client_auth} needs tls_client_ca_file: the certificates of the "
                 "authorities whose clients are let in"

@@ -15,7 +15,7 @@ import msgspec
 from siltstone.foundation.certificates import Certificate, certificate_of_der, certificate_of_pem
 from siltstone.model.access import ANONYMOUS, Principal
 from siltstone.server.network.listener_settings import (
-    ClientAuth,
+    CertificateWanted,
     InvalidListenerSetting,
     ListenerSettings,
     TlsVersion,
@@ -26,9 +26,9 @@ FILE_BYTES_MAX = 1 << 20
 """A certificate with its chain takes some KiB, the authorities of an operating system 250."""
 
 _VERIFY = {
-    ClientAuth.NONE: ssl.CERT_NONE,
-    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
-    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+    CertificateWanted.NONE: ssl.CERT_NONE,
+    CertificateWanted.REQUESTED: ssl.CERT_OPTIONAL,
+    CertificateWanted.REQUIRED: ssl.CERT_REQUIRED,
 }
 _VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
 

@@ -7,7 +7,11 @@ import pytest
 
 from siltstone.model.access import ANONYMOUS
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.network.listener_settings import ClientAuth, InvalidListenerSetting, ListenerSettings
+from siltstone.server.network.listener_settings import (
+    CertificateWanted,
+    InvalidListenerSetting,
+    ListenerSettings,
+)
 from siltstone.server.network.tls import FILE_BYTES_MAX, server_tls
 from support.tls.authority import Authority
 
@@ -113,4 +117,4 @@ def test_a_context_issues_no_tickets_and_a_client_without_certificate_is_anonymo
     assert made.context.num_tickets == 0
     assert made.principal_of(None) == ANONYMOUS
     assert made.certificate.owner == "CN=broker"
-    assert settings.tls_client_auth is ClientAuth.NONE
+    assert settings.tls_client_auth is CertificateWanted.NONE

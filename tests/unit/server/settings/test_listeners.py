@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from siltstone.model.access import SecurityProtocol
-from siltstone.server.network.listener_settings import ClientAuth, TlsVersion
+from siltstone.server.network.listener_settings import CertificateWanted, TlsVersion
 from siltstone.server.settings.listeners import key_of_variable
 from siltstone.server.settings.store import load_settings
 from siltstone.server.settings.values import SettingRefused
@@ -34,7 +34,10 @@ def test_all_sources_name_listeners(tmp_path: Path) -> None:
     assert external.protocol is SecurityProtocol.SSL
     assert external.tls_certificate_file == str(tmp_path / "tls/broker.pem"), "relative to the store"
     assert external.tls_key_file == "/etc/broker-key.pem"
-    assert (external.tls_client_auth, external.tls_version_min) == (ClientAuth.REQUIRED, TlsVersion.TLS_1_3)
+    assert (external.tls_client_auth, external.tls_version_min) == (
+        CertificateWanted.REQUIRED,
+        TlsVersion.TLS_1_3,
+    )
     assert external.handshake_ms_max == 5_000
     assert settings.admin_listener.protocol is SecurityProtocol.SSL
     printed = str(settings)
