@@ -24,7 +24,7 @@ from siltstone.kafka_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from siltstone.kafka_protocol.messages.list_groups import GroupSummary, ListGroupsRequest, ListGroupsResponse
+from siltstone.kafka_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -73,7 +73,7 @@ class World:
 
     def _listed(self, node_id: int, _: ListGroupsRequest) -> ListGroupsResponse:
         groups = [
-            GroupSummary(group_id=group_id, group_state=state)
+            ListedGroup(group_id=group_id, group_state=state)
             for group_id, (state, _) in self.states.items()
             if COORDINATORS[group_id] == node_id
         ]
