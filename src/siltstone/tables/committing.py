@@ -35,7 +35,7 @@ from siltstone.tables.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS_MAX = 10
+TABLE_COMMIT_ATTEMPTS_MAX = 10
 BACKOFF_MS_MIN = 100
 BACKOFF_MS_MAX = 10_000
 
@@ -54,7 +54,7 @@ def commit_round(
     the same files, or deleted rows of them (rule 16)."""
     before = table.ledger
     trouble: Exception | None = None
-    for attempt in range(ATTEMPTS_MAX):
+    for attempt in range(TABLE_COMMIT_ATTEMPTS_MAX):
         trouble = _tried(table, files, after, replacement)
         if trouble is not None:
             log.warning("the outcome of a commit is looked up: %s", trouble)
@@ -76,8 +76,8 @@ def commit_round(
         raise trouble
     why = f" ({in_one_line(trouble.__cause__)})" if trouble and trouble.__cause__ else ""
     raise TableCommitUnknown(
-        f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries{why}: nothing is lost, the next run"
-        " continues"
+        f"table {table.name} could not be committed to in {TABLE_COMMIT_ATTEMPTS_MAX} tries{why}: nothing is lost,"
+        " the next run continues"
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.tables.committing import ATTEMPTS_MAX, commit_round, loaded
+from siltstone.tables.committing import TABLE_COMMIT_ATTEMPTS_MAX, commit_round, loaded
 from siltstone.tables.failures import (
     CatalogFailed,
     CommitFailed,
@@ -111,7 +111,7 @@ def test_only_an_answer_that_was_lost_is_waited_for_and_longer_each_time() -> No
 
 
 def test_a_table_that_never_takes_the_commit_is_left_to_the_next_run() -> None:
-    table = OneTable(*[rewritten] * ATTEMPTS_MAX)
+    table = OneTable(*[rewritten] * TABLE_COMMIT_ATTEMPTS_MAX)
     with pytest.raises(
         TableCommitUnknown, match=r"kafka\.t could not be committed to in 10 tries: nothing is lost"
     ):
@@ -169,4 +169,4 @@ def test_rule_14_a_fault_after_the_commit_took_place_is_no_failure() -> None:
 def test_rule_14_what_could_not_be_sent_is_tried_again_and_never_called_unknown() -> None:
     assert OneTable(out_of_reach, done).committed().ledger == AFTER
     with pytest.raises(CatalogFailed, match="could not be prepared: ConnectionRefusedError: no route"):
-        OneTable(*[out_of_reach] * ATTEMPTS_MAX).committed()
+        OneTable(*[out_of_reach] * TABLE_COMMIT_ATTEMPTS_MAX).committed()

@@ -41,7 +41,7 @@ RETURN_AFTER_MS = MINUTE_MS
 """Under failover a bucket is preferred again this long after it takes writes again, so that writes do not move each
 time when a bucket fails and recovers often."""
 
-LOOK_INTERVAL_MS = SECOND_MS
+UPLOAD_LOOK_INTERVAL_MS = SECOND_MS
 
 
 class NoBucketReady(Unavailable):
@@ -198,7 +198,7 @@ class UploadBuckets:
         """Probes the buckets whose breakers are open, until it is cancelled. Each probe is a task of its own, because a
         bucket that hangs must not keep another one from being used again."""
         while True:
-            await self._clock.sleep_ms(LOOK_INTERVAL_MS)
+            await self._clock.sleep_ms(UPLOAD_LOOK_INTERVAL_MS)
             now_ms = self._clock.monotonic_ms()
             for each in bucket_list_of(self._metadata.image).writable:
                 if each.id not in self._probing and self._buckets.breaker(each.id).probe_is_due(now_ms):
