@@ -41,7 +41,7 @@ CASES = {
         "siltstone check --store store && siltstone maintain run --store store --runner in-process",
     ),
     "arrow": ("arrow", "", SCAN),
-    "sql": ("sql", "", "siltstone sql 'select count(*) as n from t' --store store --json | grep 500"),
+    "sql": ("sql", "", "siltstone sql 'select count(*) as n from t' --store store | grep -w 500"),
     "parquet": ("arrow", "parquet", HERE),
     "delta": ("delta", "delta", HERE),
     "iceberg on spark": ("spark,java,tables", "iceberg", ON_SPARK),
