@@ -47,6 +47,11 @@ class Work(Protocol):
     def name(self) -> str: ...
 
     @property
+    def labels(self) -> Sequence[str]:
+        """The names under which people know what it works on: Spark's pages show the first."""
+        ...
+
+    @property
     def data_bytes(self) -> int:
         """The bytes that its tasks rewrite."""
         ...
@@ -184,7 +189,7 @@ class Engine(Generic[W, K]):
         answers: list[bytes] = []
         if inputs:
             on_progress = self._watch.steps(self._kind.step, sum(work.data_bytes for work in works))
-            label = self._attempt.label([work.name for work in works])
+            label = self._attempt.label([name for work in works for name in work.labels])
             answers = self._attempt.start_runner().run(self._kind.task, inputs, on_progress, label)
         first = 0
         for work, given in going:

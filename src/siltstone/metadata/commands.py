@@ -315,7 +315,7 @@ class PinScan(Command[int], frozen=True):
     not deleted before the pin is ended, so a scan pins, refreshes the image, and plans from that image.
 
     ``token`` is a random token of the scan. Repeating the command renews the lease, which never becomes shorter. A
-    renewal, with ``renews``, is refused with ScanOutdated when the pin was ended meanwhile; without it a new pin would
+    renewal, with ``renews``, is refused with PinOutdated when the pin was ended meanwhile; without it a new pin would
     be put, which holds nothing that was destroyed before.
 
     With SHARED_PIN as token the pin of the minute in which the lease ends is used, and put only if there is none: such

@@ -46,6 +46,10 @@ class ObjectCopies:
         self._context = attempt.context
 
     @property
+    def labels(self) -> Sequence[str]:
+        return [self.name]
+
+    @property
     def data_bytes(self) -> int:
         return self.metadata.size_bytes * len(self.targets)
 

@@ -73,6 +73,10 @@ class Merging:
         return object_key(self.object_id)
 
     @property
+    def labels(self) -> Sequence[str]:
+        return [self.name]
+
+    @property
     def data_bytes(self) -> int:
         return self.merge.data_bytes
 

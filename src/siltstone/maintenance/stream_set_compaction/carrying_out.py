@@ -97,6 +97,10 @@ class CompactionRound:
         self._standing: Mapping[int, Standing] = {}
 
     @property
+    def labels(self) -> Sequence[str]:
+        return [object_name(each) for each in self.plan.compacted_ids]
+
+    @property
     def data_bytes(self) -> int:
         return self.plan.live_bytes
 
