@@ -29,9 +29,9 @@ from benchmarks.support.page_cache import forget
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_most
 from oracles.broker_process import BrokerProcess
-from siltstone.maintenance.settings import CompactionSettings, CopyRates
-from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.model.limits import KIB, MIB
+from siltstone.offline.settings import CompactionSettings, CopyRates
+from siltstone.offline.tasks.runner import InProcessRunner, Task
 from siltstone.runtime.tasks import OnProgress
 from siltstone.server.components import open_store
 

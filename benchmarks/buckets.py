@@ -21,11 +21,10 @@ from typing import Any
 from benchmarks.support.pairs import Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.relocation.kind import Relocation
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.buckets import SetBucketState, SetWriteStrategy
 from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
 from siltstone.model.buffers import Buffers
@@ -34,6 +33,7 @@ from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.settings.store import StoreSettings

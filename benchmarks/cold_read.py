@@ -14,9 +14,9 @@ from benchmarks.support.page_cache import forget
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least
-from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.python_process import keep_freed_memory
 from siltstone.server.settings.store import StoreSettings

@@ -13,20 +13,20 @@ from pathlib import Path
 from benchmarks.support.filling import fill
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_most
+from siltstone.carrying.pipeline.kind import Budget, Kind, Scope
+from siltstone.carrying.pipeline.running import RunReport
+from siltstone.carrying.pipeline.running import run as run_kind
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
-from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.running import run as run_kind
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import (
+from siltstone.model.limits import MIB
+from siltstone.offline.settings import (
     CompactionSettings,
     GcSettings,
     Level,
     StreamObjectCompactionSettings,
 )
-from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.model.limits import MIB
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.components import open_node, open_store
 from siltstone.server.settings.store import StoreSettings
 

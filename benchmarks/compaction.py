@@ -15,11 +15,11 @@ from benchmarks.support.idle_task import idle_task
 from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
-from siltstone.maintenance.pipeline.kind import UnitReport
-from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.tasks.runner import Runner
+from siltstone.carrying.pipeline.kind import UnitReport
 from siltstone.model.limits import GIB, MIB
 from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import Runner
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.spark_runner import open_runner

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import siltstone
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_most
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.maintenance.kinds import all_kinds
-from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget, Scope
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import load_settings
 from siltstone.spark.spark_runner import SparkRunner, open_runner

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.support.report import Row, at_most
-from siltstone.maintenance.blocks.columns import Source
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.model.limits import KIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
 from siltstone.object_formats.block_index import INDEX_ENTRY_BYTES, BlockIndex
+from siltstone.offline.blocks.columns import Source
+from siltstone.offline.settings import CompactionSettings
 
 SOURCES = 500
 STREAMS = 2_000

@@ -18,8 +18,6 @@ from benchmarks.support.pairs import measure_pairs
 from benchmarks.support.places import folder
 from benchmarks.support.report import Row, at_least, at_most
 from benchmarks.support.topics import PARTITIONS, TOPIC, FilledTopic, filled_topic
-from siltstone.maintenance.scanning.planning import cut, plan_pieces, wanted_partitions
-from siltstone.maintenance.scanning.request import ScanRequest
 from siltstone.metadata.entities import (
     ObjectMetadata,
     PartitionMetadata,
@@ -29,6 +27,8 @@ from siltstone.metadata.entities import (
 )
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
+from siltstone.scanning.planning import cut, plan_pieces, wanted_partitions
+from siltstone.scanning.request import ScanRequest
 
 RECORDS = 10_000_000
 ROUNDS = 3

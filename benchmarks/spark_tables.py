@@ -86,7 +86,7 @@ def _rows(spark: Any, topic: FilledTopic, place: Path) -> list[Row]:
 
 
 def _tables(store: Any) -> list[Any]:
-    from siltstone.maintenance.tables.inspecting import table_rows
+    from siltstone.tables.inspecting import table_rows
 
     return table_rows(store.metadata.refresh())
 

@@ -22,9 +22,9 @@ from benchmarks.support.topics import create
 from oracles.broker_process import HOST
 from oracles.java_artifacts import JavaArtifactsUnavailable
 from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.maintenance.sinking.encoding import RowEncoder
-from siltstone.maintenance.sinking.plan import SinkPlan, TopicPlace
 from siltstone.model.limits import MIB
+from siltstone.sinking.encoding import RowEncoder
+from siltstone.sinking.plan import SinkPlan, TopicPlace
 
 RECORDS = 10_000_000
 PARTS = 8

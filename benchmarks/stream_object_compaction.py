@@ -17,17 +17,17 @@ from benchmarks.support.filling import fill
 from benchmarks.support.pairs import Pair, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
-from siltstone.maintenance.pipeline import running
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
+from siltstone.carrying.pipeline import running
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
-from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.statistics import StoreStatistics
+from siltstone.offline.settings import CompactionSettings, StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner
+from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.server.components import Store, open_store
 from siltstone.server.settings.store import StoreSettings
 from support.engine.s3_server import running_s3_server

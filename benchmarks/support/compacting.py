@@ -1,11 +1,11 @@
 """One run of stream set object compaction, as ``siltstone maintain run --kind sso-compaction`` carries it out."""
 
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
-from siltstone.maintenance.tasks.runner import Runner
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import Runner
 from siltstone.server.components import Store
 
 

@@ -12,7 +12,7 @@ from siltstone.spark.source.data_source import TopicDataSource
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from siltstone.maintenance.context import MaintenanceContext
+    from siltstone.offline.context import MaintenanceContext
     from siltstone.server.components import Store
     from siltstone.spark.sink.options import SinkPlace
     from siltstone.spark.source.options import SourceRequest

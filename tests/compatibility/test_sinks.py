@@ -2,9 +2,9 @@
 
 import msgspec
 
-from siltstone.maintenance.sinking.manifest import SinkManifest
-from siltstone.maintenance.sinking.staging import StagedPart
 from siltstone.metadata.sinks import SinkBatch, SinkState, SinkTarget, decode_sink, encode_sink
+from siltstone.sinking.manifest import SinkManifest
+from siltstone.sinking.staging import StagedPart
 
 RECORD_V1 = (
     "9c01a572656c6179a435623066cf000001000000000001a430306666cf0000000200000000b873746167696e672f6f75742f"

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from siltstone.maintenance.tables.formats.footers import paths_with_nan
-from siltstone.maintenance.tables.task_input import FileLimits
-from siltstone.maintenance.tables.writing import FileWriting
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
+from siltstone.tables.formats.footers import paths_with_nan
+from siltstone.tables.task_input import FileLimits
+from siltstone.tables.writing import FileWriting
 
 GOLDEN = {b"siltstone.nan": b'["place.height","weight"]'}
 NAN = float("nan")

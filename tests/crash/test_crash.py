@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_formats.wal_object import wal_object_name
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.metadata_mark import mark_of_key
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import Node, open_node, open_store
 from support.engine.crash_payload import describe

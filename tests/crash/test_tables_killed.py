@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 
 import siltstone
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.failures import TableNotThere
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table
+from siltstone.offline.settings import TableSettings
 from siltstone.server.settings.store import load_settings
+from siltstone.tables.failures import TableNotThere
+from siltstone.tables.inspecting import file_urls, opened_table
 from support.maintenance.compacted_store import maintained
 from support.maintenance.table_driver import export
 from support.processes.tried import RecordTried

@@ -2,6 +2,7 @@
 
 promtool is Debian's (package prometheus). Where it is not on the path and cannot be had, the tests are skipped."""
 
+import re
 import subprocess
 from pathlib import Path
 from textwrap import dedent, indent
@@ -36,6 +37,24 @@ FIRES = {
         "3m",
         {"instance": BROKER, "job": "siltstone", "severity": "critical"},
         [series("up", "1 0x600", instance=BROKER), series("up", "1x600", instance=OTHER)],
+    ),
+    "a target that Prometheus lost": (
+        "SiltstoneTargetGone",
+        "70m",
+        {"severity": "warning"},
+        [series("up", "1x600", instance=BROKER), series("up", "1x60 stale", instance=OTHER)],
+    ),
+    "a Prometheus without any target": (
+        "SiltstoneTargetGone",
+        "70m",
+        {"job": "siltstone", "severity": "warning"},
+        [series("up", "1x60 stale", instance=BROKER)],
+    ),
+    "a metadata database that does not answer": (
+        "SiltstoneMetadataSilent",
+        "3m",
+        {"instance": BROKER, "job": "siltstone", "severity": "critical"},
+        [series("siltstone_metadata_read_age_seconds", "0 15+60x600", instance=BROKER)],
     ),
     "a bucket that hangs": (
         "SiltstoneBucketSilent",
@@ -104,14 +123,21 @@ FIRES["a group with members that reads only some partitions"] = (
     ],
 )
 
+UP = series("up", "1x600", instance=BROKER)
+
 SILENT = {
+    "a deployment that runs twice while it is replaced": [
+        *(series("up", "1x600", instance=instance) for instance in (BROKER, OTHER)),
+        series("up", "1x22 stale", instance=MAINTENANCE),
+        series("up", "_x18 1x582", instance="maintenance-2:9645"),
+    ],
     "a group without members that has committed one partition": [
         series("siltstone_group_partitions_without_commit", "3x600", instance=BROKER, group="g", topic="t"),
         series("siltstone_group_members", "0x600", instance=BROKER, group="g"),
     ],
     "all is well": [
-        series("up", "1x600", instance=BROKER),
         series("siltstone_store_silent", "0x600", instance=BROKER, bucket="0"),
+        series("siltstone_metadata_read_age_seconds", "0.1x600", instance=BROKER),
         series("siltstone_last_maintenance_age_seconds", "600x600", instance=BROKER, kind="sweep"),
         series("siltstone_nodes", "3x600", instance=BROKER, state="live"),
         series("siltstone_nodes", "0x600", instance=BROKER, state="fenced"),
@@ -174,9 +200,40 @@ def test_what_fires_nothing(promtool: str, tmp_path: Path, what: str) -> None:
         for name in names
         for at in ("30m", "2h")
     )
-    assert_alerts(promtool, tmp_path, alerts, SILENT[what])
+    assert_alerts(promtool, tmp_path, alerts, [*{UP, *SILENT[what]}])
 
 
 def test_promtool_finds_the_rules_sound(promtool: str) -> None:
     done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_expressions_of_the_page_say_whether_a_lag_grows_and_when_it_is_gone(
+    promtool: str, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    (block,) = re.findall(r"```\n(deriv\(.*?)```", page, re.DOTALL)
+    slope, gone = block.splitlines()
+    text = f"""
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'siltstone_group_lag_records{{group="late", topic="t"}}', values: '100+60x30'}}
+      - {{series: 'siltstone_group_lag_records{{group="early", topic="t"}}', values: '3000-60x30'}}
+    promql_expr_test:
+      - expr: '{slope}'
+        eval_time: 20m
+        exp_samples:
+          - {{labels: '{{group="late", topic="t"}}', value: 1}}
+          - {{labels: '{{group="early", topic="t"}}', value: -1}}
+      - expr: '{gone}'
+        eval_time: 20m
+        exp_samples:
+          - {{labels: '{{group="early", topic="t"}}', value: 1800}}
+"""
+    (tmp_path / "test.yml").write_text(text)
+    done = subprocess.run(
+        [promtool, "test", "rules", tmp_path / "test.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

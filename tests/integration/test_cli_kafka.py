@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 
 import msgspec
 import pytest
@@ -70,6 +71,28 @@ def consumed(at: str, topic: str, count: int) -> list:
 
 
 # -- topics
+
+
+def test_the_rate_is_of_what_clients_write_meanwhile(at: str, siltstone, topic: str) -> None:
+    producer, ended = Producer({"bootstrap.servers": at}), Event()
+
+    def write() -> None:
+        while not ended.wait(0.01):
+            producer.produce(topic, b"x" * 1_000)
+            producer.poll(0)
+        producer.flush(60)
+
+    writing = Thread(target=write)
+    writing.start()
+    try:
+        rated = siltstone("topics", "--rate", 1, "--json").json["topics"]
+        shown = siltstone("topics", "list", "--rate", 1).out
+    finally:
+        ended.set()
+        writing.join()
+    row = next(each for each in rated if each["name"] == topic)
+    assert row["records_per_s"] > 0 and row["bytes_per_s"] > 900 * row["records_per_s"]
+    assert "records/s" in shown and "bytes/s" in shown
 
 
 def test_a_topic_from_making_to_deleting(siltstone, siltstone_topic: str) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Message, Producer
 import siltstone
 from oracles.java_clients import running_java_clients
 from siltstone.kafka_protocol.batch_header import read_batch_header
-from siltstone.maintenance.topic_streams import topic_streams
+from siltstone.offline.topic_streams import topic_streams
 from support.kafka.consume_to_end import CLIENTS
 from support.kafka.kafka_batches import bytes_of_records
 from support.kafka.kafka_oracles import or_skip

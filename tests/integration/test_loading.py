@@ -22,10 +22,6 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.sinking import load_plan
-from siltstone.maintenance.sinking.batch import abandon
-from siltstone.maintenance.sinking.failures import SinkBatchStuck, TopicGoneForSink
-from siltstone.maintenance.sinking.staging import REPORT_VERSION, StagedPart, TaskReport
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.entities import SINK_NODE, StreamMetadata, StreamState
 from siltstone.metadata.refusals import SinkTakenOver, StreamNotClosed
@@ -34,6 +30,10 @@ from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectState
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.scanning import open_source
+from siltstone.sinking import load_plan
+from siltstone.sinking.batch import abandon
+from siltstone.sinking.failures import SinkBatchStuck, TopicGoneForSink
+from siltstone.sinking.staging import REPORT_VERSION, StagedPart, TaskReport
 from siltstone.stream_engine.engine import StreamEngine
 from support.kafka.raw_kafka import RawConnection
 from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
@@ -389,9 +389,9 @@ def test_large_streams_are_stream_objects_cut_at_a_size_and_uploaded_in_parts(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = store.topic("large", 2, **{"compression.type": "uncompressed"})
-    monkeypatch.setattr("siltstone.maintenance.sinking.encoding.BATCH_BYTES_MAX", 2_000)
-    monkeypatch.setattr("siltstone.maintenance.sinking.staging.STAGED_BYTES", 20_000)
-    monkeypatch.setattr("siltstone.maintenance.sinking.staging.INLINE_BYTES_MAX", 100)
+    monkeypatch.setattr("siltstone.sinking.encoding.BATCH_BYTES_MAX", 2_000)
+    monkeypatch.setattr("siltstone.sinking.staging.STAGED_BYTES", 20_000)
+    monkeypatch.setattr("siltstone.sinking.staging.INLINE_BYTES_MAX", 100)
     monkeypatch.setattr(load_plan.plan_load, "__defaults__", (1_000, 30_000))
     before = store.objects()
     sink = store.sink(topic)

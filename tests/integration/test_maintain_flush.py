@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
-from siltstone.maintenance.scanning import flushing
+from siltstone.scanning import flushing
 from support.processes.cli import run
 
 RUN = ("maintain", "run", "--flush", "--kind", "sweep", "--runner", "in-process")

@@ -1,6 +1,7 @@
 """docs/operations.md is true: its unit starts a broker that stops in time, its backup can be read and is refused."""
 
 import configparser
+import math
 import re
 import shlex
 import shutil
@@ -10,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 from confluent_kafka import Producer
 
 import siltstone
+from siltstone.cli.main import cli
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import SILTSTONE
@@ -67,6 +70,50 @@ def test_the_unit_waits_for_longer_than_a_stop_takes() -> None:
     promised_ms = settings.engine.close_time_limit_ms + settings.network.close_time_limit_ms
     assert int(service()["TimeoutStopSec"]) * 1_000 >= promised_ms + 10_000
     assert "25 s: `TimeoutStopSec`" in PAGE.read_text() and promised_ms == 25_000
+
+
+def test_the_brokers_for_so_many_mb_a_second_follow_from_the_benchmarks() -> None:
+    """The figures of the page are those of docs/benchmarks.md, and its table is what its formula says."""
+    text, measured = PAGE.read_text(), (ROOT / "docs" / "benchmarks.md").read_text()
+    costs = dict(re.findall(r"^\| (\d+ [KM]iB), produced \| ([\d.]+) s/GB \|", text, re.MULTILINE))
+    read = float(re.search(r"catches up \| ([\d.]+) s/GB \|", text)[1])  # type: ignore[index]
+    for size, cost in costs.items():
+        assert re.search(rf"batches of {size} \|.*\n\| … CPU of the broker.*\| {cost}[; ]", measured), size
+    assert re.search(rf"catch-up consume \|.*\n\| … CPU of the broker \| {read} s/GB", measured)
+    assert len(costs) == 3 and f"read by all groups together × {read}" in text
+    rows = re.findall(
+        r"^\| (\d+) MB/s in batches of (\d+ [KM]iB) \| ([\d.]+) \| (\d+) \|$", text, re.MULTILINE
+    )
+    assert len(rows) == 5
+    for rate, size, cores, brokers in rows:
+        needed = (int(rate) * float(costs[size]) + 2 * int(rate) * read) / 1_000
+        assert (cores, brokers) == (f"{needed:.2f}", str(math.ceil(2 * needed))), (rate, size, needed)
+
+
+def test_the_twenty_questions_are_answered_by_commands_that_there_are() -> None:
+    text = PAGE.read_text()
+    table = text.split("## Twenty questions of an operator\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+\?) \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) == 20
+    for question, answer in rows:
+        commands = re.findall(r"`siltstone ([^`]+)`", answer)
+        assert commands or "](" in answer, question
+        for words in commands:
+            command: click.Command = cli
+            options = []
+            for word in words.split():
+                found = (
+                    command.get_command(click.Context(command), word)
+                    if isinstance(command, click.Group)
+                    else None
+                )
+                if word.startswith("--"):
+                    options.append(word)
+                elif found is not None:
+                    command = found
+            assert command is not cli, words
+            known = {name for each in command.params for name in each.opts}
+            assert set(options) <= known, words
 
 
 def test_the_unit_is_one(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.limits import MIB
+from siltstone.offline.context import MaintenanceContext
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import BrokerProcess, checked_store

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.entities import JobState
 from siltstone.model.limits import PART_SIZE_BYTES_MIN
 from siltstone.object_store.port import MultipartUpload
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 from support.engine.s3_server import S3Server

@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.result import Scan
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.result import Scan
 from siltstone.value_formats.failures import BadValueFound, RegistryNotReachable
 from support.kafka.quiet_client import QUIET
 

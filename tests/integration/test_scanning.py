@@ -15,8 +15,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import siltstone
 from siltstone.kafka_client import cluster
 from siltstone.kafka_client.connection import open_connection
-from siltstone.maintenance.scanning import tail
-from siltstone.maintenance.scanning.failures import (
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.metadata.commands import UnpinScan
+from siltstone.model.objects import object_key
+from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
+from siltstone.scanning import tail
+from siltstone.scanning.failures import (
     DataLost,
     OffsetBeyondEnd,
     ScanDamaged,
@@ -25,11 +29,7 @@ from siltstone.maintenance.scanning.failures import (
     TailNotReadable,
     TopicNotThere,
 )
-from siltstone.maintenance.scanning.result import Scan
-from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.metadata.commands import UnpinScan
-from siltstone.model.objects import object_key
-from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
+from siltstone.scanning.result import Scan
 from siltstone.server.settings.store import load_settings
 from support.broker.broker_process import BrokerProcess
 from support.kafka.quiet_client import QUIET

@@ -12,20 +12,6 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 import siltstone
 from siltstone.kafka_client.producing import progress
-from siltstone.maintenance.scanning.failures import TopicNotThere
-from siltstone.maintenance.sinking import relay, staging
-from siltstone.maintenance.sinking.batch import SinkDriver, abandon
-from siltstone.maintenance.sinking.failures import (
-    BrokerNotFound,
-    RowRefused,
-    SinkBatchStuck,
-    SinkRefused,
-    TopicGoneForSink,
-)
-from siltstone.maintenance.sinking.staged_sweep import sweep_staged
-from siltstone.maintenance.sinking.staging import (
-    stage_rows,
-)
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.refusals import SinkBatchUnfinished, SinkTakenOver
 from siltstone.metadata.sinks import (
@@ -36,7 +22,21 @@ from siltstone.metadata.sinks import (
 )
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
+from siltstone.scanning.failures import TopicNotThere
 from siltstone.server.scanning import open_source
+from siltstone.sinking import relay, staging
+from siltstone.sinking.batch import SinkDriver, abandon
+from siltstone.sinking.failures import (
+    BrokerNotFound,
+    RowRefused,
+    SinkBatchStuck,
+    SinkRefused,
+    TopicGoneForSink,
+)
+from siltstone.sinking.staged_sweep import sweep_staged
+from siltstone.sinking.staging import (
+    stage_rows,
+)
 from support.broker.broker_process import BrokerProcess
 from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
 
@@ -126,7 +126,7 @@ def test_sw2_sw7_a_batch_that_was_half_relayed_goes_on_behind_what_is_there(
     topic = create(address, f"half-{forgets}", 3)
     sink = Sink(broker.folder, topic, f"half-{forgets}")
     sink.write(0, rows_of(0, 40))
-    monkeypatch.setattr("siltstone.maintenance.sinking.encoding.BATCH_BYTES_MAX", 500)
+    monkeypatch.setattr("siltstone.sinking.encoding.BATCH_BYTES_MAX", 500)
     reports = sink.stage(1, rows_of(40, 150), rows_of(190, 150))
     real = relay.Relay._outgoing
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from siltstone.cli.main import cli
-from siltstone.maintenance.scanning.failures import TailNotReadable
+from siltstone.scanning.failures import TailNotReadable
 from siltstone.server.querying import QueryChoice, QueryRefused, run_query, topics_named
 from support.kafka.quiet_client import QUIET
 

@@ -12,11 +12,11 @@ import msgspec
 import psutil
 import pytest
 
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.metadata_mark import key_of_mark, marks_in
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.components import Node, open_node, open_store
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.stream import Stream

@@ -9,8 +9,8 @@ from pyiceberg.catalog import load_catalog
 import siltstone
 from oracles.iceberg_rest import running_rest_catalog
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.tables.failures import CatalogFailed, CommitOvertaken
-from siltstone.maintenance.tables.inspecting import opened_table
+from siltstone.tables.failures import CatalogFailed, CommitOvertaken
+from siltstone.tables.inspecting import opened_table
 from support.engine.s3_server import S3Server
 from support.metadata.postgres_server import PostgresServer
 from support.processes.tried import RecordTried

@@ -33,9 +33,9 @@ from siltstone.kafka_client.failures import (
 )
 from siltstone.kafka_client.topics import all_topics
 from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
-from siltstone.maintenance.scanning.failures import TailNotReadable
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
+from siltstone.scanning.failures import TailNotReadable
 from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.broker.served_node import ServedNode
 from support.kafka.kafka_requests import batch_of

@@ -9,8 +9,8 @@ from random import SystemRandom
 
 import pytest
 
-from siltstone.maintenance.blocks import indexes
 from siltstone.maintenance.stream_set_compaction import task as rewriting
+from siltstone.offline.blocks import indexes
 from support.cluster.buckets_simulation import BucketsSimulation
 from support.cluster.cluster_simulation import ClusterSimulation
 from support.cluster.forked_simulation import ForkedSimulation

@@ -9,9 +9,9 @@ from random import Random, SystemRandom
 
 import pytest
 
-from siltstone.maintenance.blocks import indexes
 from siltstone.maintenance.stream_set_compaction import task as rewriting
 from siltstone.metadata.store.sqlite import SqliteLog
+from siltstone.offline.blocks import indexes
 from support.engine.losing_disk import LosingDisk
 from support.engine.node_simulation import NodeSimulation
 from support.engine.wal_disk import put_disk_in

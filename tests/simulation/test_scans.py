@@ -10,8 +10,8 @@ from random import SystemRandom
 
 import pytest
 
-from siltstone.maintenance.scanning import reading
-from siltstone.maintenance.tasks import source_bytes
+from siltstone.offline.tasks import source_bytes
+from siltstone.scanning import reading
 from support.maintenance.scanned_life import ScannedLife
 from support.processes.inline_executor import InlineExecutor
 from support.processes.tried import RecordTried

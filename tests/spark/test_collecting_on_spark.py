@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.pipeline.set_aside import all_set_aside
+from siltstone.carrying.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.set_aside import all_set_aside
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
 from siltstone.spark.spark_runner import SparkRunner

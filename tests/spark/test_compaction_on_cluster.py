@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.entities import JobState
 from siltstone.model.objects import ObjectKind
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.components import open_store
 from support.maintenance import compaction_driver
 from support.maintenance.compacting import RoundReport, compact

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from siltstone.spark.spark_runner import SparkRunner
 from support.maintenance.compacting import compact
 from support.maintenance.compaction_sources import F1

@@ -9,8 +9,8 @@ import pytest
 
 import siltstone
 from oracles.foreign_spark import ForeignSpark
-from siltstone.maintenance.tables import joining
-from siltstone.maintenance.tables.failures import TableFileRefused, TableHasUnknownFeatures
+from siltstone.tables import joining
+from siltstone.tables.failures import TableFileRefused, TableHasUnknownFeatures
 from support.maintenance.foreign_table import ForeignTable, Row, flat_row
 from support.maintenance.foreign_writers import delete_by_equality, delta_table, iceberg_table
 from support.maintenance.table_world import TableWorld, table_world

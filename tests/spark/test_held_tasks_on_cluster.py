@@ -15,12 +15,12 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.sinks import STAGING_PREFIX
 from siltstone.model.limits import HOUR_MS
+from siltstone.offline.context import MaintenanceContext
 from siltstone.server.settings.store import load_settings
+from siltstone.tables.inspecting import file_urls, opened_table
 from support.maintenance.compacted_store import maintained
 from support.maintenance.sinks import QUIET, create, values
 from support.processes.night import drawn_tonight

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 import siltstone
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
+from siltstone.carrying.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.running import RunReport
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.spark.spark_runner import SparkRunner
 from support.broker.keyed_broker import SETTINGS, Keyed, Table, table_of

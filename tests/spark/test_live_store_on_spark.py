@@ -14,11 +14,11 @@ import pytest
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationResult
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Runner, Task
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, Runner, Task
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import Node, open_store
 from siltstone.server.settings.store import StoreSettings

@@ -15,8 +15,8 @@ TESTS = Path(__file__).parents[1]
 
 PROGRAM = """
 from pyspark import SparkContext
-from siltstone.maintenance.tasks.runner import LateRunner
-from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.offline.tasks.runner import LateRunner
+from siltstone.offline.tasks.runner import RunFailed
 from siltstone.spark.spark_runner import open_runner
 from support.spark.spark_tasks import double
 

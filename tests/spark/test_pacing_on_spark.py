@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.pipeline.watch import Cancelled, Watch
-from siltstone.maintenance.tasks.pacing import PacedRunner, TaskPace
+from siltstone.carrying.pipeline.watch import Cancelled, Watch
 from siltstone.model.limits import KIB
 from siltstone.object_store.opening import open_store
+from siltstone.offline.tasks.pacing import PacedRunner, TaskPace
 from siltstone.runtime.clock import SystemClock
 from siltstone.spark.spark_runner import SparkRunner
 from support.spark.paced_tasks import read_at_pace

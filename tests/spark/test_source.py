@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSourceReader, GreaterThan
 import siltstone
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from pyspark_siltstone import DefaultSource
-from siltstone.maintenance.scanning.failures import TopicNotThere
 from siltstone.model.objects import object_key
+from siltstone.scanning.failures import TopicNotThere
 from siltstone.spark.source.data_source import TopicReader
 from siltstone.spark.starting import SparkAlreadyRunning
 from support.kafka.quiet_client import QUIET

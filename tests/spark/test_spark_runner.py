@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.tasks.runner import RunFailed
+from siltstone.offline.tasks.runner import RunFailed
 from siltstone.spark.spark_runner import SparkRunner, open_runner
 from siltstone.spark.starting import SparkAlreadyRunning, start_context
 from support.spark import spark_tasks

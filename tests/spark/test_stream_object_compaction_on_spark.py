@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.opening import open_store
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from siltstone.spark.spark_runner import SparkRunner
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import add_stream_object, joined_up

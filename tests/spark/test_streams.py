@@ -20,7 +20,6 @@ from pyspark.errors import StreamingQueryException
 import siltstone
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from pyspark_siltstone import DefaultSource
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.sinks import SinkState, sinks_of
 from siltstone.server.scanning import open_source
 from siltstone.spark.sink.batches import write_batch
@@ -28,6 +27,7 @@ from siltstone.spark.sink.options import parse_sink_options
 from siltstone.spark.sink.writers import TopicStreamWriter
 from siltstone.spark.source.lag import lag
 from siltstone.spark.source.stream_reader import TopicStreamReader
+from siltstone.tables.inspecting import file_urls, opened_table
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.kafka.quiet_client import QUIET
 from support.maintenance.sinks import STEPS

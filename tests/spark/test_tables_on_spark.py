@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
-from siltstone.maintenance.tables.failures import TableNotThere
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.server.components import Store
+from siltstone.tables.failures import TableNotThere
+from siltstone.tables.inspecting import file_urls, opened_table
 from support.engine.s3_server import ENVIRONMENT, S3Server
 from support.maintenance.foreign_table import ForeignTable, Row, flat_row
 from support.maintenance.foreign_writers import delete_by_positions, delete_by_vector, iceberg_table

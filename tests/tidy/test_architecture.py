@@ -33,7 +33,7 @@ def test_every_folder_named_exists(name: str) -> None:
 
 
 def test_the_code_map_has_every_package_on_its_floor() -> None:
-    rows = re.findall(r"^\| (\d) \| `(\w+)` \|", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", TEXT, re.MULTILINE)
     floors = {package: int(floor) for floor, package in rows}
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert set(floors) == packages

@@ -68,6 +68,8 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/operations.md: tests/integration/test_clients_command.py runs it beside brokers",
         "docs/operations.md: it serves until it is stopped; tests/integration/test_serve_nodes.py runs it",
         "docs/operations.md: it serves until it is stopped; tests/integration/test_failover.py runs it",
+        "docs/metrics.md: PromQL; tests/integration/test_alert_rules.py asks promtool",
+        "docs/operations.md: a formula; tests/integration/test_operations_page.py computes the table below it",
         "docs/operations.md: no images can be fetched where the tests run",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so while a producer writes",
         "docs/buckets.md: tests/integration/test_several_buckets.py does so with a real broker",
@@ -78,8 +80,10 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "tests/integration/test_metadata_copy.py runs the command",
         "docs/quick-start.md: a list, compared with the jars that siltstone.spark.session fetches",
         "docs/s3.md: the test's own SeaweedFS is started with ports and keys of its own",
+        "docs/tables.md: a value of a configuration; tests/unit/tables/test_rounds_nested.py exports such"
+        " columns",
         "docs/tables.md: the registry of the example does not exist; "
-        "tests/unit/maintenance/tables/test_rounds_schemas.py starts one",
+        "tests/unit/tables/test_rounds_schemas.py starts one",
         "docs/tables.md: the catalog of the example does not exist; "
         "tests/unit/server/settings reads the same settings",
         "docs/s3.md: the test's own MinIO has another port, and its bucket is made by an S3 client",

@@ -86,7 +86,7 @@ SMALL_FILES = {
         "cli/topics/delete.py",
     },
     "nouns, errors or settings that many modules import": {
-        "broker/settings.py", "kafka_protocol/malformed.py", "maintenance/context.py",
+        "broker/settings.py", "kafka_protocol/malformed.py", "offline/context.py",
         "metadata/node_address.py",
         "metadata/store_id.py", "model/access.py", "model/buffers.py", "model/errors.py", "model/version.py",
         "server/settings/admin.py",

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.maintenance.tables import failures
+from siltstone.tables import failures
+from siltstone.topic_configs.column_types import PLAIN
 from siltstone.topic_configs.rows import TABLE
-from siltstone.topic_configs.table_export import TYPES
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
@@ -44,7 +44,7 @@ def test_tb1_a_topic_becomes_a_table_as_the_page_says(tmp_path: Path) -> None:
 def test_every_configuration_and_every_type_is_on_the_page() -> None:
     named = [name for name in TABLE if name.startswith("siltstone.table.")]
     assert [name for name in named if name not in TEXT] == []
-    assert [kind for kind in TYPES if f"`{kind}`" not in TEXT] == []
+    assert [kind for kind in PLAIN if f"`{kind}`" not in TEXT] == []
 
 
 def test_the_failures_on_the_page_exist() -> None:

@@ -19,10 +19,10 @@ from siltstone.broker.parts import BrokerParts, ProducerIds
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
-from siltstone.maintenance.topic_streams import put_topic_defaults
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.node_address import CLUSTER_ID_KEY
 from siltstone.metadata.service import MetadataService
+from siltstone.offline.topic_streams import put_topic_defaults
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random

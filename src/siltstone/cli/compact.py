@@ -2,12 +2,12 @@
 
 import click
 
+from siltstone.carrying.pipeline.kind import Budget
 from siltstone.cli.maintain.plan import show_plan
 from siltstone.cli.maintain.run import carry_out
 from siltstone.cli.output import remarks
 from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.maintenance.pipeline.kind import Budget
 
 KINDS = ("sso-compaction",)
 

@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from siltstone.cli.failures import ExtraMissing
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from siltstone.spark.java import find_java
 from siltstone.spark.spark_runner import open_runner
 

@@ -8,11 +8,11 @@ from siltstone.cli.output import print_json, result, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell
 from siltstone.foundation.quantity_words import time_words
-from siltstone.maintenance.sinking.batch import abandon as abandon_batch
 from siltstone.metadata.commands import RemoveKey
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.sinks import SINK_PREFIX, sinks_of
 from siltstone.model.errors import InvalidRequest
+from siltstone.sinking.batch import abandon as abandon_batch
 
 
 class SinkNotThere(InvalidRequest):

@@ -1,4 +1,4 @@
-"""Floor 5: what makes one cluster of several nodes on one store. Below the server, beside the stream engine.
+"""Floor 8: what makes one cluster of several nodes on one store. Below the server, beside the stream engine.
 
 The nouns: each node writes a *beat* once a second on the *lease board* (``metadata.leases``). A *life* of a node is
 what one process does under one node epoch. A node is *suspect* when its beats in its present life have stood still for

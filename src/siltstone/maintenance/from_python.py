@@ -9,16 +9,16 @@ from typing import Any, Protocol
 
 import msgspec
 
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope, topics_named
+from siltstone.carrying.pipeline.running import RunReport
 from siltstone.foundation.quantity_words import counted
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import KindOverview, Overview, html_of, overview, table_of
-from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget, Scope, topics_named
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.settings import KindSettings
-from siltstone.maintenance.tasks.runner import LateRunner, Runner
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import KindSettings
+from siltstone.offline.tasks.runner import LateRunner, Runner
 
 REPORT_HEADER = ("kind", "unit", "outcome", "what")
 

@@ -10,12 +10,12 @@ from html import escape
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
+from siltstone.carrying.pipeline.running import plan_of, waiting
+from siltstone.carrying.pipeline.watch import OnStepProgress, Watch
 from siltstone.foundation.quantity_words import counted, size_words, time_words
-from siltstone.maintenance.context import MaintenanceContext, check_metadata_is_newest
-from siltstone.maintenance.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
-from siltstone.maintenance.pipeline.running import plan_of, waiting
-from siltstone.maintenance.pipeline.watch import OnStepProgress, Watch
 from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.offline.context import MaintenanceContext, check_metadata_is_newest
 
 HEADER = ("kind", "unit", "reads", "writes", "objects", "because")
 RIGHT = frozenset({"reads", "writes", "objects", "partitions", "offsets", "bytes"})

@@ -18,7 +18,7 @@ offset size field
 ====== ==== =======================================================================
 
 A decoded index keeps the raw bytes: a search decodes only the entries it compares, and planners read a million
-entries as numpy columns (``siltstone.maintenance.blocks.columns``) without making a million values.
+entries as numpy columns (``siltstone.offline.blocks.columns``) without making a million values.
 
 ``verify_block`` checks a block against its entry. Readers call it once for every block they have read (rule 8).
 """

@@ -40,8 +40,11 @@ _LINE = re.compile(rb'(\{.*),"crc32c":"([0-9a-f]{8})"\}\n')
 
 
 class DamagedIdentity(CorruptData):
-    """The file is not an identity of the expected kind, is damaged, or was written by a newer version of this
-    program."""
+    """The file is not an identity of the expected kind, or is damaged."""
+
+
+class IdentityOfNewerVersion(DamagedIdentity):
+    """A newer version of this program wrote the identity. Nothing is damaged, so nobody deletes it."""
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
@@ -135,6 +138,11 @@ def _unsealed(data: bytes) -> _LogLine | _StoreLine:
     except msgspec.MsgspecError as error:
         raise DamagedIdentity(f"the identity cannot be decoded: {error}") from error
     newest = LOG_FORMAT if isinstance(line, _LogLine) else STORE_FORMAT
-    if not 1 <= line.format <= newest:
+    if line.format > newest:
+        raise IdentityOfNewerVersion(
+            f"the identity has format {line.format}; this program reads 1 to {newest}: a newer version of Siltstone"
+            " wrote it, so use that version"
+        )
+    if line.format < 1:
         raise DamagedIdentity(f"the identity has format {line.format}; this program reads 1 to {newest}")
     return line

@@ -82,6 +82,26 @@ class DamagedWal(CorruptData):
     """Acknowledged bytes of the write-ahead log are not those that were written."""
 
 
+class WalOfNewerVersion(DamagedWal):
+    """A newer version of Siltstone wrote this part of the write-ahead log. Nothing is damaged, so nobody restores or
+    gives up anything."""
+
+
+def damage_at(place: str, damage: DamagedWal, what: str) -> DamagedWal:
+    """Returns the damage with its place, and with the advice to restore ``what``."""
+    if isinstance(damage, WalOfNewerVersion):
+        return WalOfNewerVersion(f"{place}: {damage}")
+    return DamagedWal(f"{place}: {damage}; restore the {what}")
+
+
+def unknown_version(what: str, version: int, newest: int) -> DamagedWal:
+    """Returns the error for a version that this program does not read."""
+    text = f"{what} version {version}; this program reads 1 to {newest}"
+    if version > newest:
+        return WalOfNewerVersion(f"{text}: a newer version of Siltstone wrote it, so use that version")
+    return DamagedWal(text)
+
+
 class LogFileHeader(msgspec.Struct, frozen=True):
     node_id: int
     node_epoch: int
@@ -114,7 +134,7 @@ def encode_log_file_header(header: LogFileHeader) -> bytes:
 
 
 def decode_log_file_header(data: Buffer) -> LogFileHeader:
-    """Returns the header from the first bytes of a log file. Raises DamagedWal."""
+    """Returns the header from the first bytes of a log file. Raises DamagedWal, WalOfNewerVersion."""
     if len(data) < LOG_FILE_HEADER_BYTES:
         raise DamagedWal(f"the log file has {len(data)} bytes, too few for a header")
     checked = bytes(data[: _LOG_FILE_HEADER.size])
@@ -124,7 +144,7 @@ def decode_log_file_header(data: Buffer) -> LogFileHeader:
     if magic != LOG_FILE_MAGIC or _CRC.unpack_from(data, _LOG_FILE_HEADER.size)[0] != crc32c([checked]):
         raise DamagedWal("the header of the log file is damaged, or this is no write-ahead log")
     if not 1 <= version <= LOG_FILE_VERSION:
-        raise DamagedWal(f"the log file has version {version}; this program reads 1 to {LOG_FILE_VERSION}")
+        raise unknown_version("the log file has", version, LOG_FILE_VERSION)
     return LogFileHeader(node_id, node_epoch, first_position, reserved_bytes)
 
 

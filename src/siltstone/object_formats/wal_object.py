@@ -47,7 +47,7 @@ import msgspec
 
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffer, Buffers, total_bytes
-from siltstone.object_formats.log_file import DamagedWal, WalRecord, decode_record
+from siltstone.object_formats.log_file import DamagedWal, WalRecord, decode_record, unknown_version
 
 WAL_PREFIX = "wal/"
 """What the keys of all write-ahead logs of a bucket begin with."""
@@ -156,7 +156,7 @@ def decode_seal_body(body: Buffer) -> WalSeal:
 
 
 def decode_wal_object_header(data: Buffer) -> WalObjectHeader:
-    """Returns the header from the first bytes of an object. Raises DamagedWal."""
+    """Returns the header from the first bytes of an object. Raises DamagedWal, WalOfNewerVersion."""
     if len(data) < WAL_OBJECT_HEADER_BYTES:
         raise DamagedWal(f"it has {len(data)} bytes, too few for the header of a WAL object")
     checked = bytes(data[: _HEADER.size])
@@ -164,9 +164,7 @@ def decode_wal_object_header(data: Buffer) -> WalObjectHeader:
         raise DamagedWal("its header is damaged, or it is no WAL object")
     _, version, kind, store_id, node_id, epoch, incarnation, *numbers = _HEADER.unpack(checked)
     if not 1 <= version <= WAL_OBJECT_VERSION:
-        raise DamagedWal(
-            f"it is a WAL object of version {version}; this program reads 1 to {WAL_OBJECT_VERSION}"
-        )
+        raise unknown_version("it is a WAL object of", version, WAL_OBJECT_VERSION)
     if kind not in WalObjectKind.__members__.values():
         raise DamagedWal(f"it is a WAL object of kind {kind}, which this program does not know")
     return WalObjectHeader(WalObjectKind(kind), store_id.hex(), node_id, epoch, incarnation.hex(), *numbers)

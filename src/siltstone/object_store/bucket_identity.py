@@ -11,6 +11,7 @@ from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_formats.identity import (
     IDENTITY_BYTES_MAX,
     DamagedIdentity,
+    IdentityOfNewerVersion,
     StoreIdentity,
     decode_store_identity,
     encode_store_identity,
@@ -41,6 +42,8 @@ def marked_identity(store: ObjectStore) -> StoreIdentity | None:
         return None
     try:
         return decode_store_identity(data)
+    except IdentityOfNewerVersion as newer:
+        raise IdentityOfNewerVersion(f"{MARKER_KEY} in {store.url}: {newer}") from newer
     except DamagedIdentity as damage:
         raise DamagedIdentity(
             f"{MARKER_KEY} in {store.url}: {damage}; delete that object if the bucket belongs to this store"

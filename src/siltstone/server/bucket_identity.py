@@ -9,7 +9,6 @@ bucket, or the bucket was emptied. Stores from before markers existed are recogn
 import logging
 from itertools import islice
 
-from siltstone.maintenance.context import guard_of
 from siltstone.metadata.buckets import RegisterBuckets, bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
@@ -29,6 +28,7 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.metadata_mark import MARKS_PREFIX, BucketGuard
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, StoreDenied
+from siltstone.offline.context import guard_of
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.log_limit import LogLimit

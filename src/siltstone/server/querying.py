@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from siltstone.maintenance.scanning.result import Scan
-from siltstone.maintenance.scanning.scan import plan_scan
-from siltstone.maintenance.scanning.words import scan_request
 from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.record_columns.arrow import ArrowMissing, require_arrow
 from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
+from siltstone.scanning.arguments import scan_request
+from siltstone.scanning.result import Scan
+from siltstone.scanning.scan import plan_scan
 from siltstone.server.components import Store
 from siltstone.value_formats.settling import SAMPLE_VALUES
 

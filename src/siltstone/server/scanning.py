@@ -11,19 +11,19 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.renewal import PinRenewal
-from siltstone.maintenance.scanning.result import Scan
-from siltstone.maintenance.scanning.scan import plan_scan
-from siltstone.maintenance.scanning.words import scan_request
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.store_id import claimed_url
 from siltstone.model.objects import DEFAULT_BUCKET_ID
+from siltstone.offline.context import MaintenanceContext
 from siltstone.record_columns.arrow import require_arrow
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.scanning.arguments import scan_request
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.renewal import PinRenewal
+from siltstone.scanning.result import Scan
+from siltstone.scanning.scan import plan_scan
 from siltstone.server.components import Store, missing_folder, open_buckets, open_metadata
 from siltstone.server.settings.store import StoreSettings, load_settings
 

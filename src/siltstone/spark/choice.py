@@ -3,8 +3,8 @@ process."""
 
 from typing import TYPE_CHECKING, Any
 
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from siltstone.spark.spark_runner import SparkRunner, open_runner
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from siltstone.maintenance.context import check_metadata_is_newest
-from siltstone.maintenance.scanning.naming import scan_name
-from siltstone.maintenance.scanning.planning import wanted_partitions
-from siltstone.maintenance.scanning.renewal import PinRenewal
-from siltstone.maintenance.scanning.request import ScanRequest
-from siltstone.maintenance.scanning.words import scan_request
 from siltstone.metadata.commands import PinScan
+from siltstone.offline.context import check_metadata_is_newest
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.scanning.arguments import scan_request
+from siltstone.scanning.naming import scan_name
+from siltstone.scanning.planning import wanted_partitions
+from siltstone.scanning.renewal import PinRenewal
+from siltstone.scanning.request import ScanRequest
 from siltstone.spark.kafka_connector import kafka_connector_jars
 from siltstone.spark.naming import format_named, show_in_notebooks
 from siltstone.spark.starting import SparkAlreadyRunning, active_context, start_session

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from siltstone.maintenance.tasks.runner import (
+from siltstone.offline.tasks.runner import (
     LabelOf,
     RunFailed,
     RunnerLost,

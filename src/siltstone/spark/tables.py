@@ -8,14 +8,14 @@ have deleted rows, renamed columns or left columns out, Python tasks read them i
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.fitting import plain_type
-from siltstone.maintenance.tables.formats.locations import unquoted
-from siltstone.maintenance.tables.formats.port import TableUse
-from siltstone.maintenance.tables.inspecting import opened_table, url_of
-from siltstone.maintenance.tables.table_scan import file_inputs, rows_of_files
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import TableSettings
 from siltstone.spark.frames import session
+from siltstone.tables.fitting import plain_type
+from siltstone.tables.formats.locations import unquoted
+from siltstone.tables.formats.port import TableUse
+from siltstone.tables.inspecting import opened_table, url_of
+from siltstone.tables.table_scan import file_inputs, rows_of_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

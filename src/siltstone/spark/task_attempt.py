@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from siltstone.foundation.credentials import without_credentials
-from siltstone.maintenance.tasks.runner import Task, failure_in_one_line
+from siltstone.offline.tasks.runner import Task, failure_in_one_line
 
 CAUSE_MARK = "task failed: "
 

@@ -1,4 +1,4 @@
-"""Floor 5: the stream engine. It appends batches to streams, uploads them as objects and reads them. The contents of
+"""Floor 8: the stream engine. It appends batches to streams, uploads them as objects and reads them. The contents of
 a batch are opaque here.
 
 The flow: an *append* gives a *batch* its offsets and is written to the *write-ahead log* (WAL). When the log is

@@ -18,6 +18,7 @@ from siltstone.topic_configs.table_export import (
     MODES,
     VALUES,
     table_columns,
+    table_key_columns,
     table_name,
     table_partitions,
     table_schema_source,
@@ -174,8 +175,9 @@ _ROWS = (
     _row("siltstone.table.bytes.min", LONG, 64 * MIB, at_least(1), Effect.ACTS, (),
          "The topic is exported to its table when this many bytes wait, or after siltstone.table.interval.ms."),
     _row("siltstone.table.columns", LIST, "", table_columns, Effect.ACTS, (),
-         "Fields of JSON values that become columns of the table, such as `carrier string, delay long`. Empty: the "
-         "table has the columns of Kafka's records. A field that is added here becomes a new column."),
+         "Fields of JSON values that become columns of the table, such as `carrier string, delay long, "
+         "at struct<lat: double, lon: double>`. Empty: the table has the columns of Kafka's records. A field that is "
+         "added here becomes a new column."),
     _row("siltstone.table.errors", STRING, "dead-letter", one_of(*ERRORS), Effect.ACTS, (),
          "Records that cannot be decoded are written to the table NAME__errors, or stop the export, or are dropped."),
     _row("siltstone.table.format", STRING, "", one_of("", *FORMATS), Effect.ACTS, (),
@@ -185,7 +187,7 @@ _ROWS = (
     _row("siltstone.table.key", STRING, "raw", one_of(*KEYS), Effect.ACTS, (),
          "What keys are in the table: bytes (raw), text in UTF-8 (string), JSON (json): its text, or a struct of "
          "siltstone.table.key.columns; avro, protobuf: such a struct, where each key names its schema."),
-    _row("siltstone.table.key.columns", LIST, "", table_columns, Effect.ACTS, (),
+    _row("siltstone.table.key.columns", LIST, "", table_key_columns, Effect.ACTS, (),
          "Fields of JSON, avro or protobuf keys, such as `id long, region string`; a key that is no record has the "
          "field `value`. With siltstone.table.mode=upsert they are the key of the table, and cannot be changed."),
     _row("siltstone.table.mode", STRING, "append", one_of(*MODES), Effect.ACTS, (),

@@ -16,6 +16,15 @@ import re
 
 import msgspec
 
+from siltstone.topic_configs.column_types import (
+    NAME,
+    PLAIN,
+    ColumnType,
+    TypeMalformed,
+    canonical,
+    parsed_type,
+    types_in_words,
+)
 from siltstone.topic_configs.values import InvalidTopicConfig, Value, refused
 
 FORMATS = ("parquet", "iceberg", "delta")
@@ -30,9 +39,6 @@ ERRORS = ("dead-letter", "pause", "drop")
 
 KAFKA = "kafka"
 """The struct column of the layout of fields."""
-
-TYPES = ("boolean", "int", "long", "double", "string", "date", "timestamp", "json")
-"""Types of fields. ``json``: any JSON value, as its text."""
 
 REGISTRY = "registry"
 """``siltstone.table.value.schema``: each value names its schema, in its first bytes or in a header."""
@@ -55,7 +61,6 @@ BUCKETS_MAX = 10_000
 
 COLUMNS_MAX = 1_000
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _SCHEMA = re.compile(rf"{REGISTRY}|{LATEST}|{FILE}[A-Za-z0-9_.-]+")
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_]{1,100}\.[A-Za-z0-9_]{1,300}")
 _TRANSFORM = re.compile(r"(\w+)\(\s*(\w+)\s*(?:,\s*(\d{1,7})\s*)?\)")
@@ -71,10 +76,16 @@ _ALLOWED = {IDENTITY: _OF_IDENTITY, BUCKET: _OF_BUCKET, TRUNCATE: _OF_TRUNCATE}
 
 
 class TableColumn(msgspec.Struct, frozen=True, array_like=True):
-    """A field of the values that becomes a column. ``kind`` is one of TYPES."""
+    """A field of the values that becomes a column. ``kind`` is the canonical text of its type, which ``column_types``
+    parses."""
 
     name: str
     kind: str
+
+    @property
+    def type(self) -> ColumnType:
+        """The type of the column."""
+        return parsed_type(self.kind)
 
 
 class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
@@ -260,14 +271,19 @@ def table_columns(name: str, value: Value) -> None:
     _parsed_columns(name, value)
 
 
+def table_key_columns(name: str, value: Value) -> None:
+    """Checks the rule that each item of a list is a name and a plain type: rows are found again by these fields."""
+    _parsed_columns(name, value, are_plain=True)
+
+
 def table_partitions(name: str, value: Value) -> None:
     """Checks the rule that each item of a list is a transform of a column."""
     _parsed_partitions(name, value)
 
 
 def key_columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:
-    """Returns the fields of keys, of a value that has passed ``table_columns``."""
-    return _parsed_columns("siltstone.table.key.columns", items)
+    """Returns the fields of keys, of a value that has passed ``table_key_columns``."""
+    return _parsed_columns("siltstone.table.key.columns", items, are_plain=True)
 
 
 def columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:
@@ -280,19 +296,45 @@ def partitions_of(items: tuple[str, ...]) -> tuple[PartitionTransform, ...]:
     return _parsed_partitions("siltstone.table.partition.by", items)
 
 
-def _parsed_columns(name: str, value: Value) -> tuple[TableColumn, ...]:
+def _parsed_columns(name: str, value: Value, *, are_plain: bool = False) -> tuple[TableColumn, ...]:
     assert isinstance(value, tuple)
     columns: dict[str, TableColumn] = {}
+    fields = 0
     for item in value:
-        words = item.split()
-        if len(words) != 2 or not _NAME.fullmatch(words[0]) or words[1] not in TYPES:
-            raise refused(name, item, f"write NAME TYPE; the types are {', '.join(TYPES)}")
-        if words[0].lower() in columns or words[0].lower() == KAFKA:
+        column, *written = item.split(None, 1) or [""]
+        of = (
+            _parsed_type(name, item, "".join(written), are_plain=are_plain)
+            if NAME.fullmatch(column)
+            else None
+        )
+        if of is None:
+            raise refused(name, item, _how_written(are_plain=are_plain))
+        if column.lower() in columns or column.lower() == KAFKA:
             raise refused(name, item, "a column of that name is there already, and kafka is taken")
-        columns[words[0].lower()] = TableColumn(words[0], words[1])
-    if len(columns) > COLUMNS_MAX:
-        raise InvalidTopicConfig(f"{name} has {len(columns)} columns; at most {COLUMNS_MAX} are allowed")
+        columns[column.lower()] = TableColumn(column, canonical(of))
+        fields += sum(1 for _ in of.fields())
+    if len(columns) + fields > COLUMNS_MAX:
+        what = "columns and fields" if fields else "columns"
+        raise InvalidTopicConfig(
+            f"{name} has {len(columns) + fields} {what}; at most {COLUMNS_MAX} are allowed"
+        )
     return tuple(columns.values())
+
+
+def _parsed_type(name: str, item: str, text: str, *, are_plain: bool) -> ColumnType | None:
+    """Returns the type that a text says; None if it is none. A text that begins a nested type is refused with what is
+    wrong in it."""
+    if are_plain or "<" not in text:
+        word = text.strip()
+        return ColumnType(word) if word in PLAIN else None
+    try:
+        return parsed_type(text)
+    except TypeMalformed as why:
+        raise refused(name, item, str(why)) from None
+
+
+def _how_written(*, are_plain: bool) -> str:
+    return f"write NAME TYPE; the types are {', '.join(PLAIN) if are_plain else types_in_words()}"
 
 
 def _parsed_partitions(name: str, value: Value) -> tuple[PartitionTransform, ...]:

@@ -16,9 +16,6 @@ Rule: TypeAlias = Callable[[str, Value], None]
 """Checks a parsed value, given the configuration's name and the value. Raises InvalidTopicConfig."""
 
 
-_COMMA = re.compile(r",(?![^(]*\))")
-
-
 class InvalidTopicConfig(InvalidRequest):
     """There is no topic configuration of that name, or it cannot have that value."""
 
@@ -96,8 +93,23 @@ def _double(name: str, text: str) -> float:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """Returns the items of a list in their order, without repetitions. A comma in brackets is a part of its item."""
-    return tuple(dict.fromkeys(item.strip() for item in _COMMA.split(text))) if text else ()
+    """Returns the items of a list in their order, without repetitions."""
+    return tuple(dict.fromkeys(list_items(text))) if text else ()
+
+
+def list_items(text: str) -> list[str]:
+    """Returns the items of a list as they are written. A comma in brackets is a part of its item: ``bucket(key,16)``,
+    ``at struct<lat: double, lon: double>``."""
+    items, begin, depth = [], 0, 0
+    for at, letter in enumerate(text):
+        if letter in "(<":
+            depth += 1
+        elif letter in ")>":
+            depth = max(0, depth - 1)
+        elif letter == "," and not depth:
+            items.append(text[begin:at].strip())
+            begin = at + 1
+    return [*items, text[begin:].strip()]
 
 
 # -- rules -----------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ try:
         wrappers_pb2,
     )
     from google.protobuf.message import DecodeError
-except ModuleNotFoundError as missing:
+except (
+    ImportError
+) as missing:  # in a worker of Spark, whose jar has a google/protobuf, it is no ModuleNotFoundError
     if not (missing.name or "").startswith("google"):
         raise
     descriptor_pb2 = None

@@ -3,11 +3,11 @@ it copies by itself, is for the real one to say."""
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.model.limits import KIB, MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.port import ObjectStore
+from siltstone.offline.settings import StreamObjectCompactionSettings
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import Block, add_stream_object, joined_up, stores_opened
 

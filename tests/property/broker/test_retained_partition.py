@@ -11,20 +11,20 @@ from random import Random
 
 import pytest
 
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import carry_out
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import carry_out
-from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.retention.kind import RETENTION, Retention
-from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.tasks import source_bytes as stores
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.metadata.refusals import Refusal
 from siltstone.model.limits import SECOND_MS
 from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks import source_bytes as stores
+from siltstone.offline.tasks.runner import InProcessRunner
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, produce_request, row_of, sequenced

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siltstone.carrying.pipeline.kind import Outcome, Plan, Scope
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.garbage_collection.planning import is_dead
-from siltstone.maintenance.pipeline.kind import Outcome, Plan, Scope
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import Level
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.entities import StreamState
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from siltstone.offline.settings import Level
 from support.engine.objects import index_of
 from support.maintenance.collecting_world import YOUNG, all_dead_destroyed, collected, collection
 from support.maintenance.collecting_world import settings as gc_settings

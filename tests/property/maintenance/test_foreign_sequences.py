@@ -11,7 +11,7 @@ from random import SystemRandom
 
 import pytest
 
-from siltstone.maintenance.tables import joining
+from siltstone.tables import joining
 from support.maintenance.foreign_sequences import Sequence
 from support.processes.tried import RecordTried
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.maintenance.pipeline.kind import Scope
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.maintenance.retention.groups import GroupProgress, bound_of, group_bound
 from siltstone.maintenance.retention.planning import plan_retention
 from siltstone.model.limits import HOUR_MS

@@ -10,11 +10,10 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.maintenance.key_compaction.task import run_key_compaction
 from siltstone.maintenance.key_compaction.task_input import CODEC
-from siltstone.maintenance.pipeline.kind import Outcome
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import Task
 from siltstone.metadata.commands import (
     CloseStream,
     Command,
@@ -28,6 +27,7 @@ from siltstone.model.buckets import StrategyType
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, JOB_LEASE_MS
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.memory import MemoryStore
+from siltstone.offline.tasks.runner import Task
 from support.maintenance.keyed_world import SETTINGS, Found, KeyedWorld, keyed_world, table_of
 from support.maintenance.spread import Spread
 

@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.blocks.columns import ENTRY, Source
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import choose_candidates, plan_compaction
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.objects import ObjectKind
+from siltstone.offline.blocks.columns import ENTRY, Source
+from siltstone.offline.settings import CompactionSettings
 from support.maintenance.compaction_sources import NOW_MS, SMALL, Spec, source, streams_of
 from support.values.examples import examples
 

@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner
 from support.maintenance.compacting import compact
 from support.maintenance.compaction_world import CompactionWorld, compaction_world
 from support.maintenance.spread import SPREADS, Spread

@@ -10,7 +10,6 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import (
@@ -29,11 +28,12 @@ from siltstone.metadata.commands import (
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import decode_entry
 from siltstone.metadata.records import ScanPinned, ScanUnpinned
-from siltstone.metadata.refusals import ScanOutdated
+from siltstone.metadata.refusals import PinOutdated
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.model.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectRange, ObjectState, object_key
 from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.maintained_store import WatchedStore
@@ -128,7 +128,7 @@ class Walk:
         token = self.rng.choice(driver.scans)
         try:
             driver.metadata.execute(PinScan(token, 30 * MINUTE_MS, renews=True))
-        except ScanOutdated:
+        except PinOutdated:
             self.follow()
             assert token not in self.planned
             driver.scans.remove(token)

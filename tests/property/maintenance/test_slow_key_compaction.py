@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
-from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.model.limits import HOUR_MS
+from siltstone.offline.tasks.runner import InProcessRunner
 from support.maintenance.keyed_world import KeyedWorld, keyed_world
 from support.maintenance.slow_keys import PATIENT, fill_slowly, slow
 from support.maintenance.stepping import Killed, Steps, dying_at, stepped

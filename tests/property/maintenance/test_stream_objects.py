@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.maintenance.blocks.columns import ENTRY
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, lay_out
 from siltstone.maintenance.stream_object_compaction.planning import groups_of
 from siltstone.metadata.entities import ObjectMetadata, StreamState
 from siltstone.model.objects import ObjectKind
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.object_layout import trailer_bytes
+from siltstone.offline.blocks.columns import ENTRY
+from siltstone.offline.settings import StreamObjectCompactionSettings
 from support.engine.objects import index_of
 from support.maintenance.block_join import join_blocks
 from support.maintenance.compaction_world import CompactionWorld, compaction_world

@@ -4,11 +4,11 @@ that a test wants."""
 from collections.abc import Mapping, Sequence
 
 from siltstone.maintenance.retention.groups import GroupProgress, encode_progress, key_of
-from siltstone.maintenance.topic_streams import TopicStream, topic_streams
 from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
 from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.model.limits import MIB
 from siltstone.model.segments import ClosedSegment
+from siltstone.offline.topic_streams import TopicStream, topic_streams
 
 TOPIC_ID = "0123456789abcdef" * 2
 DATA, META = 1, 2

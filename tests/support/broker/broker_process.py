@@ -16,7 +16,8 @@ READY = re.compile(rb"Siltstone is ready at (\S+):(\d+) ")
 
 class BrokerProcess:
     """A broker is used in a ``with``, which stops it. ``log``: what it has written to stderr; a bug leaves a
-    traceback there. ``program``: what runs in place of ``siltstone``; ``options``: further options of ``serve``."""
+    traceback there. ``program``: what runs in place of ``siltstone``; ``options``: further options of ``serve``;
+    ``log_name``: where several brokers have one folder, the name of this one's log."""
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class BrokerProcess:
         program: Sequence[str] = (str(SILTSTONE),),
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        log_name: str = "",
     ) -> None:
         self.folder = folder
         self._port = port
@@ -34,7 +36,7 @@ class BrokerProcess:
         self._options = options
         self._environment = environment
         self._settings = dict(settings or {})
-        self._log_path = folder.with_name(f"{folder.name}-stderr.txt")
+        self._log_path = folder.with_name(f"{log_name or folder.name}-stderr.txt")
         self._process: subprocess.Popen[bytes] | None = None
         self.address: Address = ("", 0)
 

@@ -2,10 +2,11 @@
 be cut."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from siltstone.metadata.commands import DrainNode, MovePartitions
@@ -33,6 +34,13 @@ WHOLE_SECONDS_MAX = 240
 """The time until all brokers serve again: a suspicion, a failover and a start, on a machine with much else to do."""
 
 
+class Program(NamedTuple):
+    """A program in place of ``siltstone``, and the environment in which it runs."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
 class Node:
     """A broker, and the network between it and the servers."""
 
@@ -48,12 +56,18 @@ class Node:
             port=self.to_bucket.port, wal=wal,
         )  # fmt: skip
         (self.folder / "siltstone.toml").write_text(settings)
+        self.program: Program | None = None
+        """What the next start runs in place of this version of ``siltstone``."""
         self._node_id = node_id
         self._port = 0
         self.process = self._new(self._port)
 
     def _new(self, port: int) -> BrokerProcess:
-        return BrokerProcess(self.folder, port=port, options=("--node-id", str(self._node_id)))
+        options = ("--node-id", str(self._node_id))
+        if self.program is None:
+            return BrokerProcess(self.folder, port=port, options=options)
+        words, environment = self.program.words, self.program.environment
+        return BrokerProcess(self.folder, port=port, options=options, program=words, environment=environment)
 
     def start(self) -> None:
         """Starts it, at the port it had; a start that was refused has none."""

@@ -7,13 +7,11 @@ In the end buckets that are being drained are emptied, and can be removed.
 from collections.abc import Callable
 from typing import NoReturn
 
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.relocation.kind import Relocation
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.buckets import RemoveBucket, SetBucketState, SetWriteStrategy, bucket_list_of
 from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
 from siltstone.model.errors import SiltstoneError
@@ -21,6 +19,8 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore, StoreDenied, StoreTransient
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.bucket_identity import release_place
 from support.cluster.cluster_simulation import GRACE_PERIOD_MS, ClusterSimulation
 from support.engine.faulty_store import Fault, FaultyStore

@@ -19,17 +19,13 @@ import msgspec
 
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.registry import Topic
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import Severity
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.kinds import all_kinds
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import GcSettings, KindSettings, MaintenanceSettings
+from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks import source_bytes as tasks_stores
-from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import DrainNode, MovePartitions
@@ -42,6 +38,10 @@ from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import GcSettings, KindSettings, MaintenanceSettings
+from siltstone.offline.tasks import source_bytes as tasks_stores
+from siltstone.offline.tasks.runner import RunFailed
 from siltstone.runtime.clock import ManualClock
 from support.cluster.cluster_history import ClusterHistory, anomalies_in
 from support.cluster.simulated_clients import (
@@ -456,7 +456,9 @@ class ClusterSimulation:
     def _maintain(self) -> None:
         """Runs some kinds of maintenance in their order, as the service does."""
         context = self._maintenance()
-        kinds = [kind for kind in all_kinds(KINDS) if kind.name != "table-export" and self.rng.random() < 0.5]
+        kinds = [
+            kind for kind in chosen_kinds(KINDS) if kind.name != "table-export" and self.rng.random() < 0.5
+        ]
         for kind in kinds:
             watch, scope = Watch(kind.name, self.clock), Scope(is_forced=self.rng.random() < 0.5)
             try:

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.context import guard_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.memory import MemoryLog
@@ -24,6 +23,7 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore
+from siltstone.offline.context import guard_of
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine

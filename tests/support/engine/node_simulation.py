@@ -16,9 +16,7 @@ from msgspec.structs import replace
 
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import Severity
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks import source_bytes as tasks_stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.refusals import StreamNotExist
@@ -31,6 +29,8 @@ from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.retrying import RetryingStore
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.tasks import source_bytes as tasks_stores
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.components import EngineState
 from siltstone.stream_engine.errors import EngineNotRunning

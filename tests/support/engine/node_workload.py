@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.metadata.commands import CreateTopic, DeleteTopic
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.lookup import OffsetOutOfRange
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.model.errors import Stale, Unavailable
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.runtime.randomness import random_token
 from siltstone.runtime.tasks import OnProgress
 from siltstone.stream_engine.components import EngineState

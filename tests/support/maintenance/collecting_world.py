@@ -2,19 +2,19 @@
 
 import msgspec
 
-from siltstone.maintenance.context import MaintenanceContext
+from siltstone.carrying.pipeline.kind import Budget, Kind, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
-from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import (
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import (
     CompactionSettings,
     GcSettings,
     Level,
     StreamObjectCompactionSettings,
 )
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 
 YOUNG = CompactionSettings(
     split_size_bytes=100_000, memory_bytes=1_000_000, part_bytes_min=1, small_object_bytes=0,

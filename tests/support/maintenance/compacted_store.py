@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from siltstone.maintenance.context import MaintenanceContext
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.key_compaction.task import run_key_compaction
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import CompactionSettings, KeyCompactionSettings
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner, Task
-from siltstone.maintenance.topic_streams import Role, topic_streams
 from siltstone.metadata.commands import FinishJob, RollSegments, StartJob
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.segments import ClosedSegment
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import CompactionSettings, KeyCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, Runner, Task
+from siltstone.offline.topic_streams import Role, topic_streams
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings

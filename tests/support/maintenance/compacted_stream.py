@@ -28,11 +28,11 @@ from siltstone.maintenance.key_compaction.task_input import (
     KeyCompactionResult,
     SourceObject,
 )
-from siltstone.maintenance.tasks.source_bytes import store_at
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.object_formats.object_layout import ObjectBuilder, ranges_of_entries
+from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.record_columns.kernels import plain
 from siltstone.record_columns.kernels.port import Kernels
 from support.engine.objects import index_of, read_object

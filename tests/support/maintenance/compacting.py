@@ -3,20 +3,22 @@
 The pipeline turns failures into reports; a test of the compaction itself needs to see them raised.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from siltstone.maintenance.blocks.columns import LeftOut
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.jobs import running_job
-from siltstone.maintenance.pipeline.kind import Attempt
-from siltstone.maintenance.pipeline.watch import StepProgress, Watch
-from siltstone.maintenance.settings import CompactionSettings
-from siltstone.maintenance.stream_set_compaction.carrying_out import CompactionRound, RoundOutcome
+from siltstone.carrying.engine import Engine
+from siltstone.carrying.jobs import running_job
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
+from siltstone.carrying.pipeline.watch import StepProgress, Watch
+from siltstone.maintenance.stream_set_compaction.carrying_out import CompactionRound, PlannedRound, rounds
 from siltstone.maintenance.stream_set_compaction.kind import JOB_KIND, plan_round
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
-from siltstone.maintenance.tasks.runner import Runner
+from siltstone.model.errors import Stale
+from siltstone.offline.blocks.columns import LeftOut
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import Runner
 
 
 class RoundReport(msgspec.Struct, frozen=True):
@@ -64,17 +66,42 @@ def carry_out(
     context: MaintenanceContext, runner: Runner, plan: CompactionPlan, watch: Watch | None = None
 ) -> RoundReport:
     if plan.is_empty:
-        return _report(plan, None, RoundOutcome([], 0, 0))
+        return _report(plan, None, None)
     with running_job(context, JOB_KIND, plan.settings.lease_ms, "a round of a test") as job:
         watch = watch or Watch(JOB_KIND, context.clock)
-        done = CompactionRound(Attempt(context, lambda: runner, job.job_id, watch), plan).carry_out()
-        report = _report(plan, job.job_id, done)
+        work = _carried_out(Attempt(context, lambda: runner, job.job_id, watch), plan)
+        report = _report(plan, job.job_id, work)
         job.report = f"{report.objects_before} objects became {report.objects_after}"
     return report
 
 
-def _report(plan: CompactionPlan, job_id: int | None, done: RoundOutcome) -> RoundReport:
-    results = done.results
+class RoundNotDone(Stale):
+    """The round was not committed; the text is that of its report."""
+
+
+DONE = UnitReport(name="objects", outcome=Outcome.DONE, text="")
+
+
+def _carried_out(attempt: Attempt, plan: CompactionPlan) -> CompactionRound:
+    """Carries the round out with the engine, and raises what the engine reports."""
+    works: list[CompactionRound] = []
+
+    def done(work: CompactionRound) -> UnitReport:
+        works.append(work)
+        return DONE
+
+    def failed(work: CompactionRound) -> Sequence[UnitReport]:
+        works.append(work)
+        return ()
+
+    (report,) = Engine(attempt, rounds(attempt, done, failed)).carry_out([PlannedRound("objects", plan)])
+    if report is DONE:
+        return works[0]
+    raise (works[0].trouble if works else None) or RoundNotDone(report.text)
+
+
+def _report(plan: CompactionPlan, job_id: int | None, work: CompactionRound | None) -> RoundReport:
+    results = work.results if work else []
     return RoundReport(
         committed=job_id is not None,
         job_id=job_id,
@@ -83,8 +110,8 @@ def _report(plan: CompactionPlan, job_id: int | None, done: RoundOutcome) -> Rou
         index_entries_before=sum(len(source.index) for source in plan.compacted_sources),
         index_entries_after=0 if plan.is_empty else plan.index_entries_after,
         bytes_before=sum(source.metadata.size_bytes for source in plan.compacted_sources),
-        bytes_after=done.bytes_after,
-        stream_set_object=done.first_object_id if plan.has_stream_set_object else None,
+        bytes_after=work.bytes_after if work else 0,
+        stream_set_object=work.first_object_id if work and plan.has_stream_set_object else None,
         stream_objects=len(plan.pieces),
         iterations=len(plan.bounds),
         bytes_read=sum(result.bytes_read for result in results),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from siltstone.server.components import open_store
 from siltstone.spark.spark_runner import open_runner
 from support.maintenance.compacting import compact

@@ -6,8 +6,6 @@ sizes are used as they are; our frames' 72 bytes of header do not show here.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from siltstone.maintenance.blocks.columns import Source
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
@@ -15,6 +13,8 @@ from siltstone.model.objects import ObjectKind, ObjectState
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import BlockIndex, encode_index
 from siltstone.object_formats.object_layout import ranges_of_entries
+from siltstone.offline.blocks.columns import Source
+from siltstone.offline.settings import CompactionSettings
 
 Spec = Mapping[int, Sequence[tuple[int, int, int]]]
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from itertools import count
 from random import Random
 
+import pytest
+
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import (
     CloseStream,
@@ -36,6 +36,8 @@ from siltstone.object_formats.object_layout import EncodedObject, ObjectBuilder,
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.tasks import source_bytes as stores
 from siltstone.runtime.clock import ManualClock
 from support.engine.batches import payload_of
 from support.engine.faulty_store import FaultyStore
@@ -195,3 +197,9 @@ def compaction_world(spread: Spread = ONE_BUCKET) -> Iterator[CompactionWorld]:
     finally:
         for url in opened:
             del stores._opened[url]
+
+
+@pytest.fixture
+def world() -> Iterator[CompactionWorld]:
+    with compaction_world() as made:
+        yield made

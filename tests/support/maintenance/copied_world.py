@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.copies.kind import CopyRepair
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.tasks import source_bytes
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.metadata.buckets import SetWriteStrategy
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.buckets import StrategyType, WriteStrategy
 from siltstone.model.objects import object_key
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks import source_bytes
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from support.engine.replacing import replace_object
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.spread import Spread

@@ -5,14 +5,14 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.refusals import JobRunning
+from siltstone.offline.settings import CompactionSettings, StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.components import open_store
 from support.engine.crash_settings import crash_settings
 from support.maintenance.compacting import compact

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.relocation.kind import Relocation
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.metadata.buckets import AddBucket, RegisterBuckets, SetBucketState
 from siltstone.model.buckets import BucketState
 from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from support.engine.faulty_store import FaultyStore
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import stores_opened

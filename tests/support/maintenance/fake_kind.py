@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import (
+from siltstone.carrying.pipeline.kind import (
     Attempt,
     Outcome,
     Plan,
@@ -12,7 +11,8 @@ from siltstone.maintenance.pipeline.kind import (
     UnitReport,
     Unplanned,
 )
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.offline.context import MaintenanceContext
 
 Act = Callable[[Watch], str | None]
 """Does one unit: None when it is done, else the reason of its failure. May raise."""

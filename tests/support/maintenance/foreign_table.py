@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.tables.failures import TableFileRefused
-from siltstone.maintenance.tables.formats.locations import unquoted
-from siltstone.maintenance.tables.inspecting import file_urls
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.model.limits import DAY_MS
+from siltstone.tables.failures import TableFileRefused
+from siltstone.tables.formats.locations import unquoted
+from siltstone.tables.inspecting import file_urls
 from support.maintenance.foreign_writers import rows_by_reader, rows_by_tasks
 from support.maintenance.table_world import TableWorld
 

@@ -31,8 +31,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSn
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 from pyroaring import BitMap64
 
-from siltstone.maintenance.tables.formats.iceberg import CATALOG_NAME
-from siltstone.maintenance.tables.table_scan import file_inputs, rows_of_files
+from siltstone.tables.formats.iceberg import CATALOG_NAME
+from siltstone.tables.table_scan import file_inputs, rows_of_files
 from support.maintenance.table_world import TableWorld
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

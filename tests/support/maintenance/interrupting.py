@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from siltstone.maintenance.tasks.runner import InProcessRunner, Task
+from siltstone.offline.tasks.runner import InProcessRunner, Task
 
 
 class Interrupting:

@@ -1,8 +1,8 @@
 """Compacted topics without their bytes: an image, closed segments, and what is planned from it."""
 
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.maintenance.key_compaction.planning.planner import plan_streams
 from siltstone.maintenance.key_compaction.planning.stream_plan import PlannedStreams, StreamPlan
-from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.metadata.commands import (
     AlterTopicConfigs,
     CommitKeyCompaction,

@@ -10,23 +10,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
+from siltstone.carrying.pipeline.kind import Budget, Scope, UnitReport
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.key_compaction.task import run_key_compaction
-from siltstone.maintenance.pipeline.kind import Budget, Scope, UnitReport
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import KeyCompactionSettings
-from siltstone.maintenance.tasks import source_bytes as stores
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner, Task
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, DeleteTopic, OpenStream, RollSegments
 from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.model.record_batch import RecordBatch
 from siltstone.model.segments import ClosedSegment
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import KeyCompactionSettings
+from siltstone.offline.tasks import source_bytes as stores
+from siltstone.offline.tasks.runner import InProcessRunner, Runner, Task
 from support.engine.objects import read_object
 from support.maintenance.maintained_store import MaintainedStore
 from support.maintenance.spread import ONE_BUCKET, Spread

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import (
     CloseStream,
@@ -32,6 +31,7 @@ from siltstone.object_formats.object_layout import ranges_of_entries
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import MultipartUpload, ObjectStore, ObjectSummary, StoreDenied
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import ManualClock
 from support.engine.batches import batch, build_object
 from support.engine.replacing import replace_object

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Budget, Scope, StartRunner, Unplanned
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.kind import Budget, Scope, StartRunner, Unplanned
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.retention.kind import Retention
 from siltstone.maintenance.retention.planning import BoundOf
 from siltstone.metadata.commands import CreateTopic, OpenStream, RollSegments
 from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.model.segments import ClosedSegment
+from siltstone.offline.context import MaintenanceContext
 from support.maintenance.maintained_store import MaintainedStore
 
 

@@ -16,13 +16,19 @@ from typing import Any
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.maintenance.kinds import chosen_kinds
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.scanning.failures import ScanOutdated
-from siltstone.maintenance.scanning.request import (
+from siltstone.maintenance.sweep.sweeping import sweep
+from siltstone.metadata.commands import PinScan
+from siltstone.metadata.refusals import PinOutdated as PinGone
+from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.offline.settings import CompactionSettings, KindSettings, MaintenanceSettings
+from siltstone.offline.tasks.runner import InProcessRunner
+from siltstone.scanning.failures import PinOutdated
+from siltstone.scanning.request import (
     EARLIEST,
     LATEST,
     Bound,
@@ -31,14 +37,8 @@ from siltstone.maintenance.scanning.request import (
     ScanRequest,
     Tail,
 )
-from siltstone.maintenance.scanning.rows import unit_rows
-from siltstone.maintenance.scanning.scan import ScanPlan, plan_scan
-from siltstone.maintenance.settings import CompactionSettings, KindSettings, MaintenanceSettings
-from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner
-from siltstone.metadata.commands import PinScan
-from siltstone.metadata.refusals import ScanOutdated as PinGone
-from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.scan import ScanPlan, plan_scan
 from support.maintenance.keyed_world import SETTINGS, Found, KeyedWorld, kafka_batch
 
 COLUMNS = ("key", "value", "topic", "partition", "offset")
@@ -223,7 +223,7 @@ class ScannedLife(KeyedWorld):
         scan = self.rng.choice(self.scans)
         try:
             batch = next(scan.batches, None)
-        except ScanOutdated:
+        except PinOutdated:
             assert self.clock.now_ms() > scan.until_ms, "the lease was not over"
             self.scans.remove(scan)
             self.counts["scan outdated"] += 1

@@ -9,14 +9,14 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sinking.batch import SinkDriver
-from siltstone.maintenance.sinking.plan import SinkPlan, decode_plan, encode_plan, plan_sink
-from siltstone.maintenance.sinking.staging import TaskReport, decode_report, encode_report, stage_rows
 from siltstone.metadata.sinks import STAGING_PREFIX, SinkBatch, SinkState, batch_folder, sink_of
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.scanning import open_source
+from siltstone.sinking.batch import SinkDriver
+from siltstone.sinking.plan import SinkPlan, decode_plan, encode_plan, plan_sink
+from siltstone.sinking.staging import TaskReport, decode_report, encode_report, stage_rows
 from support.kafka.quiet_client import QUIET
 
 STEPS = {

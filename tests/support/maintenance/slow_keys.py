@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from siltstone.maintenance.key_compaction.task import compact_keys, run_key_compaction
 from siltstone.maintenance.key_compaction.task_input import CODEC
-from siltstone.maintenance.tasks.runner import Task
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.offline.tasks.runner import Task
 from siltstone.record_columns.kernels import plain
 from siltstone.runtime.clock import ManualClock
 from support.maintenance.keyed_world import SETTINGS, KeyedWorld

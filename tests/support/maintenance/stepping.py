@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from random import Random
 from threading import Lock
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.tasks import source_bytes as stores
 from support.maintenance.compaction_world import CompactionWorld
 
 EFFECTS = frozenset({

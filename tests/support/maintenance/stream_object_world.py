@@ -7,13 +7,10 @@ with our 72 bytes of frame header.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
-from siltstone.maintenance.tasks import source_bytes as stores
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
 from siltstone.metadata.commands import CommitUpload, NewObject, PrepareObjects
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.model.limits import HOUR_MS
@@ -21,6 +18,9 @@ from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState, object
 from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
 from siltstone.object_formats.object_layout import EncodedObject, ranges_of_entries
 from siltstone.object_store.port import ObjectStore
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks import source_bytes as stores
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from support.engine.batches import batch, build_object
 from support.maintenance.compaction_world import CompactionWorld
 

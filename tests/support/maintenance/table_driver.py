@@ -5,18 +5,18 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.kind import TableExport
-from siltstone.maintenance.tables.rounds import Rounds
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.metadata.refusals import JobRunning
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import TableSettings
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
+from siltstone.tables.kind import TableExport
+from siltstone.tables.rounds import Rounds
 
 LEASE_MS = 500
 """A driver that is killed does not delay the next one for longer."""
@@ -36,7 +36,7 @@ def export(context: MaintenanceContext, tables: TableSettings) -> RunReport:
 
 
 def main(folder: Path) -> None:
-    from siltstone.maintenance.tables.formats import delta, iceberg
+    from siltstone.tables.formats import delta, iceberg
 
     assert Rounds and iceberg and delta, "loaded before it begins"
     best_kernels()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.metadata.commands import FinishJob
 from siltstone.metadata.entities import JobState
 from siltstone.model.limits import HOUR_MS

@@ -9,20 +9,20 @@ from urllib.parse import unquote, urlsplit
 
 import polars as pl
 
+from siltstone.carrying.pipeline.kind import Budget, Outcome, Scope, UnitReport
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.kafka_protocol.batch_header import Codec
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope, UnitReport
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.scanning import reading
-from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.formats.choosing import open_format
-from siltstone.maintenance.tables.formats.port import LoadedTable, TableFormat, folder_of
-from siltstone.maintenance.tables.kind import TableExport
-from siltstone.maintenance.tables.planning import ROUND_BYTES
-from siltstone.maintenance.tables.progress import TableProgress, progress_of
-from siltstone.maintenance.tasks import source_bytes as stores
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner, Task
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import TableSettings
+from siltstone.offline.tasks import source_bytes as stores
+from siltstone.offline.tasks.runner import InProcessRunner, Runner, Task
+from siltstone.scanning import reading
+from siltstone.tables.formats.choosing import open_format
+from siltstone.tables.formats.port import LoadedTable, TableFormat, folder_of
+from siltstone.tables.kind import TableExport
+from siltstone.tables.planning import ROUND_BYTES
+from siltstone.tables.progress import TableProgress, progress_of
 from support.maintenance.keyed_world import KeyedWorld, Pair
 
 Place = tuple[int, int]

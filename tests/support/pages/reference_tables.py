@@ -17,6 +17,8 @@ import msgspec
 from siltstone.cli.cluster_options import cluster_options
 from siltstone.cli.main import cli
 from siltstone.cli.store_options import store_options
+from siltstone.offline.kind_rows import KIND_ROWS
+from siltstone.offline.settings import Intervals, Rates
 from siltstone.server.settings.store import DEFAULT_LISTENER, PLACES, Tuning
 from siltstone.server.settings.tree import values_of
 from siltstone.server.settings.values import Setting, format_setting
@@ -225,8 +227,17 @@ def _structs(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str
             yield from _structs(field.type, f"{prefix}{field.name}.")
 
 
+_OF_ROWS = {
+    Intervals: {f"{row.setting}_ms": f"{row.setting.upper()}_INTERVAL_MS" for row in KIND_ROWS},
+    Rates: {f"{row.setting}_bytes_per_second": "COPY_BYTES_PER_SECOND" for row in KIND_ROWS if row.has_rate},
+}
+"""Settings whose fields are made of the rows of kinds."""
+
+
 def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
     """Returns field name → name of the constant that is its default."""
+    if tree in _OF_ROWS:
+        return _OF_ROWS[tree]
     path = ROOT / "src" / (tree.__module__.replace(".", "/") + ".py")
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef) and node.name == tree.__name__:

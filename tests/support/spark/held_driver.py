@@ -4,14 +4,14 @@ import json
 import sys
 from pathlib import Path
 
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.tables.kind import TableExport
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import load_settings
 from siltstone.spark.spark_runner import open_runner
 from siltstone.spark.starting import start_session
+from siltstone.tables.kind import TableExport
 from support.spark.held_source import HeldSource
 from support.spark.held_tasks import Held, HeldInWrite, HoldingRunner
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from siltstone.maintenance.tasks.runner import LabelOf, Runner, Task, TaskEnd
+from siltstone.offline.tasks.runner import LabelOf, Runner, Task, TaskEnd
 from siltstone.runtime.tasks import OnProgress
 
 HELD_SECONDS_MAX = 600.0

@@ -1,7 +1,7 @@
 """``read_at_pace`` is a task for executors that reads under a pace."""
 
-from siltstone.maintenance.tasks.pacing import running_pace
-from siltstone.maintenance.tasks.source_bytes import store_at
+from siltstone.offline.tasks.pacing import running_pace
+from siltstone.offline.tasks.source_bytes import store_at
 
 
 def read_at_pace(given: bytes) -> bytes:

@@ -7,8 +7,8 @@ from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from siltstone.maintenance.topic_streams import TOPIC_DEFAULTS_KEY, topic_defaults
 from siltstone.metadata.commands import PutKey
+from siltstone.offline.topic_streams import TOPIC_DEFAULTS_KEY, topic_defaults
 from support.broker.broker_world import in_broker_world
 from support.kafka.kafka_requests import row_of
 from support.metadata.faulty_log import FaultyLog

@@ -12,7 +12,7 @@ from siltstone.cli.runner_options import (
     spark_settings,
     start_runner,
 )
-from siltstone.maintenance.tasks.runner import InProcessRunner, Runner
+from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from siltstone.spark.java import JavaNotFound
 
 

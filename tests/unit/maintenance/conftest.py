@@ -1,11 +1,5 @@
-from collections.abc import Iterator
+"""The fixture ``world``: a store with objects to compact."""
 
-import pytest
+from support.maintenance.compaction_world import world
 
-from support.maintenance.compaction_world import CompactionWorld, compaction_world
-
-
-@pytest.fixture
-def world() -> Iterator[CompactionWorld]:
-    with compaction_world() as made:
-        yield made
+__all__ = ["world"]

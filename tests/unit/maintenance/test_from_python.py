@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 import siltstone
+from siltstone.carrying.pipeline.driver import nothing_done
 from siltstone.maintenance.from_python import MaintenancePlan, MaintenanceReport, StoreNotOpened
-from siltstone.maintenance.pipeline.driver import nothing_done
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
 from siltstone.server.settings.store import StoreSettings

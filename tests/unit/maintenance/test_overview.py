@@ -1,14 +1,14 @@
 import pytest
 
+from siltstone.carrying.pipeline.kind import Budget, PlannedUnit, Scope, Unplanned
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, Waiting, overview, unusable_words
-from siltstone.maintenance.pipeline.kind import Budget, PlannedUnit, Scope, Unplanned
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import CorruptData, Unavailable
 from siltstone.object_store.bucket_identity import mark
 from siltstone.object_store.metadata_mark import MetadataMark, MetadataOlderThanBucket, key_of_mark
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.fake_kind import FakeKind, nothing

@@ -1,7 +1,7 @@
 import pytest
 
+from siltstone.carrying.pipeline.kind import PlannedUnit
 from siltstone.maintenance.overview import HEADER, ROWS_SHOWN_MAX, cells, html_of, objects_words, table_of
-from siltstone.maintenance.pipeline.kind import PlannedUnit
 
 UNIT = PlannedUnit(
     name="flights-0",

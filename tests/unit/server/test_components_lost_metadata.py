@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.repair_plan import RepairPlan
 from siltstone.maintenance.checking.repairing import repair
-from siltstone.maintenance.kinds import KIND_NAMES, chosen_kinds
-from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.sweep.kind import SWEEP
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.commands import DeleteStream, PrepareObjects, StartJob
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.object_store import metadata_mark
@@ -28,6 +27,8 @@ from siltstone.object_store.bucket_identity import MARKER_KEY, BucketMissing, Bu
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.object_store.port import ObjectStore, ObjectSummary, StoreTransient
+from siltstone.offline.kind_rows import KIND_NAMES
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import StoreNotFound, open_store, running_node
 from siltstone.server.settings.store import StoreSettings, load_settings

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.spark import choice
 from siltstone.spark.choice import NoSparkContext, runner_on
 from siltstone.spark.spark_runner import SparkRunner

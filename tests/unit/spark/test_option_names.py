@@ -3,8 +3,8 @@ import logging
 import pytest
 from msgspec.structs import replace
 
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.sinking.failures import SinkRefused
+from siltstone.scanning.failures import ScanRefused
+from siltstone.sinking.failures import SinkRefused
 from siltstone.spark.option_names import CONNECTOR_OPTIONS, unknown_option
 from siltstone.spark.sink.options import SinkPlace, parse_sink_options
 from siltstone.spark.source.options import OPTIONS, STREAM_OPTIONS, parse_options

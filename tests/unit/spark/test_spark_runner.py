@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from siltstone.maintenance.tasks.runner import RunFailed, RunnerLost, WorkersUnfit
+from siltstone.offline.tasks.runner import RunFailed, RunnerLost, WorkersUnfit
 from siltstone.spark import spark_runner
 from siltstone.spark.spark_runner import (
     CANCEL_SECONDS_MAX,

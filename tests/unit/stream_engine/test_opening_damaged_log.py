@@ -8,8 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from siltstone.foundation.crc32c import crc32c
 from siltstone.metadata.store.memory import MemoryLog
-from siltstone.object_formats.log_file import DamagedWal
+from siltstone.object_formats.identity import LOG_FORMAT, IdentityOfNewerVersion
+from siltstone.object_formats.log_file import LOG_FILE_VERSION, DamagedWal, WalOfNewerVersion
 from siltstone.stream_engine.wal.log_directory import IDENTITY_FILE
 from siltstone.stream_engine.wal.ownership import MetadataBehindLog, WalOfAnotherStore
 from support.engine.engine_world import SMALL, SMALL_WAL, HeldPuts, World
@@ -153,6 +155,37 @@ def test_rule_1_a_damaged_log_names_its_file_and_the_way_to_start_without_it(tmp
         lost = msgspec.structs.replace(SMALL, wal=msgspec.structs.replace(SMALL_WAL, lost_epoch=1))
         node = await world.open(lost)
         await node.engine.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("of", ["segment", "identity"])
+def test_rule_13_a_log_of_a_newer_version_is_refused_without_the_advice_to_give_it_up(tmp_path, of):
+    """An older version is started again after an upgrade: the log has all records, and nothing is to be restored."""
+
+    async def main() -> None:
+        world = World(tmp_path)
+        await crashed(world)
+        path = segments(world)[0]
+        if of == "segment":
+            raw = bytearray(path.read_bytes())
+            raw[8:12] = (LOG_FILE_VERSION + 1).to_bytes(4, "little")
+            raw[60:64] = crc32c([bytes(raw[:60])]).to_bytes(4, "little")
+        else:
+            path = world.wal_folder / IDENTITY_FILE
+            body = (
+                path.read_bytes().split(b',"crc32c"')[0].replace(b'"format":%d' % LOG_FORMAT, b'"format":99')
+                + b"}"
+            )
+            raw = bytearray(b'%s,"crc32c":"%08x"}\n' % (body[:-1], crc32c([body])))
+        path.write_bytes(raw)
+        for _ in range(2):
+            with pytest.raises(WalOfNewerVersion if of == "segment" else IdentityOfNewerVersion) as refusal:
+                await world.open()
+        said = str(refusal.value)
+        assert f"{path}: " in said and said.endswith(
+            "a newer version of Siltstone wrote it, so use that version"
+        ), said
 
     asyncio.run(main())
 

@@ -45,6 +45,14 @@ def test_columns_and_transforms() -> None:
         ({"columns": "a"}, "write NAME TYPE; the types are boolean, int, long"),
         ({"columns": "a varchar"}, "write NAME TYPE"),
         ({"columns": "a-b int"}, "write NAME TYPE"),
+        ({"columns": "a", "value": "json"}, "array<TYPE>, map<string, TYPE>"),
+        ({"columns": "at struct<lat double, lon>"}, "> is none of boolean"),
+        ({"columns": "a array<int, b int"}, "'>' of array is missing"),
+        ({"columns": "a array<int>, A map<string,int>"}, "a column of that name is there already"),
+        (
+            {"value": "json", "columns": "a struct<b: int>", "partition_by": "identity(a)"},
+            "needs a column of type boolean or int or long or string, and a is of type struct<b:int>",
+        ),
         ({"columns": "a int,A long"}, "a column of that name is there already"),
         ({"columns": "kafka int"}, "kafka is taken"),
         (
@@ -67,6 +75,7 @@ def test_columns_and_transforms() -> None:
             "names fields of keys, but siltstone.table.key is string",
         ),
         ({"key": "json", "key_columns": "a"}, "write NAME TYPE"),
+        ({"key": "json", "key_columns": "a array<int>"}, "write NAME TYPE; the types are boolean, int"),
         ({"key": "json", "key_columns": "a int", "partition_by": "bucket(key,4)"}, "no column key"),
         ({"mode": "replace"}, "String must be one of: append, upsert"),
         ({"partition_by": "timestamp"}, "write TRANSFORM"),
@@ -106,6 +115,21 @@ def test_a_field_may_have_the_name_of_a_column_of_the_record() -> None:
 def test_too_many_columns() -> None:
     with pytest.raises(InvalidTopicConfig, match="has 1001 columns; at most 1000 are allowed"):
         parsed(value="json", columns=",".join(f"c{number} int" for number in range(1_001)))
+
+
+def test_nested_columns() -> None:
+    config = parsed(
+        value="json", columns="at struct<lat: double, lon double>,tags array< string >,n map<string,long>"
+    )
+    assert config.columns == (
+        TableColumn("at", "struct<lat:double,lon:double>"),
+        TableColumn("tags", "array<string>"),
+        TableColumn("n", "map<string,long>"),
+    )
+    assert config.columns[0].type.parts[1][0] == "lon"
+    fields = ",".join(f"f{number} int" for number in range(1_000))
+    with pytest.raises(InvalidTopicConfig, match="has 1001 columns and fields; at most 1000 are allowed"):
+        parsed(value="json", columns=f"a struct<{fields}>")
 
 
 def test_stored_configurations_that_contradict_each_other_say_so_later() -> None:

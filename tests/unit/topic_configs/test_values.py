@@ -43,6 +43,9 @@ def test_every_type_reads_back_what_it_writes(kind: ConfigType) -> None:
         (ConfigType.DOUBLE, ".25e1", 2.5, "2.5"),
         (ConfigType.LIST, " b , a,b ", ("b", "a"), "b,a"),
         (ConfigType.LIST, "", (), ""),
+        (ConfigType.LIST, "f(a,b), c", ("f(a,b)", "c"), "f(a,b),c"),
+        (ConfigType.LIST, "a map<b,c<d,e>>,f", ("a map<b,c<d,e>>", "f"), "a map<b,c<d,e>>,f"),
+        (ConfigType.LIST, "a>,b), c", ("a>", "b)", "c"), "a>,b),c"),
     ],
 )
 def test_a_text_stands_for_a_value_that_is_written_in_one_way(

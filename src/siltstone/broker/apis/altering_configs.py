@@ -27,9 +27,9 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.turns import one_by_one
 from siltstone.topic_configs.rows import TABLE
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
-from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, written
+from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, list_items, written
 
-ATTEMPTS_MAX = 100
+ALTER_ATTEMPTS_MAX = 100
 """How often a change is tried again because another client altered the topic at the same moment."""
 
 THROTTLES = frozenset(
@@ -135,7 +135,7 @@ async def alter(parts: BrokerParts, make: Callable[[], Change], *, validate_only
     """Applies the change that ``make`` returns. ``make`` is called again when another client altered the topic at the
     same moment, so no change is lost. Raises what ``make`` raises, InvalidTopicConfig, TopicNotExist, Unavailable, and
     TopicConfiguredOtherwise after too many attempts."""
-    for _ in range(ATTEMPTS_MAX - 1):
+    for _ in range(ALTER_ATTEMPTS_MAX - 1):
         with suppress(TopicConfiguredOtherwise):
             await _alter(parts, make(), validate_only=validate_only)
             return
@@ -216,8 +216,8 @@ def _new_value(parts: BrokerParts, topic: Topic, config: incremental.AlterableCo
 
 def _list_after(operation: Operation, current: str, value: str) -> str:
     """Returns the new value of a list. ``current`` is in canonical form; an item that is named twice counts once."""
-    present = [item for item in current.split(",") if item]
-    named = [item.strip() for item in value.split(",")]
+    present = [item for item in list_items(current) if item]
+    named = list_items(value)
     if operation is Operation.APPEND:
         return written((*present, *named))
     return written(tuple(item for item in present if item not in named))

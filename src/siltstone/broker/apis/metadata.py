@@ -74,8 +74,9 @@ async def _topics(
 async def _found(
     parts: BrokerParts, api_version: int, name: str | None, topic_id: bytes, creates: bool
 ) -> Topic:
-    """Returns the topic, which is created if the request allows it. Raises UnknownTopicId, UnknownTopic,
-    InvalidTopicName, InvalidRequest, Unavailable."""
+    """Returns the topic. If there is none and the request allows it, one is created, and the answer is still error 3:
+    Kafka's broker answers before its controller has made the topic, and clients count on asking twice. Raises
+    UnknownTopicId, UnknownTopic, InvalidTopicName, InvalidRequest, Unavailable."""
     if topic_id != NO_UUID or name is None:
         return _found_by_id(parts, api_version, topic_id)
     topic = parts.topics.by_name(name)
@@ -83,9 +84,9 @@ async def _found(
         return topic
     if why := why_illegal(name):
         raise InvalidTopicName(why)
-    if not creates:
-        raise UnknownTopic(name)
-    return await parts.creation.create_if_missing(name)
+    if creates:
+        await parts.creation.create_if_missing(name)
+    raise UnknownTopic(name)
 
 
 def _found_by_id(parts: BrokerParts, api_version: int, topic_id: bytes) -> Topic:

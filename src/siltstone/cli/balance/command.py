@@ -25,7 +25,10 @@ from siltstone.metadata.opening import newest_loads
 from siltstone.model.errors import Unavailable
 from siltstone.server.components import Store
 
-LOOK_INTERVAL_MS = 100
+MORE_COUNTED_MAX = 100
+"""People want to know whether it is few or many; a cluster of thousands of partitions would take seconds to count."""
+
+BALANCE_LOOK_INTERVAL_MS = 100
 MOVE_MS_MAX = 60_000
 
 
@@ -64,7 +67,7 @@ def show_plan(choice: StoreChoice, as_json: bool) -> None:
         return
     _show(made)
     if made.moves:
-        remarks().print("siltstone balance run carries this out.", style="dim")
+        remarks().print(f"siltstone balance run carries this out. {_more_words(made)}".rstrip(), style="dim")
 
 
 @balance.command()
@@ -85,10 +88,19 @@ def run(choice: StoreChoice, as_json: bool) -> None:
         print_json(plan_json(made))
     elif made.moves:
         results().print(f"{counted(len(made.moves), 'partition')} moved.")
-        if made.is_cut:
+        if made.more_wanted:
             remarks().print(
-                "More moves are wanted: run it again in a minute, when the loads have been measured."
+                f"{_more_words(made)} Run it again in a minute, when the loads have been measured."
             )
+
+
+def _more_words(made: BalancePlan) -> str:
+    """Says how many moves are left to the next plan; nothing if none is."""
+    if not made.more_wanted:
+        return ""
+    are = "is" if made.more_wanted == 1 else "are"
+    at_least = "At least " if made.more_wanted == MORE_COUNTED_MAX else ""
+    return f"{at_least}{made.more_wanted} more {are} wanted."
 
 
 def _carry_out(store: Store, made: BalancePlan) -> None:
@@ -136,7 +148,7 @@ def status(choice: StoreChoice, as_json: bool) -> None:
 def _plan(store: Store) -> BalancePlan:
     """Raises BoardUnavailable."""
     loads = newest_loads(store.settings.metadata, store.context.clock)
-    return plan_of(store.metadata.image, loads, store.metadata.now_ms())
+    return plan_of(store.metadata.image, loads, store.metadata.now_ms(), more_max=MORE_COUNTED_MAX)
 
 
 def _show(made: BalancePlan) -> None:
@@ -161,7 +173,7 @@ def _move(store: Store, turn: tuple[PlannedMove, ...]) -> None:
                 f"partition {first.topic}-{first.partition} has not reached broker {first.target} in a minute; the "
                 "move continues by itself, and the log of its leader may say what it waits for"
             )
-        clock.block_ms(LOOK_INTERVAL_MS)
+        clock.block_ms(BALANCE_LOOK_INTERVAL_MS)
 
 
 def _is_on_its_way(store: Store, move: PlannedMove) -> bool:

@@ -53,6 +53,7 @@ def plan_json(plan: BalancePlan) -> dict[str, Any]:
             }
             for move in plan.moves
         ],
+        "more_wanted": plan.more_wanted,
         "brokers": [
             {"node_id": node_id, "before": _all(plan.before[node_id]), "after": _all(plan.after[node_id])}
             for node_id in sorted(plan.before)

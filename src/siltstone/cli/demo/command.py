@@ -14,9 +14,10 @@ from pathlib import Path
 
 import click
 
+from siltstone.carrying.pipeline.kind import Outcome, Scope
 from siltstone.cli.demo import table
 from siltstone.cli.demo.cluster.playing import play_cluster
-from siltstone.cli.demo.figures import Figures, Held, held, measure
+from siltstone.cli.demo.figures import Figures, HeldBytes, held, measure
 from siltstone.cli.demo.flights import (
     FLIGHTS_TOPIC,
     LATE_TOPIC,
@@ -52,9 +53,8 @@ from siltstone.cli.runner_options import (
 )
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
-from siltstone.maintenance.pipeline.kind import Outcome, Scope
-from siltstone.maintenance.tasks.runner import LateRunner
 from siltstone.model.objects import ObjectState
+from siltstone.offline.tasks.runner import LateRunner
 from siltstone.record_columns.kernels.choosing import compiling_ahead
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.components import open_store
@@ -102,10 +102,17 @@ GROUP_MEMBERS = 2
     is_flag=True,
     help="Show three brokers on one store instead, one of which is killed.",
 )
+@click.option(
+    "--installing-tables",
+    type=click.Path(path_type=Path),
+    hidden=True,
+    help="The file that appears when make has installed what the table needs; the demo waits for it.",
+)
 @click.pass_context
 def demo(
     context: click.Context,
     *,
+    installing_tables: Path | None,
     store: Path | None,
     keep: bool,
     count: int | None,
@@ -130,7 +137,7 @@ def demo(
     """
     file = flights_file()
     refuse_without_client()
-    has_table = table.has_what_it_needs()
+    has_table = installing_tables is not None or table.has_what_it_needs()
     if is_cluster:
         _refuse_runner(context)
     else:
@@ -143,7 +150,9 @@ def demo(
                 is_right = play_cluster(folder, story, read_flights(file, count), SystemClock())
             else:
                 with compiling_ahead():
-                    is_right = _play(folder, story, file, count, runner, master, has_table=has_table)
+                    is_right = _play(
+                        folder, story, file, count, runner, master, installing_tables, has_table=has_table
+                    )
             if not is_right:
                 raise Failure
             if is_cluster:
@@ -166,7 +175,15 @@ def _what_next_of_cluster(story: Story) -> None:
 
 
 def _play(
-    folder: Path, story: Story, file: Path, count: int | None, runner: str, master: str, *, has_table: bool
+    folder: Path,
+    story: Story,
+    file: Path,
+    count: int | None,
+    runner: str,
+    master: str,
+    installing_tables: Path | None,
+    *,
+    has_table: bool,
 ) -> bool:
     story.title(
         "Siltstone demo", "All flights that left New York City in 2013: a Kafka broker and its maintenance."
@@ -185,8 +202,9 @@ def _play(
             story.note(f"store: {folder}")
             create_topics(broker.bootstrap_servers, PARTITIONS, _configs(has_table=has_table))
             producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
-            stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table)
-            steps: list[Held] = []
+            stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table,
+                          installing_tables)  # fmt: skip
+            steps: list[HeldBytes] = []
             spark_sql = table.SparkQuery() if has_table and runner == SPARK else None
             is_right = _with_broker(stage, steps, runner, master, spark_sql)
         is_right &= collect(stage)
@@ -214,7 +232,7 @@ def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
 
 
 def _with_broker(
-    stage: Stage, steps: list[Held], runner: str, master: str, spark_sql: table.SparkQuery | None
+    stage: Stage, steps: list[HeldBytes], runner: str, master: str, spark_sql: table.SparkQuery | None
 ) -> bool:
     before, after, is_right = _produce_and_compact(stage, steps, runner, master)
     if spark_sql is not None and is_right:
@@ -230,7 +248,7 @@ def _with_broker(
 
 
 def _produce_and_compact(
-    stage: Stage, steps: list[Held], runner: str, master: str
+    stage: Stage, steps: list[HeldBytes], runner: str, master: str
 ) -> tuple[Figures, Figures, bool]:
     december = [flight for flight in stage.flights if flight.is_of_december]
     _produce(stage, [flight for flight in stage.flights if not flight.is_of_december])
@@ -321,6 +339,8 @@ def _append_first(stage: Stage, trickle: Trickle) -> bool:
         story.note("no Iceberg table: pip install 'siltstone\\[demo]' brings pyiceberg and DuckDB")
         return True
     story.step("Append the flights to an Iceberg table, while December is produced")
+    if stage.installing_tables is not None:
+        table.await_packages(stage.installing_tables, stage.clock)
     is_right = table.append(stage)
     story.note(
         f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; the next export appends those that "

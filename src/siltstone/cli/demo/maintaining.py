@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import siltstone
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope, UnitReport
 from siltstone.cli.demo.figures import listed
 from siltstone.cli.demo.flights import FLIGHTS_TOPIC, LATE_TOPIC
 from siltstone.cli.demo.kafka_client import begin_of, configure
 from siltstone.cli.demo.stage import Stage
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.kinds import chosen_kinds
-from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget, Scope, UnitReport
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.server.components import open_store
 

@@ -9,7 +9,9 @@ import csv
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import invalidate_caches
 from importlib.util import find_spec
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -17,14 +19,15 @@ from rich.bar import Bar
 from rich.table import Table
 
 import siltstone
+from siltstone.carrying.pipeline.kind import Outcome, Scope
 from siltstone.cli.demo.flights import FLIGHTS_TOPIC, NO_DELAY, Flight
 from siltstone.cli.demo.maintaining import maintain
 from siltstone.cli.demo.stage import Stage
 from siltstone.cli.words import counted, seconds_words, size_words
-from siltstone.maintenance.pipeline.kind import Outcome, Scope
-from siltstone.maintenance.tables.inspecting import file_urls, opened_table, table_rows
-from siltstone.maintenance.tables.kind import TABLE_EXPORT
+from siltstone.runtime.clock import Clock
 from siltstone.server.components import open_store
+from siltstone.tables.inspecting import file_urls, opened_table, table_rows
+from siltstone.tables.kind import TABLE_EXPORT
 
 CONFIGS = {
     "siltstone.table.format": "iceberg",
@@ -47,6 +50,7 @@ FROM flights GROUP BY 1
 FOR_LITTLE_DATA = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
 
 CARRIERS_SHOWN_MAX = 5
+INSTALL_MAX_MS = 300_000
 _NEEDED = ("pyiceberg", "sqlalchemy", "pyarrow", "duckdb")
 
 Answer = dict[str, tuple[int, int]]
@@ -56,6 +60,15 @@ Answer = dict[str, tuple[int, int]]
 def has_what_it_needs() -> bool:
     """Returns whether the packages of the extra ``demo`` that tables need are installed."""
     return all(find_spec(name) is not None for name in _NEEDED)
+
+
+def await_packages(installed: Path, clock: Clock) -> None:
+    """Waits until ``installed`` exists: make installs the packages of tables while the demo's first steps run. After
+    five minutes the steps of the table say themselves what is missing."""
+    deadline_ms = clock.monotonic_ms() + INSTALL_MAX_MS
+    while not installed.exists() and clock.monotonic_ms() < deadline_ms:
+        clock.block_ms(100)
+    invalidate_caches()  # this process has listed the packages before these came
 
 
 def append(stage: Stage) -> bool:
@@ -102,6 +115,9 @@ def query(stage: Stage, spark_sql: SparkQuery | None) -> bool:
     story = stage.story
     story.step("The whole year in the Iceberg table, though the topic was compacted")
     files = _files(stage)
+    if not files:
+        story.wrong("the table has no rows: the exports above failed")
+        return False
     expected = answer_of(stage.flights)
     engines: dict[str, Callable[[Sequence[str]], Answer]] = {"DuckDB": by_duckdb}
     if spark_sql is not None:

@@ -19,7 +19,7 @@ def groups(context: click.Context, choice: ClusterChoice, as_json: bool) -> None
 
     The lag is the number of offsets between the committed offset and the end, summed over all partitions for which the
     group has committed one. "no commit" counts the other partitions of its topics that have had records: the true lag
-    is then larger.
+    is then larger, or not known (?).
     """
     if context.invoked_subcommand is None:
         list_groups(choice, as_json)

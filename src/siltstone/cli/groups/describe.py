@@ -8,44 +8,68 @@ from rich.console import RenderableType
 
 from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_groups
-from siltstone.cli.groups.lag import PartitionLag, end_offsets, partitions_of_topics
+from siltstone.cli.groups.lag import (
+    LagRate,
+    PartitionLag,
+    end_offsets,
+    partitions_of_topics,
+    rate_between,
+)
 from siltstone.cli.output import facts, print_json, results, table
-from siltstone.cli.words import cell, count_words, counted
+from siltstone.cli.words import cell, count_words, counted, seconds_words
 from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.groups import Group, Member, committed_offsets, find_group
+from siltstone.kafka_client.groups import GroupSummary, ListedMember, committed_offsets, find_group
+from siltstone.runtime.clock import SystemClock
 
 
 class GroupPartition(msgspec.Struct, frozen=True):
     """``member``: the member to which the partition is assigned now; None for no member."""
 
     where: PartitionLag
-    member: Member | None
+    member: ListedMember | None
 
 
 @click.command()
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option(
+    "--rate",
+    "rate_seconds",
+    type=click.FloatRange(min=0.1, max=3_600),
+    metavar="SECONDS",
+    help="Look twice, so many seconds apart, and say how fast the lag grows or shrinks.",
+)
 @cluster_options
-def describe(choice: ClusterChoice, group_id: str, as_json: bool) -> None:
+def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, as_json: bool) -> None:
     """Show the members, the committed offsets and the lag of a group.
 
     The lag is the number of offsets from the committed offset to the end of the partition. Partitions of the group's
-    topics that it has never committed are listed without a lag, and counted if they have had records.
+    topics that it has never committed are listed without a lag, and counted if they have had records. Consumers commit
+    every few seconds: give --rate 10 seconds or more.
     """
     with choice.open() as cluster:
         group = find_group(cluster, group_id)
         rows = _rows(cluster, group)
+        rate = None
+        if rate_seconds is not None:
+            clock = SystemClock()
+            began_ms = clock.monotonic_ms()
+            clock.block_ms(rate_seconds * 1_000)
+            before, group = rows, find_group(cluster, group_id)
+            rows = _rows(cluster, group)
+            seconds = max(rate_seconds, (clock.monotonic_ms() - began_ms) / 1_000)
+            rate = rate_between([row.where for row in before], [row.where for row in rows], seconds)
         coordinator = cluster.address_of(group.coordinator)
     if as_json:
-        print_json(_as_json(group, rows))
+        print_json(_as_json(group, rows, rate))
         return
-    results().print(_facts(group, rows, coordinator))
+    results().print(_facts(group, rows, coordinator, rate))
     if rows:
         results().print("", _partitions_table(rows), sep="\n")
     if idle := [member for member in group.members or () if not member.partitions]:
         results().print("", _idle_table(idle), sep="\n")
 
 
-def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
+def _rows(cluster: Cluster, group: GroupSummary) -> list[GroupPartition]:
     committed = committed_offsets(cluster, [group.group_id])[group.group_id]
     readers = {key: member for member in group.members or () for key in member.partitions}
     topics = {key.topic for key in committed}
@@ -56,7 +80,9 @@ def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
     ]
 
 
-def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> RenderableType:
+def _facts(
+    group: GroupSummary, rows: Sequence[GroupPartition], coordinator: str, rate: LagRate | None = None
+) -> RenderableType:
     return facts(
         group=cell(group.group_id),
         state=group.state.lower(),
@@ -64,6 +90,7 @@ def _facts(group: Group, rows: Sequence[GroupPartition], coordinator: str) -> Re
         assignor=cell(group.assignor) if group.assignor else None,
         coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
         lag=_lag_words(rows),
+        rate=None if rate is None else _rate_words(rate, sum(row.where.lag or 0 for row in rows)),
     )
 
 
@@ -72,10 +99,28 @@ def _without_commit(rows: Sequence[GroupPartition]) -> int:
 
 
 def _lag_words(rows: Sequence[GroupPartition]) -> str:
+    """Says the lag as far as it is known. Where nothing is committed, a consumer begins at the start or at the end, as
+    it is configured, and the broker does not know which."""
     known = counted(sum(row.where.lag or 0 for row in rows), "record")
     if not (others := _without_commit(rows)):
         return known
-    return f"≥ {known}: {counted(others, 'partition')} without a commit"
+    have = "has" if others == 1 else "have"
+    unknown = f"{counted(others, 'partition')} with records {have} no committed offset yet"
+    if all(row.where.lag is None for row in rows):
+        return f"not known: {unknown}"
+    return f"≥ {known}: {unknown}"
+
+
+def _rate_words(rate: LagRate, lag: int) -> str:
+    """Says whether the lag grows or shrinks, and how long it lasts at this rate."""
+    written, committed = f"{rate.written_per_s:,.1f} written/s", f"{rate.committed_per_s:,.1f} committed/s"
+    facts = f"{written}, {committed} in {rate.seconds:.3g} s"
+    if rate.written == rate.committed:
+        return f"the lag stays: {facts}"
+    if rate.change_per_s > 0:
+        return f"the lag grows by {rate.change_per_s:,.1f} records/s: {facts}"
+    left = f", gone in {seconds_words(-lag / rate.change_per_s)}" if lag else ""
+    return f"the lag shrinks by {-rate.change_per_s:,.1f} records/s{left}: {facts}"
 
 
 def _partitions_table(rows: Sequence[GroupPartition]) -> RenderableType:
@@ -98,15 +143,19 @@ def _number(number: int | None) -> str:
     return "-" if number is None else count_words(number)
 
 
-def _idle_table(members: Sequence[Member]) -> RenderableType:
+def _idle_table(members: Sequence[ListedMember]) -> RenderableType:
     shown = table("member without a partition", "host")
     for member in members:
         shown.add_row(cell(member.name), cell(member.host))
     return shown
 
 
-def _as_json(group: Group, rows: Sequence[GroupPartition]) -> dict[str, object]:
+def _as_json(
+    group: GroupSummary, rows: Sequence[GroupPartition], rate: LagRate | None = None
+) -> dict[str, object]:
+    measured = {} if rate is None else {"rate": _rate_json(rate)}
     return {
+        **measured,
         "group": group.group_id,
         "state": group.state,
         "assignor": group.assignor,
@@ -127,7 +176,16 @@ def _as_json(group: Group, rows: Sequence[GroupPartition]) -> dict[str, object]:
     }
 
 
-def _member_json(member: Member) -> dict[str, object]:
+def _rate_json(rate: LagRate) -> dict[str, float]:
+    return {
+        "seconds": rate.seconds,
+        "written_per_s": rate.written_per_s,
+        "committed_per_s": rate.committed_per_s,
+        "lag_change_per_s": rate.change_per_s,
+    }
+
+
+def _member_json(member: ListedMember) -> dict[str, object]:
     return {
         "member": member.member_id,
         "instance": member.instance_id,

@@ -30,6 +30,44 @@ class PartitionLag(msgspec.Struct, frozen=True):
         return self.committed is None and bool(self.end_offset)
 
 
+class LagRate(msgspec.Struct, frozen=True):
+    """What has happened in the partitions of a group between two looks: ``written`` and ``committed`` offsets, in the
+    partitions whose lag both looks know."""
+
+    seconds: float
+    written: int
+    committed: int
+
+    @property
+    def written_per_s(self) -> float:
+        return self.written / self.seconds
+
+    @property
+    def committed_per_s(self) -> float:
+        return self.committed / self.seconds
+
+    @property
+    def change_per_s(self) -> float:
+        """How fast the lag grows; it shrinks if this is negative."""
+        return self.written_per_s - self.committed_per_s
+
+
+def rate_between(before: Iterable[PartitionLag], after: Iterable[PartitionLag], seconds: float) -> LagRate:
+    """Returns the rate of two looks at a group. An offset that moved back, because the group was reset, counts as a
+    negative number of commits."""
+    earlier = {each.key: each for each in before if each.lag is not None}
+    written = committed = 0
+    for now in after:
+        was = earlier.get(now.key)
+        if was is None or now.lag is None:
+            continue
+        assert now.end_offset is not None and was.end_offset is not None, "they have a lag"
+        assert now.committed is not None and was.committed is not None, "they have a lag"
+        written += now.end_offset - was.end_offset
+        committed += now.committed - was.committed
+    return LagRate(seconds, written, committed)
+
+
 def end_offsets(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Returns the end offset of each partition that exists; a group can have offsets of topics that were deleted."""
     wanted = set(partitions)

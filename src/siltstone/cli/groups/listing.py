@@ -9,13 +9,13 @@ from siltstone.cli.groups.lag import end_offsets, partitions_of_topics, total_la
 from siltstone.cli.output import table
 from siltstone.cli.words import cell, count_words
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.groups import Group, all_groups, committed_offsets
+from siltstone.kafka_client.groups import GroupSummary, all_groups, committed_offsets
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """``members``: their number; None if the broker does not report it. ``lag``: the sum over all partitions for
-    which the group has committed an offset; ``partitions_without_commit`` counts the other ones of its topics that have
-    had records."""
+    """``members``: their number; None if the broker does not report it. ``topics``: those of which it has committed an
+    offset, or reads a partition now. ``lag``: the sum over all partitions for which the group has committed an offset;
+    ``partitions_without_commit`` counts the other ones of its topics that have had records."""
 
     group: str
     state: str
@@ -29,7 +29,8 @@ def group_rows(cluster: Cluster) -> list[GroupRow]:
     groups = all_groups(cluster)
     committed = committed_offsets(cluster, [group.group_id for group in groups])
     committed_keys = {key for offsets in committed.values() for key in offsets}
-    there = partitions_of_topics(cluster, {key.topic for key in committed_keys})
+    topics = {key.topic for key in committed_keys}.union(*map(_topics_read, groups))
+    there = partitions_of_topics(cluster, topics)
     by_topic: dict[str, list[TopicPartition]] = {}
     for key in there:
         by_topic.setdefault(key.topic, []).append(key)
@@ -37,13 +38,18 @@ def group_rows(cluster: Cluster) -> list[GroupRow]:
     return [_row(group, committed[group.group_id], by_topic, ends) for group in groups]
 
 
+def _topics_read(group: GroupSummary) -> set[str]:
+    """Returns the topics whose partitions are assigned to members now, also to those that have not committed yet."""
+    return {key.topic for member in group.members or () for key in member.partitions}
+
+
 def _row(
-    group: Group,
+    group: GroupSummary,
     committed: Mapping[TopicPartition, int],
     by_topic: Mapping[str, Sequence[TopicPartition]],
     ends: Mapping[TopicPartition, int],
 ) -> GroupRow:
-    topics = sorted({key.topic for key in committed})
+    topics = sorted({key.topic for key in committed} | _topics_read(group))
     return GroupRow(
         group=group.group_id,
         state=group.state,
@@ -61,8 +67,9 @@ def groups_table(rows: Sequence[GroupRow]) -> RenderableType:
     for row in rows:
         members = "-" if row.members is None else count_words(row.members)
         lag, others = count_words(row.lag), count_words(row.partitions_without_commit)
+        known = f"≥ {lag}" if row.lag else "?"
         shown.add_row(
-            cell(row.group), row.state.lower(), members, f"≥ {lag}" if row.partitions_without_commit else lag, others,
+            cell(row.group), row.state.lower(), members, known if row.partitions_without_commit else lag, others,
             cell(" ".join(row.topics)),
         )  # fmt: skip
     return shown

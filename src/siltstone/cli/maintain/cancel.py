@@ -6,10 +6,10 @@ import click
 
 from siltstone.cli.output import results
 from siltstone.cli.store_options import StoreChoice, store_options
-from siltstone.maintenance.context import check_metadata_is_newest
 from siltstone.metadata.commands import CancelJob
 from siltstone.metadata.entities import JobState
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.context import check_metadata_is_newest
 
 
 class JobNotThere(InvalidRequest):

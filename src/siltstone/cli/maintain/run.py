@@ -4,6 +4,9 @@ from contextlib import closing
 
 import click
 
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.interruption import cancelled_by_signals
 from siltstone.cli.maintain.options import (
@@ -23,15 +26,12 @@ from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.key_compaction.kind import KEY_COMPACTION
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import unusable_words
-from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.scanning.failures import TailNotReadable
-from siltstone.maintenance.scanning.flushing import flush_tails
-from siltstone.maintenance.scanning.planning import wanted_partitions
-from siltstone.maintenance.scanning.request import ScanRequest
-from siltstone.maintenance.tasks.runner import LateRunner, Runner
 from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.offline.tasks.runner import LateRunner, Runner
+from siltstone.scanning.failures import TailNotReadable
+from siltstone.scanning.flushing import flush_tails
+from siltstone.scanning.planning import wanted_partitions
+from siltstone.scanning.request import ScanRequest
 from siltstone.server.components import Store
 
 

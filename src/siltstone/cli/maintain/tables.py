@@ -7,12 +7,12 @@ from itertools import groupby, islice
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from siltstone.carrying.pipeline.kind import WHOLE, PlannedUnit
+from siltstone.carrying.pipeline.running import RunReport
 from siltstone.cli.maintain.buckets import PARTITION, buckets_of
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
 from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, row_of
-from siltstone.maintenance.pipeline.kind import WHOLE, PlannedUnit
-from siltstone.maintenance.pipeline.running import RunReport
 from siltstone.metadata.image import MetadataImage
 
 ROWS_SHOWN_MAX = 60

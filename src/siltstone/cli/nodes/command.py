@@ -29,7 +29,7 @@ from siltstone.metadata.opening import newest_beats
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
 
-LOOK_INTERVAL_MS = 200
+NODES_LOOK_INTERVAL_MS = 200
 
 
 class NodeUnknown(InvalidRequest):
@@ -232,7 +232,7 @@ def _wait_until_drained(store: Store, node_id: int) -> None:
     if _is_leaving(image, node_id):
         remarks().print(f"{counted(image.leader_counts[node_id], 'partition')} to hand over ...", style="dim")
     while _is_leaving(image, node_id):
-        store.context.clock.block_ms(LOOK_INTERVAL_MS)
+        store.context.clock.block_ms(NODES_LOOK_INTERVAL_MS)
         image = store.metadata.refresh()
 
 

@@ -10,12 +10,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from siltstone.carrying.pipeline.set_aside import MAINTENANCE_LOOKED_AT_MS, why_late
 from siltstone.cli.deadline import ProcessDeadline, counted_signals
 from siltstone.cli.failures import STOPPED_EARLY, Failure
 from siltstone.cli.output import remark, result
 from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
 from siltstone.cli.serve.own_certificate import ClientFile
-from siltstone.maintenance.pipeline.set_aside import MAINTENANCE_LOOKED_AT_MS, why_late
 from siltstone.metadata.store.opening import log_exists
 from siltstone.metadata.store.port import LogOutOfReach
 from siltstone.runtime.clock import Clock, SystemClock

@@ -12,7 +12,7 @@ from siltstone.cli.tables.forget import forget
 from siltstone.cli.tables.show import show
 from siltstone.cli.words import cell, count_words, counted, size_words
 from siltstone.foundation.quantity_words import time_words
-from siltstone.maintenance.tables.inspecting import TableRow, table_rows
+from siltstone.tables.inspecting import TableRow, table_rows
 
 
 @click.group(cls=InOrder, invoke_without_command=True)

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 import click
 from rich.markup import escape
 
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.cli.output import facts, print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.foundation.quantity_words import counted, duration_words, size_words
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.overview import KindOverview, overview
-from siltstone.maintenance.pipeline.kind import Scope
-from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.failures import TableNotThere
-from siltstone.maintenance.tables.inspecting import export_of, keys_in_several_partitions, opened_table
-from siltstone.maintenance.tables.kind import TableExport
-from siltstone.maintenance.tables.planning import TopicExport
-from siltstone.maintenance.topic_streams import topic_defaults
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import TableSettings
+from siltstone.offline.topic_streams import topic_defaults
+from siltstone.tables.failures import TableNotThere
+from siltstone.tables.inspecting import export_of, keys_in_several_partitions, opened_table
+from siltstone.tables.kind import TableExport
+from siltstone.tables.planning import TopicExport
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
 
 

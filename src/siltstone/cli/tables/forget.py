@@ -1,14 +1,19 @@
-"""``siltstone tables forget TOPIC``: lets the next export begin a new table."""
+"""``siltstone tables forget TOPIC``: lets the next export begin a new table.
+
+The table of dead letters is made beside the table, before there is a dead letter. While it never had one, its ledger is
+that of a table that was just made, so the next export continues with it. One that has had dead letters is refused: its
+ledger says which offsets it has, and the export would take them for an interrupted round's.
+"""
 
 import click
 
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.output import results
 from siltstone.cli.store_options import StoreChoice, store_options
-from siltstone.maintenance.tables.formats.choosing import open_format
-from siltstone.maintenance.tables.inspecting import export_of
-from siltstone.maintenance.tables.progress import remove_progress
 from siltstone.model.errors import InvalidRequest
+from siltstone.tables.formats.choosing import open_format
+from siltstone.tables.inspecting import export_of
+from siltstone.tables.progress import remove_progress
 
 
 class TableStillThere(InvalidRequest):
@@ -27,12 +32,13 @@ def forget(choice: StoreChoice, topic: str, is_answered: bool) -> None:
     with choice.open() as store:
         export = export_of(store.metadata.refresh(), topic)
         with open_format(export.config.table_format, store.kind_settings.tables) as tables:
-            both = (export.table, export.dead_letter_table)
-            there = [name for name in both if tables.load(name) is not None]
-            if there:
+            if tables.load(export.table) is not None:
+                raise TableStillThere(f"table {export.table} is still there: drop or rename it first")
+            dead_letters = tables.load(export.dead_letter_table)
+            if dead_letters is not None and dead_letters.ledger.offsets:
                 raise TableStillThere(
-                    f"table {there[0]} is still there: drop or rename it first; {' and '.join(both)} are the topic's,"
-                    " and the second exists also without dead letters"
+                    f"table {export.dead_letter_table} is still there, and has dead letters of {topic}, which the next"
+                    " export would not write again: drop or rename it first"
                 )
         confirm(
             f"Forget table {export.table}, and export {topic} from its beginning?", is_answered=is_answered

@@ -8,8 +8,8 @@ from siltstone.cli.output import facts, print_json, result, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, size_words
 from siltstone.foundation.quantity_words import time_words
-from siltstone.maintenance.tables.formats.port import LoadedTable, TableFile
-from siltstone.maintenance.tables.inspecting import deletes_in_words, file_urls, opened_table, url_of
+from siltstone.tables.formats.port import LoadedTable, TableFile
+from siltstone.tables.inspecting import deletes_in_words, file_urls, opened_table, url_of
 
 
 @click.command()
@@ -56,7 +56,7 @@ def _as_json(opened: LoadedTable, files: Sequence[TableFile], urls: list[str]) -
 
 
 def _columns(opened: LoadedTable) -> list[tuple[str, str]]:
-    from siltstone.maintenance.tables.fitting import plain_type  # noqa: PLC0415  loads pyarrow, as opening the table has
+    from siltstone.tables.fitting import plain_type  # noqa: PLC0415  loads pyarrow, as opening the table has
 
     return [(field.name, str(plain_type(field.type))) for field in opened.schema]
 

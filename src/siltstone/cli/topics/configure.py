@@ -4,7 +4,7 @@
 ``retention.ms=7d``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
@@ -14,13 +14,13 @@ from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_topics
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.words import cell
-from siltstone.kafka_client.configs import TopicConfig, change_configs, topic_configs
+from siltstone.kafka_client.configs import KnownConfig, change_configs, topic_configs
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import add_partitions, find_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.server.settings.values import Unit, topic_config_text
-from siltstone.topic_configs.rows import TABLE
+from siltstone.topic_configs.rows import TABLE, Effect
 
 PARTITIONS_MAX = 2**31 - 1
 """The protocol has 32 bits for the number; a broker may accept fewer partitions."""
@@ -82,6 +82,24 @@ def note_forgotten_units(texts: Iterable[str]) -> None:
         if name in TABLE and value.isdigit() and 0 < int(value) < least:
             remarks().print(
                 f"{name}={value} is {value} {word}: a unit can be given, as in {examples}", markup=False
+            )
+
+
+def note_assignments(texts: Sequence[str]) -> None:
+    """Notes on stderr what is accepted, and was probably meant otherwise."""
+    note_forgotten_units(texts)
+    _note_without_effect(texts)
+
+
+def _note_without_effect(texts: Iterable[str]) -> None:
+    """Notes each configuration of Kafka that Siltstone keeps and that has no effect on it, with the reason, once each.
+    The broker may be another one, so the note names Siltstone."""
+    given = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
+    for name, value in given.items():
+        row = TABLE.get(name)
+        if row is not None and row.effect is Effect.KEPT and value != row.default:
+            remarks().print(
+                f"Siltstone keeps {name}, which has no effect on it: {row.documentation}", markup=False
             )
 
 
@@ -152,15 +170,15 @@ def configure(
         print_json({"topic": name, "dry_run": dry_run, "changes": rows})
         return
     results().print(_changes_table(changes))
-    note_forgotten_units(assignments)
+    note_assignments(assignments)
     if dry_run:
         remarks().print("The broker would accept the change; nothing was changed.")
 
 
 def _changes(
     names: Iterable[str],
-    before: Mapping[str, TopicConfig],
-    after: Mapping[str, TopicConfig],
+    before: Mapping[str, KnownConfig],
+    after: Mapping[str, KnownConfig],
     expected: Mapping[str, str],
 ) -> dict[str, tuple[str | None, str | None]]:
     """Returns name → (before, after). ``expected``: the values that a dry run would have set."""
@@ -170,7 +188,7 @@ def _changes(
     }
 
 
-def _value(configs: Mapping[str, TopicConfig], name: str) -> str | None:
+def _value(configs: Mapping[str, KnownConfig], name: str) -> str | None:
     return configs[name].value if name in configs else None
 
 

@@ -6,7 +6,7 @@ from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.output import print_json, results
 from siltstone.cli.topics.configure import (
     PARTITIONS_MAX,
-    note_forgotten_units,
+    note_assignments,
     parse_assignments,
     refusals_explained,
 )
@@ -66,7 +66,7 @@ def create(
                 return
             raise
     if not as_json:
-        note_forgotten_units(configs)
+        note_assignments(configs)
     document = {
         "name": name,
         "made": True,

@@ -1,6 +1,6 @@
 """The rows of ``siltstone topics``: one for each topic."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from rich.console import RenderableType
@@ -19,7 +19,8 @@ CLEANUP_POLICY = "cleanup.policy"
 class TopicRow(msgspec.Struct, frozen=True):
     """``records_max``: the sum of end offset minus start offset; compaction leaves gaps, so it is an upper bound.
     ``without_leader``: partitions that no broker leads now; ``records_max`` does not count them, nor does
-    ``size_bytes``, which is None where the brokers do not report it."""
+    ``size_bytes``, which is None where the brokers do not report it. ``end_offsets``: their sum, which counts all
+    records that were ever written. The rates are of what clients wrote, None where they were not measured."""
 
     name: str
     topic_id: str
@@ -29,6 +30,9 @@ class TopicRow(msgspec.Struct, frozen=True):
     cleanup_policy: str
     without_leader: list[int]
     size_bytes: int | None = None
+    end_offsets: int = 0
+    records_per_s: float | None = None
+    bytes_per_s: float | None = None
 
     @property
     def records_words(self) -> str:
@@ -56,9 +60,34 @@ def topic_rows(cluster: Cluster, *, internal: bool) -> list[TopicRow]:
             cleanup_policy=configs[name][CLEANUP_POLICY].value or "",
             without_leader=_without_leader(topic),
             size_bytes=None if sizes is None else sizes.get(name, 0),
+            end_offsets=sum(ends[key].end_offset for key in led_partitions(topic)),
         )
         for name, topic in zip(names, topics, strict=True)
     ]
+
+
+def rated_rows(before: Sequence[TopicRow], after: Sequence[TopicRow], seconds: float) -> list[TopicRow]:
+    """Returns the rows of ``after`` with the rates since ``before``. A topic has no rate if it was created in between,
+    or if a partition lost its leader or got one; no bytes/s if records were deleted or compacted in between."""
+    earlier = {row.topic_id: row for row in before}
+    return [_rated(earlier[row.topic_id], row, seconds) if row.topic_id in earlier else row for row in after]
+
+
+def _rated(before: TopicRow, after: TopicRow, seconds: float) -> TopicRow:
+    records = after.end_offsets - before.end_offsets
+    if before.without_leader != after.without_leader or records < 0:
+        return after
+    rated = msgspec.structs.replace(after, records_per_s=records / seconds)
+    if before.size_bytes is None or after.size_bytes is None:
+        return rated
+    size_bytes = after.size_bytes - before.size_bytes
+    was_trimmed = after.records_max - before.records_max != records
+    was_compacted = size_bytes < 0 or (records == 0) != (size_bytes == 0)
+    return (
+        rated
+        if was_trimmed or was_compacted
+        else msgspec.structs.replace(rated, bytes_per_s=size_bytes / seconds)
+    )
 
 
 def led_partitions(topic: MetadataResponseTopic) -> list[TopicPartition]:
@@ -70,9 +99,18 @@ def _without_leader(topic: MetadataResponseTopic) -> list[int]:
     return sorted(partition.partition_index for partition in topic.partitions if partition.error_code)
 
 
-def topics_table(rows: Sequence[TopicRow]) -> RenderableType:
-    shown = table("topic", ">partitions", ">records", ">bytes", "cleanup")
+def topics_table(rows: Sequence[TopicRow], *, rates: bool = False) -> RenderableType:
+    """``rates``: with the rates of ``rated_rows``."""
+    measured = (">records/s", ">bytes/s") if rates else ()
+    shown = table("topic", ">partitions", ">records", ">bytes", *measured, "cleanup")
     for row in rows:
         size = "-" if row.size_bytes is None else size_words(row.size_bytes)
-        shown.add_row(cell(row.name), str(row.partitions), row.records_words, size, row.cleanup_policy)
+        per_s = (_rate(row.records_per_s, count_words), _rate(row.bytes_per_s, size_words)) if rates else ()
+        shown.add_row(
+            cell(row.name), str(row.partitions), row.records_words, size, *per_s, row.cleanup_policy
+        )
     return shown
+
+
+def _rate(per_s: float | None, words: Callable[[int], str]) -> str:
+    return "-" if per_s is None else words(round(per_s))

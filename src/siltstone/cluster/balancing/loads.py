@@ -39,6 +39,7 @@ def plan_of(
     loads: Iterable[NodeLoad],
     now_ms: int,
     resting: frozenset[PartitionKey] = frozenset(),
+    more_max: int = 0,
 ) -> BalancePlan:
     fresh = fresh_loads(image, loads, now_ms)
-    return plan_balance(image, fresh.partitions, fresh.others, fresh.unmeasured, resting)
+    return plan_balance(image, fresh.partitions, fresh.others, fresh.unmeasured, resting, more_max)

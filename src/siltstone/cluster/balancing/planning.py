@@ -6,7 +6,8 @@ GAIN_MIN of the mean, is no heavier than the gap, and takes no other goal of the
 Control's users have to guess why it does nothing; here an empty plan says why.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -19,6 +20,10 @@ MOVES_MAX = 10
 """Of one plan; the next one sees what they did."""
 
 PartitionKey = tuple[str, int]
+
+
+Found = tuple[tuple[str, int], Load]
+"""Of a partition: its topic's name and its leader, and its load."""
 
 
 class PlannedMove(msgspec.Struct, frozen=True):
@@ -34,14 +39,15 @@ class PlannedMove(msgspec.Struct, frozen=True):
 
 
 class BalancePlan(msgspec.Struct, frozen=True):
-    """``why_empty``: a sentence, if there are no moves. ``before`` and ``after``: node → its load. ``is_cut``: further
-    moves are wanted, and left to the next plan, which knows how the load is spread then."""
+    """``why_empty``: a sentence, if there are no moves. ``before`` and ``after``: node → its load. ``more_wanted``: how
+    many further moves are wanted as far as they were counted, and left to the next plan, which knows how the load is
+    spread then."""
 
     moves: tuple[PlannedMove, ...]
     why_empty: str | None
     before: Mapping[int, Load]
     after: Mapping[int, Load]
-    is_cut: bool = False
+    more_wanted: int = 0
 
 
 def plan_balance(
@@ -50,10 +56,12 @@ def plan_balance(
     others: Mapping[int, Load] | None = None,
     unmeasured: Iterable[int] = (),
     resting: frozenset[PartitionKey] = frozenset(),
+    more_max: int = 0,
 ) -> BalancePlan:
     """``loads``: what each partition had in the last minute, by topic id and index; a partition without an entry had
     nothing. ``others``: by node, the sums of those that are not listed one by one. ``unmeasured``: live nodes whose
-    measurement is missing or old. ``resting``: partitions that moved lately, which stay."""
+    measurement is missing or old. ``resting``: partitions that moved lately, which stay. ``more_max``: up to how many
+    moves beyond the plan are counted; each costs a look at all partitions."""
     fit = sorted(
         node.node_id
         for node in image.nodes.values()
@@ -69,19 +77,21 @@ def plan_balance(
     movable = {
         key: found for key, found in partitions.items() if found[0][1] in before and key not in resting
     }
-    moves: list[PlannedMove] = []
     after = dict(before)
-    while len(moves) < MOVES_MAX and (move := _best_move(after, movable)) is not None:
-        moves.append(move)
-        after[move.source] = after[move.source].minus(move.load)
-        after[move.target] = after[move.target].plus(move.load)
+    wanted = _wanted_moves(after, movable)
+    moves = tuple(islice(wanted, MOVES_MAX))
+    planned = dict(after)
+    more = sum(1 for _ in islice(wanted, more_max))
+    return BalancePlan(moves, None if moves else _why_not(planned), before, planned, more)
+
+
+def _wanted_moves(loads: dict[int, Load], movable: dict[PartitionKey, Found]) -> Iterator[PlannedMove]:
+    """Yields the best move again and again, and changes both arguments as if it had been made."""
+    while (move := _best_move(loads, movable)) is not None:
+        loads[move.source] = loads[move.source].minus(move.load)
+        loads[move.target] = loads[move.target].plus(move.load)
         del movable[(move.topic_id, move.partition)]
-    is_cut = len(moves) == MOVES_MAX and _best_move(after, movable) is not None
-    return BalancePlan(tuple(moves), None if moves else _why_not(after), before, after, is_cut)
-
-
-Found = tuple[tuple[str, int], Load]
-"""Of a partition: its topic's name and its leader, and its load."""
+        yield move
 
 
 def _partitions(image: MetadataImage, loads: Mapping[PartitionKey, Load]) -> dict[PartitionKey, Found]:

@@ -13,7 +13,6 @@ from itertools import islice, pairwise
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.checking.wal_check import wal_findings
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
@@ -29,6 +28,7 @@ from siltstone.object_store.health import PROBE_PREFIX
 from siltstone.object_store.keys import InvalidKey
 from siltstone.object_store.metadata_mark import contradicts, mark_of_key
 from siltstone.object_store.port import MultipartUpload, ObjectNotFound, ObjectStore, ObjectSummary
+from siltstone.offline.context import MaintenanceContext
 
 PROBE_LEFT_MS_MIN = HOUR_MS
 """A probe takes a moment, and the next one in the same bucket deletes what is older than ten minutes."""

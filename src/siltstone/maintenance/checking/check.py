@@ -12,15 +12,15 @@ from siltstone.maintenance.checking.findings import CheckReport, Finding, Findin
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object, judge_copies
 from siltstone.maintenance.checking.table_check import check_tables
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.copies.planning import objects_short
-from siltstone.maintenance.settings import TableSettings
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.objects import ObjectState, object_key
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import TableSettings
 from siltstone.runtime.tasks import OnProgress
 
 THREADS_MAX = 8

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from siltstone.carrying.pipeline.store_time import check_clock
 from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.repair_plan import Action, Repair, RepairPlan
 from siltstone.maintenance.checking.wal_check import wal_findings
-from siltstone.maintenance.context import MaintenanceContext, check_may_write, check_metadata_is_newest
-from siltstone.maintenance.pipeline.store_time import check_clock
 from siltstone.maintenance.sweep.sweeping import is_forsaken
 from siltstone.metadata.copies import WithdrawCopies
 from siltstone.metadata.image import MetadataImage
@@ -21,6 +20,7 @@ from siltstone.model.errors import SiltstoneError
 from siltstone.model.objects import object_id_of_key
 from siltstone.object_store.bucket_identity import marked_identity
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.offline.context import MaintenanceContext, check_may_write, check_metadata_is_newest
 from siltstone.runtime.tasks import OnProgress
 
 NO_LONGER = "is not there any more"

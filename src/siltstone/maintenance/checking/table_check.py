@@ -3,29 +3,29 @@
 from collections.abc import Iterator
 
 from siltstone.maintenance.checking.findings import Finding, FindingKind
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.failures import (
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import SiltstoneError
+from siltstone.object_store.port import FolderMissing, ObjectNotFound
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import TableSettings
+from siltstone.offline.tasks.source_bytes import store_at
+from siltstone.tables.failures import (
     CatalogFailed,
     TableAhead,
     TableHasUnknownFeatures,
     TableOfAnotherTopic,
     TablesMissing,
 )
-from siltstone.maintenance.tables.formats.choosing import open_format
-from siltstone.maintenance.tables.formats.locations import is_elsewhere, store_and_key
-from siltstone.maintenance.tables.formats.port import (
+from siltstone.tables.formats.choosing import open_format
+from siltstone.tables.formats.locations import is_elsewhere, store_and_key
+from siltstone.tables.formats.port import (
     LoadedTable,
     TableFormat,
     TableUse,
     folder_of,
 )
-from siltstone.maintenance.tables.inspecting import opened_in
-from siltstone.maintenance.tables.planning import TopicExport, exports
-from siltstone.maintenance.tasks.source_bytes import store_at
-from siltstone.metadata.image import MetadataImage
-from siltstone.model.errors import SiltstoneError
-from siltstone.object_store.port import FolderMissing, ObjectNotFound
+from siltstone.tables.inspecting import opened_in
+from siltstone.tables.planning import TopicExport, exports
 
 
 def check_tables(

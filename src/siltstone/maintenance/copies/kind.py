@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
+from siltstone.carrying.engine import Engine
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.copies.carrying_out import CopyWave
+from siltstone.maintenance.copies.carrying_out import replications
 from siltstone.maintenance.copies.listing import withdraw_missing
 from siltstone.maintenance.copies.planning import LISTED_PREFIX, ObjectShort, listings_due, objects_short
 from siltstone.maintenance.garbage_collection.planning import in_scope, names_of_topics
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, PlannedUnit, Scope, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.metadata.commands import PutKey
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import GIB
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import StreamObjectCompactionSettings
 
 JOB_KIND = "copies"
 
@@ -67,6 +68,7 @@ class CopyRepair:
                 wanted.append(work)
             elif attempt.watch.may_begin():
                 yield _listed(attempt.context, name, work)
+        engine = Engine(attempt, replications(attempt))
         for wave in portions(
             wanted,
             WAVE_OBJECTS_MAX,
@@ -75,7 +77,7 @@ class CopyRepair:
         ):
             if not attempt.watch.may_begin():
                 return
-            yield from CopyWave(attempt).carry_out(wave)
+            yield from engine.carry_out(wave)
 
 
 def _listing_name(bucket_id: int) -> str:

@@ -9,12 +9,12 @@ another copy is left to ``siltstone check``.
 from collections.abc import Iterator
 from itertools import islice
 
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.metadata.copies import WithdrawCopies
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.objects import object_id_of_key, object_key
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
+from siltstone.offline.context import MaintenanceContext
 
 WITHDRAWN_AT_ONCE = 1_000
 """Keeps a log entry of the metadata small."""

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from siltstone.carrying.committing import prepare
+from siltstone.carrying.jobs import running_job
 from siltstone.kafka_protocol.batch_header import MAGIC, BatchHeader
 from siltstone.kafka_protocol.records.building import seal_batch
-from siltstone.maintenance.committing import prepare
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.copies.kind import JOB_KIND
-from siltstone.maintenance.jobs import running_job
-from siltstone.maintenance.output_buckets import OutputBuckets
-from siltstone.maintenance.topic_streams import Role, topic_streams
 from siltstone.metadata.buckets import SetBucketState, bucket_list_of
 from siltstone.metadata.commands import NewObject, PrepareObjects
 from siltstone.metadata.copies import AcceptLoss, GiveUpBucket
@@ -35,6 +32,9 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import encode_empty_frame_header
 from siltstone.object_formats.object_layout import EncodedObject, ObjectBuilder, ranges_of_entries
 from siltstone.object_store.bucket_identity import marked_identity
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.output_buckets import OutputBuckets
+from siltstone.offline.topic_streams import Role, topic_streams
 from siltstone.runtime.tasks import OnProgress
 
 LEASE_MS = 2 * MINUTE_MS

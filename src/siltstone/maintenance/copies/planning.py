@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from siltstone.maintenance.pipeline.kind import object_name
+from siltstone.carrying.pipeline.kind import object_name
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import ImageView, MetadataImage

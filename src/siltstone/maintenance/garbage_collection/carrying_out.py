@@ -5,34 +5,35 @@ must not fail the others: the tasks name it, and the round is planned again with
 and is a unit by itself from then on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import msgspec
 
+from siltstone.carrying.engine import Engine
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import Source
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.planning import Round
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport, object_name
-from siltstone.maintenance.settings import CompactionSettings, StreamObjectCompactionSettings
-from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
+from siltstone.maintenance.stream_object_compaction.carrying_out import merges
 from siltstone.maintenance.stream_object_compaction.kind import GROUPS_PER_WAVE
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.stream_set_compaction.carrying_out import (
     CompactionRound,
-    RoundOutcome,
+    PlannedRound,
     SourcesUnusable,
+    failed_object,
+    rounds,
 )
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
-from siltstone.maintenance.tasks.runner import RunFailed, TaskFailure
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
-from siltstone.metadata.refusals import CoverageNotMatched
-from siltstone.model.errors import CorruptData, InvalidRequest, Stale
+from siltstone.model.errors import CorruptData, InvalidRequest
+from siltstone.offline.blocks.columns import Source
+from siltstone.offline.settings import CompactionSettings, StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import TaskFailure
 
 UnitWork = Round | MergeGroup
 
@@ -67,48 +68,7 @@ def plan_of_sources(
     )
 
 
-class Rewritten(msgspec.Struct, frozen=True):
-    """A round that was committed."""
-
-    plan: CompactionPlan
-    outcome: RoundOutcome
-
-    @property
-    def bytes_before(self) -> int:
-        return sum(source.metadata.size_bytes for source in self.plan.compacted_sources)
-
-
-Failures = dict[int | None, TaskFailure]
-"""The failures of tasks to read a source, by the id of the source object."""
-
-
-def rewrite(
-    attempt: Attempt, sources: Sequence[Source], settings: CompactionSettings, failures: Failures
-) -> Rewritten | None:
-    """Plans the round from the newest image and carries it out. When tasks could not read some sources, they are added
-    to ``failures``, unless they were destroyed meanwhile, and the round is planned again without them. Returns None
-    when no source is left.
-
-    Raises Stale when other drivers have replaced the objects; RunFailed, CorruptData and InvalidRequest when the round
-    as a whole cannot be done; Cancelled, JobNotRunning, and Unavailable.
-    """
-    context: MaintenanceContext = attempt.context
-    while True:
-        attempt.watch.check()
-        readable = [source for source in sources if source.metadata.object_id not in failures]
-        image = context.metadata.refresh()
-        now_ms = context.now_ms()
-        plan = plan_of_sources(readable, image, stream_classes(image), settings, now_ms)
-        if plan.is_empty:
-            return None
-        try:
-            return Rewritten(plan, CompactionRound(attempt, plan).carry_out())
-        except SourcesUnusable as unusable:
-            newest = context.metadata.refresh()
-            failures |= {each.object_id: each for each in unusable.still_committed(newest)}
-
-
-class CarryingOut:
+class CollectionRun:
     """One attempt of a collection."""
 
     def __init__(self, work: CollectionWork, attempt: Attempt) -> None:
@@ -121,7 +81,7 @@ class CarryingOut:
                 return
             groups = [work for _, work in together if isinstance(work, MergeGroup)]
             if groups:
-                yield from Wave(self._attempt, self._work.copying).carry_out(groups)
+                yield from Engine(self._attempt, merges(self._attempt, self._work.copying)).carry_out(groups)
             else:
                 for name, work in together:
                     assert not isinstance(work, MergeGroup)
@@ -142,50 +102,61 @@ class CarryingOut:
         return portions(groups, GROUPS_PER_WAVE, lambda each: (copied[each[0]],), (self._work.round_bytes,))
 
     def _rewritten(self, name: str, members: Round) -> Iterator[UnitReport]:
-        """Yields the report of the round, then one FAILED report for each object that had to be left out. Such an
-        object is set aside under its own name, so the next plan leaves it out of rounds."""
-        attempt = self._attempt
-        failures: Failures = {}
-        try:
-            done = rewrite(attempt, [each.source for each in members], self._work.compaction, failures)
-        except CoverageNotMatched as refused:
-            # Not NOT_NEEDED: the next plan may be the same, and refused again.
-            yield UnitReport(name=name, outcome=Outcome.FAILED, text=str(refused))
-        except Stale as overtaken:
-            yield UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=str(overtaken))
-        except (RunFailed, CorruptData, InvalidRequest) as failure:
-            attempt.watch.check()  # a failure after a cancellation is not the fault of the objects
-            yield UnitReport(name=name, outcome=Outcome.FAILED, text=str(failure))
-        else:
-            if done is None and failures:
-                text = "; ".join(failure.reason for failure in failures.values())
-                yield UnitReport(name=name, outcome=Outcome.FAILED, text=text)
+        """Plans the round from the newest image and carries it out. When tasks could not read some sources, the round
+        is planned again without them. Yields the report of the round, then one FAILED report for each object that had
+        to be left out: it is set aside under its own name, so the next plan leaves it out of rounds."""
+        context = self._attempt.context
+        failures: dict[int | None, TaskFailure] = {}
+        unusable: list[TaskFailure] = []
+
+        def note(work: CompactionRound) -> Sequence[UnitReport]:
+            if isinstance(work.trouble, SourcesUnusable):
+                unusable.extend(work.trouble.still_committed(context.metadata.refresh()))
+            return ()
+
+        while True:
+            image = context.metadata.refresh()
+            left = [each.source for each in members if each.source.metadata.object_id not in failures]
+            try:
+                plan = plan_of_sources(
+                    left, image, stream_classes(image), self._work.compaction, context.now_ms()
+                )
+            except (CorruptData, InvalidRequest) as refused:
+                reports = [UnitReport(name=name, outcome=Outcome.FAILED, text=str(refused))]
+                break
+            if plan.is_empty:
+                yield _none_left(name, failures.values())
                 return
-            yield _report(name, done)
-        yield from map(_failure, failures.values())
+            engine = Engine(self._attempt, rounds(self._attempt, _report, note))
+            reports = [*engine.carry_out([PlannedRound(name, plan)])]
+            if not unusable:
+                break
+            failures |= {each.object_id: each for each in unusable}
+            unusable.clear()
+        yield from reports
+        yield from map(failed_object, failures.values())
 
 
-def _report(name: str, done: Rewritten | None) -> UnitReport:
-    if done is None:
-        return UnitReport(
-            name=name, outcome=Outcome.NOT_NEEDED, text="other drivers have compacted these objects"
-        )
-    results = done.outcome.results
-    before, after = len(done.plan.compacted_sources), done.plan.object_count
-    text = f"{counted(before, 'stream set object')} became {after}, {size_words(done.outcome.bytes_after)}"
+def _none_left(name: str, failures: Collection[TaskFailure]) -> UnitReport:
+    if not failures:
+        text = "other drivers have compacted these objects"
+        return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=text)
+    text = "; ".join(failure.reason for failure in failures)
+    return UnitReport(name=name, outcome=Outcome.FAILED, text=text)
+
+
+def _report(work: CompactionRound) -> UnitReport:
+    results, plan = work.results, work.plan
+    before, after = len(plan.compacted_sources), plan.object_count
+    size_before = sum(source.metadata.size_bytes for source in plan.compacted_sources)
     return UnitReport(
-        name=name,
+        name=work.name,
         outcome=Outcome.DONE,
-        text=text,
+        text=f"{counted(before, 'stream set object')} became {after}, {size_words(work.bytes_after)}",
         bytes_read=sum(result.bytes_read for result in results),
         bytes_written=sum(result.bytes_written for result in results),
-        bytes_freed=done.bytes_before - done.outcome.bytes_after,
+        bytes_freed=size_before - work.bytes_after,
         objects_before=before,
         objects_after=after,
         peak_memory_bytes=max((result.peak_memory_bytes for result in results), default=0),
     )
-
-
-def _failure(failure: TaskFailure) -> UnitReport:
-    assert failure.object_id is not None
-    return UnitReport(name=object_name(failure.object_id), outcome=Outcome.FAILED, text=failure.reason)

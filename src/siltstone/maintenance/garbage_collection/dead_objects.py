@@ -7,12 +7,8 @@ commit, and the commit's decision checks once more that nothing in the batch is 
 
 from collections.abc import Iterator, Sequence
 
-from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import SourceUnusable
-from siltstone.maintenance.committing import commit
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.garbage_collection.planning import in_scope, is_dead, names_of_topics
-from siltstone.maintenance.pipeline.kind import (
+from siltstone.carrying.committing import commit
+from siltstone.carrying.pipeline.kind import (
     Attempt,
     Outcome,
     Plan,
@@ -22,7 +18,9 @@ from siltstone.maintenance.pipeline.kind import (
     Unplanned,
     object_name,
 )
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.maintenance.garbage_collection.planning import in_scope, is_dead, names_of_topics
 from siltstone.metadata.commands import CommitCompaction
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
@@ -30,9 +28,11 @@ from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import Stale
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, JOB_LEASE_MS
 from siltstone.model.objects import ObjectState
+from siltstone.offline.blocks.columns import SourceUnusable
+from siltstone.offline.context import MaintenanceContext
 
 DEAD_OBJECTS = "dead-objects"
-ATTEMPTS_MAX = 3
+DESTROY_ATTEMPTS_MAX = 3
 """A commit is refused when another driver has destroyed an object of the batch. It is then tried without that object,
 at most this often."""
 
@@ -100,7 +100,7 @@ def _destroyed(
 ) -> UnitReport:
     """Destroys those of the batch that other drivers have not destroyed meanwhile."""
     refusal: Stale | None = None
-    for _ in range(ATTEMPTS_MAX):
+    for _ in range(DESTROY_ATTEMPTS_MAX):
         left = _still_dead(context.metadata.refresh(), batch)
         if not left:
             break

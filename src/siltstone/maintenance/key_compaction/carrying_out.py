@@ -11,13 +11,16 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain
 
 import msgspec
 
+from siltstone.carrying.committing import commit, prepare, with_copies
+from siltstone.carrying.engine import why_not_into
+from siltstone.carrying.outcomes import settled
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.quantity_words import count_words, counted, seconds_words, size_words
-from siltstone.maintenance.committing import commit, prepare, with_copies
-from siltstone.maintenance.context import check_may_write
 from siltstone.maintenance.key_compaction.planning.allowances import (
     LONGEST,
     Allowance,
@@ -31,21 +34,18 @@ from siltstone.maintenance.key_compaction.task_input import (
     KeyCompactionInput,
     KeyCompactionResult,
 )
-from siltstone.maintenance.output_buckets import OutputBuckets
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, UnitReport
-from siltstone.maintenance.settings import KeyCompactionSettings
-from siltstone.maintenance.tasks.runner import RunFailed, Task
 from siltstone.metadata.commands import CommitKeyCompaction, NewObject, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import (
     CompactedObjectsNotFound,
     CompactionTooLate,
-    JobNotRunning,
-    Refusal,
     StreamNotExist,
     TopicConfiguredOtherwise,
 )
 from siltstone.model.limits import HOUR_MS
+from siltstone.offline.output_buckets import OutputBuckets
+from siltstone.offline.settings import KeyCompactionSettings
+from siltstone.offline.tasks.runner import RunFailed, Task
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +75,9 @@ class _Bound(msgspec.Struct, frozen=True):
 
 
 class _Round:
-    """The streams whose tasks run together. ``late`` and ``unlucky`` are those that have to be tried again: together,
-    because they ran late, or each alone, because the runner failed and may not have failed because of them."""
+    """The streams whose tasks run together. ``stale`` has the reports of those that were not begun. ``late`` and
+    ``unlucky`` have to be tried again: together, because they ran late, or each alone, because the runner failed and
+    may not have failed because of them."""
 
     def __init__(self, plans: Sequence[StreamPlan]) -> None:
         self.plans = plans
@@ -90,7 +91,7 @@ class _Round:
             yield self.stale.popleft()
 
 
-class CarryingOut:
+class KeyCompactionRun:
     """Carries out waves of streams in one attempt."""
 
     def __init__(
@@ -139,18 +140,20 @@ class CarryingOut:
     def _inputs(self, current: _Round) -> Iterator[bytes]:
         """Yields the task inputs, each made only when its task begins, so that its allowance begins then."""
         self._watch.check()
-        for bucket_id in sorted({self._outputs.of_stream(plan.stream_id) for plan in current.plans}):
-            check_may_write(self._context, bucket_id)
         for plan in current.plans:
             if not self._watch.may_begin():
                 return
             image = self._context.metadata.refresh()
-            stale = why_stale(image, plan)
-            if stale is None:
+            if stale := why_stale(image, plan):
+                current.stale.append(not_needed(plan, stale))
+            elif trouble := why_not_into(self._context, partial(self._buckets, plan)):
+                current.stale.append(failed(plan, trouble))
+            else:
                 current.bound.append(self._bind(image, plan))
                 yield CODEC.encode_input(current.bound[-1].given)
-            else:
-                current.stale.append(not_needed(plan, stale))
+
+    def _buckets(self, plan: StreamPlan) -> set[int]:
+        return {self._outputs.of_stream(plan.stream_id), *self._outputs.of_copies()}
 
     def _bind(self, image: MetadataImage, whole: StreamPlan) -> _Bound:
         """Prepares ids, and fixes everything on which the task's result depends."""
@@ -200,18 +203,21 @@ class CarryingOut:
             return
         given = bound.given
         assert given.dirty_offset <= result.cleaned_offset <= given.bound, f"{result} of {given.name}"
-        try:
-            commit(self._context, self._command(bound, result))
-        except JobNotRunning:
-            raise
-        except RunFailed as failure:
-            yield failed(bound.plan, str(failure))
-        except CompactionTooLate:
+        is_late = False
+
+        def put() -> None:
+            nonlocal is_late
+            try:
+                commit(self._context, self._command(bound, result))
+            except CompactionTooLate:
+                is_late = True
+                raise
+
+        report = settled(bound.plan.name, put, overtaken_by=OVERTAKEN)
+        if is_late:
             yield from self._ran_late(current, bound, given.bound)
-        except OVERTAKEN as refusal:
-            yield not_needed(bound.plan, str(refusal))
-        except Refusal as refusal:
-            yield failed(bound.plan, str(refusal))
+        elif report is not None:
+            yield report
         else:
             took_ms = self._context.clock.monotonic_ms() - bound.began_ms
             self._allowances.was_in_time(bound.plan.stream_id, bound.plan, bound.whole, took_ms)

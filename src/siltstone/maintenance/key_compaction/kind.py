@@ -7,16 +7,16 @@ A task that fails, or a commit that is refused, concerns one stream; the other s
 
 from collections.abc import Iterator, Sequence
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.key_compaction.carrying_out import CarryingOut
+from siltstone.carrying.pipeline.kind import Attempt, Plan, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.maintenance.key_compaction.carrying_out import KeyCompactionRun
 from siltstone.maintenance.key_compaction.planning.allowances import Allowances
 from siltstone.maintenance.key_compaction.planning.planner import plan_streams, waves
 from siltstone.maintenance.key_compaction.planning.stream_plan import planned_unit
 from siltstone.maintenance.key_compaction.task import run_key_compaction
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, Scope, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import KeyCompactionSettings
-from siltstone.maintenance.tasks.runner import Task
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import KeyCompactionSettings
+from siltstone.offline.tasks.runner import Task
 
 KEY_COMPACTION = "key-compaction"
 
@@ -50,7 +50,7 @@ class KeyCompaction:
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         """Carries the streams out wave by wave. A stream that could not be committed is unchanged; the sweep deletes
         the objects that were uploaded for it."""
-        carrying = CarryingOut(attempt, self._settings, self._task, self._allowances)
+        carrying = KeyCompactionRun(attempt, self._settings, self._task, self._allowances)
         chosen = [plan.work[name] for name in names]
         settings = self._settings
         yield from carrying.carry_out(waves(chosen, settings.wave_bytes_max, settings.wave_streams_max))

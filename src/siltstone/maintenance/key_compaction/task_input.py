@@ -7,8 +7,8 @@ Kafka's cleaner does, so that no record of a key or a transaction stays before r
 
 import msgspec
 
-from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.model.objects import ObjectRange
+from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
 
 
 class SourceObject(msgspec.Struct, frozen=True, array_like=True):

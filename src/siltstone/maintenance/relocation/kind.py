@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
+from siltstone.carrying.engine import Engine
+from siltstone.carrying.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.garbage_collection.planning import in_scope, names_of_topics
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.relocation.carrying_out import RelocationWave
+from siltstone.maintenance.relocation.carrying_out import moves
 from siltstone.maintenance.relocation.planning import MovedObject, objects_to_move
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.limits import GIB
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import StreamObjectCompactionSettings
 
 JOB_KIND = "relocation"
 
@@ -50,6 +51,7 @@ class Relocation:
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         """Carries the copies out wave by wave. No further wave is begun after the time limit of the watch."""
+        engine = Engine(attempt, moves(attempt, self._settings))
         wanted: list[MovedObject] = [plan.work[name] for name in names]
         for wave in portions(
             wanted,
@@ -59,7 +61,7 @@ class Relocation:
         ):
             if not attempt.watch.may_begin():
                 return
-            yield from RelocationWave(attempt, self._settings).carry_out(wave)
+            yield from engine.carry_out(wave)
 
 
 def _unit(moved: MovedObject) -> PlannedUnit:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import ENTRY, Source, SourceUnusable, Table
-from siltstone.maintenance.pipeline.kind import object_name
+from siltstone.carrying.pipeline.kind import object_name
 from siltstone.maintenance.stream_object_compaction.merge import Merge, ReadPart
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import NewObject
@@ -18,6 +17,7 @@ from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import PART_COUNT_MAX, READ_REQUEST_BYTES_MAX
 from siltstone.model.objects import ObjectState
+from siltstone.offline.blocks.columns import ENTRY, Source, SourceUnusable, Table
 
 
 class MovedObject(msgspec.Struct, frozen=True):

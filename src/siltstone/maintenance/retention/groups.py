@@ -26,10 +26,10 @@ import msgspec
 
 from siltstone.foundation.quantity_words import size_words
 from siltstone.maintenance.retention.past import bytes_within
-from siltstone.maintenance.topic_streams import Role, TopicStream
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.model.errors import CorruptData
+from siltstone.offline.topic_streams import Role, TopicStream
 
 KEY_PREFIX = "group-progress/"
 VERSION = 1

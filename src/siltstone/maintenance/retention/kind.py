@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from siltstone.carrying.outcomes import settled
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.quantity_words import counted
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
-from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.retention.planning import BoundOf, TopicRetention, plan_retention
-from siltstone.maintenance.topic_streams import TopicStream
 from siltstone.metadata.commands import RollSegments, TrimStreams
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.refusals import JobNotRunning, Refusal
 from siltstone.model.limits import JOB_LEASE_MS
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.topic_streams import TopicStream
 
 RETENTION = "retention"
 
@@ -51,14 +51,16 @@ class Retention:
 def _trimmed(context: MaintenanceContext, job_id: int, name: str, retention: TopicRetention) -> UnitReport:
     """Closes segments of a topic and trims it. A segment that is closed and then not trimmed does no harm, and a second
     trim changes nothing. Raises JobNotRunning, Unavailable."""
-    try:
+    trimmed: tuple[int, ...] = ()
+
+    def trim() -> None:
+        nonlocal trimmed
         if retention.rolled:
             context.metadata.execute(RollSegments(retention.rolled, job_id=job_id))
         trimmed = context.metadata.execute(TrimStreams(job_id, (retention.trims,)))
-    except JobNotRunning:
-        raise
-    except Refusal as refusal:
-        return UnitReport(name=name, outcome=Outcome.FAILED, text=str(refusal))
+
+    if report := settled(name, trim, overtaken_by=()):
+        return report
     if not trimmed:
         text = "the topic was deleted, reconfigured or trimmed meanwhile"
         return UnitReport(name=name, outcome=Outcome.NOT_NEEDED, text=text)

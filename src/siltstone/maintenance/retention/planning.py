@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import PlannedUnit, Scope, Unplanned
 from siltstone.foundation.quantity_words import counted, duration_words, size_words
-from siltstone.maintenance.pipeline.kind import PlannedUnit, Scope, Unplanned
 from siltstone.maintenance.retention.past import Past, bytes_within, past_of
-from siltstone.maintenance.topic_streams import Role, TopicStream, topic_defaults
 from siltstone.metadata.commands import TopicTrims
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.model.limits import OPEN_STREAM_LEFT_ALONE_MS
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ClosedSegment
+from siltstone.offline.topic_streams import Role, TopicStream, topic_defaults
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
 
 Bound = tuple[int, str]

@@ -9,17 +9,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from threading import Event, Thread
 
+from siltstone.carrying.pipeline.driver import nothing_done
+from siltstone.carrying.pipeline.kind import Budget, Kind, Scope, StartRunner
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.schedule import Schedule
+from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs
+from siltstone.carrying.pipeline.watch import RunningWatch, Watch
 from siltstone.foundation.quantity_words import seconds_words
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.driver import nothing_done
-from siltstone.maintenance.pipeline.kind import Budget, Kind, Scope, StartRunner
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.schedule import Schedule
-from siltstone.maintenance.pipeline.set_aside import all_set_aside, last_runs
-from siltstone.maintenance.pipeline.watch import RunningWatch, Watch
-from siltstone.maintenance.service.statistics import Counters, ServiceStatistics
+from siltstone.maintenance.service.statistics import Counters, MaintenanceStatistics
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SECOND_MS
+from siltstone.offline.context import MaintenanceContext
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ class MaintenanceService:
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
-    def statistics(self) -> ServiceStatistics:
+    def statistics(self) -> MaintenanceStatistics:
         return self._counters.statistics()
 
     def run_once(self) -> None:

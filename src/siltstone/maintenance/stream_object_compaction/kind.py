@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from siltstone.carrying.engine import Engine
+from siltstone.carrying.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport, Unplanned
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.portions import portions
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Plan, PlannedUnit, Scope, UnitReport, Unplanned
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
-from siltstone.maintenance.stream_object_compaction.carrying_out import Wave
+from siltstone.maintenance.stream_object_compaction.carrying_out import merges
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup, choose_groups
-from siltstone.maintenance.topic_streams import TopicStream, topic_streams
 from siltstone.metadata.buckets import bucket_list_of
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import Level, StreamObjectCompactionSettings
+from siltstone.offline.topic_streams import TopicStream, topic_streams
 
 JOB_KIND = "so-compaction"
 
@@ -71,11 +72,11 @@ class StreamObjectCompaction:
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         """Carries the merge groups out wave by wave. No further wave is begun after the time limit of the watch."""
         work: _Work = plan.work
-        wave = Wave(attempt, work.settings)
+        engine = Engine(attempt, merges(attempt, work.settings))
         for groups in waves([work.groups[name] for name in names], work.settings):
             if not attempt.watch.may_begin():
                 return
-            yield from wave.carry_out(groups)
+            yield from engine.carry_out(groups)
 
 
 class _Work(msgspec.Struct, frozen=True):

@@ -17,12 +17,12 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import ENTRY, Source, SourceUnusable, Table, live_blocks
-from siltstone.maintenance.blocks.joining import trailer
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.metadata.commands import NewObject
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.objects import ObjectRange
+from siltstone.offline.blocks.columns import ENTRY, Source, SourceUnusable, Table, live_blocks
+from siltstone.offline.blocks.joining import trailer
+from siltstone.offline.settings import StreamObjectCompactionSettings
 
 
 class CopiedPart(msgspec.Struct, frozen=True, array_like=True):

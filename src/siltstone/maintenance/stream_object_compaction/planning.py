@@ -13,10 +13,10 @@ from itertools import accumulate, islice, takewhile
 
 import msgspec
 
-from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.streams import is_live
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.offline.settings import Level, StreamObjectCompactionSettings
 
 Extent = tuple[ObjectMetadata, ...]
 

@@ -10,12 +10,17 @@ part and a block.
 
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import ENTRY, Read, Table, plan_reads
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
-from siltstone.maintenance.tasks.pacing import PacedThreads
-from siltstone.maintenance.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
-from siltstone.maintenance.tasks.source_bytes import (
+from siltstone.model.buffers import Buffer, total_bytes
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.objects import object_key
+from siltstone.object_store.copies import Copies
+from siltstone.object_store.port import UploadedPart
+from siltstone.offline.blocks.columns import ENTRY, Read, Table, plan_reads
+from siltstone.offline.tasks.pacing import PacedThreads
+from siltstone.offline.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
+from siltstone.offline.tasks.source_bytes import (
     SourceBytes,
     SourceError,
     blame,
@@ -25,11 +30,6 @@ from siltstone.maintenance.tasks.source_bytes import (
     read_source,
     store_at,
 )
-from siltstone.model.buffers import Buffer, total_bytes
-from siltstone.model.errors import SiltstoneError
-from siltstone.model.objects import object_key
-from siltstone.object_store.copies import Copies
-from siltstone.object_store.port import UploadedPart
 
 PARTS_SIDE_BY_SIDE = 4
 READS_SIDE_BY_SIDE = 8
@@ -42,10 +42,10 @@ def run_copies(data: bytes) -> bytes:
     try:
         return CODEC.encode_result(_run(given))
     except SourceError as error:
-        return CODEC.encode_result(CopyResult(number=given.number, failure=blame(error)))
+        return CODEC.encode_result(CopyResult(failure=blame(error)))
     except SiltstoneError as error:
         failure = TaskFailure(failure_in_one_line(error))
-        return CODEC.encode_result(CopyResult(number=given.number, failure=failure))
+        return CODEC.encode_result(CopyResult(failure=failure))
 
 
 def _run(given: CopyInput) -> CopyResult:
@@ -62,7 +62,6 @@ def _run(given: CopyInput) -> CopyResult:
         for pool in (writers, readers):
             pool.shutdown(wait=True, cancel_futures=True)
     return CopyResult(
-        number=given.number,
         parts=(*copied_parts, *written_parts),
         bytes_read=work.bytes_read,
         bytes_written=sum(part.size_bytes for part in written_parts),

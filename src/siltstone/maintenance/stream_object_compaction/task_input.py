@@ -3,8 +3,8 @@
 import msgspec
 
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, ReadPart
-from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.object_store.port import MultipartUpload, UploadedPart
+from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
 
 
 class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,11 +13,10 @@ class CopyInput(msgspec.Struct, frozen=True, kw_only=True):
     another one for the sources; then no part is copied inside the store.
 
     ``blocks`` are the index entries (``columns.ENTRY``) of the read parts only; the block numbers in ``read`` count in
-    them. ``number`` is the number of the object in its wave. ``copies``: for each source, pairs of bucket id and URL
+    them. ``copies``: for each source, pairs of bucket id and URL
     of all places where it is, if any source is in several.
     """
 
-    number: int
     bucket_url: str
     key: str
     upload: MultipartUpload | None
@@ -34,7 +33,6 @@ class CopyResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a task. When ``failure`` is set, the parts could not be made, and the other fields have no meaning.
     ``bytes_read`` and ``bytes_written`` passed through the task; ``bytes_copied`` were copied inside the store."""
 
-    number: int
     failure: TaskFailure | None = None
     parts: tuple[UploadedPart, ...] = ()
     bytes_read: int = 0

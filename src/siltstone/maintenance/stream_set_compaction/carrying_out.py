@@ -1,31 +1,37 @@
-"""Carries out a compaction plan: ids are prepared, a multipart upload is started, the iterations run as tasks, and
-one commit replaces the sources.
+"""What the engine has to know of a round: stream set objects that are replaced together, by one plan and one commit.
 
-Until the commit nothing has changed for any reader. A driver may be killed at any point: the sweep deletes the objects
-that the driver prepared when their time limit has passed. Tasks may outlive the driver; they write what was planned,
-under ids that only this plan uses.
+A driver may be killed at any point: the sweep deletes the objects that it prepared when their time limit has passed.
+Tasks may outlive the driver; they write what was planned, under ids that only this plan uses.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import overload
 
 import msgspec
 
-from siltstone.maintenance.committing import check_sources, commit, prepare, with_copies
-from siltstone.maintenance.context import check_may_write
-from siltstone.maintenance.output_buckets import OutputBuckets
-from siltstone.maintenance.pipeline.kind import Attempt, object_name
+from siltstone.carrying.committing import Standing, commit, prepare
+from siltstone.carrying.engine import WorkKind
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport, object_name
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput, IterationResult
-from siltstone.maintenance.tasks.runner import TaskFailure
-from siltstone.metadata.commands import CommitCompaction, PrepareObjects
+from siltstone.metadata.commands import CommitCompaction, NewObject, PrepareObjects
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import committed_object
 from siltstone.model.errors import CorruptData, SiltstoneError
-from siltstone.model.objects import DEFAULT_BUCKET_ID, object_key
+from siltstone.model.objects import object_key
 from siltstone.object_store.port import MultipartUpload, ObjectStore
+from siltstone.offline.output_buckets import OutputBuckets
+from siltstone.offline.tasks.runner import TaskFailure
+
+OVERTAKEN = "objects were compacted by another driver; plan again"
+
+
+class PlannedRound(msgspec.Struct, frozen=True):
+    """A round under the name of its unit."""
+
+    name: str
+    plan: CompactionPlan
 
 
 class SourcesUnusable(CorruptData):
@@ -44,14 +50,6 @@ class SourcesUnusable(CorruptData):
             for failure in self.failures
             if failure.object_id is None or committed_object(image, failure.object_id) is not None
         ]
-
-
-class RoundOutcome(msgspec.Struct, frozen=True):
-    """``bytes_after`` is the size of all new objects. ``first_object_id`` is 0 when there are none."""
-
-    results: list[IterationResult]
-    first_object_id: int
-    bytes_after: int
 
 
 class TaskInputs(Sequence[bytes]):
@@ -77,82 +75,109 @@ class TaskInputs(Sequence[bytes]):
 
 
 class CompactionRound:
-    """One round: stream set objects that are replaced together, by one plan and one commit."""
+    """One round that is being carried out. The stream set object, if the plan has one, is the first new object: it is
+    uploaded in parts, one for each task. Stream objects are put by the tasks."""
 
-    def __init__(self, attempt: Attempt, plan: CompactionPlan) -> None:
+    def __init__(
+        self, attempt: Attempt, unit: PlannedRound, outputs: OutputBuckets, report: "MakeReport"
+    ) -> None:
+        """Raises what ``OutputBuckets`` raises."""
+        self.name = unit.name
+        self.plan = unit.plan
+        self.trouble: SiltstoneError | None = None
+        self.results: list[IterationResult] = []
+        self.first_object_id = 0
         self._attempt = attempt
         self._context = attempt.context
-        self._plan = plan
-        self._outputs = OutputBuckets(attempt.context)
-        self._set_bucket_id = DEFAULT_BUCKET_ID
-        self._bucket_ids: list[int] = []
+        self._outputs = outputs
+        self._make_report = report
+        self._set_bucket_id = outputs.of_set()
+        self._bucket_ids = [outputs.of_stream(stream_id) for stream_id in self.plan.stream_of_pieces]
+        self._upload: MultipartUpload | None = None
+        self._standing: Mapping[int, Standing] = {}
 
-    def carry_out(self) -> RoundOutcome:
-        """Carries out the round. Raises SourcesUnusable, RunFailed, Cancelled, the Refusal of the commit,
-        CompactionOutcomeUnknown, and what the metadata raises. Whatever is raised, readers still find the old
-        objects."""
-        context, plan = self._context, self._plan
-        self._set_bucket_id = self._outputs.of_set()
-        self._bucket_ids = [self._outputs.of_stream(stream_id) for stream_id in plan.stream_of_pieces]
-        for bucket_id in sorted({self._set_bucket_id, *self._bucket_ids}):
-            check_may_write(context, bucket_id)
-        store = context.buckets.store(self._set_bucket_id)
-        # The plan is older than the job: another driver may have compacted objects in between.
-        check_sources(context.metadata.refresh(), plan.compacted_ids)
-        first_object_id = self._prepare()
-        results = self._rewrite(store, first_object_id)
-        sets, stream_objects = plan.new_objects(first_object_id)
-        new = with_copies(self._attempt, (*((sets,) if sets else ()), *stream_objects))
-        command = CommitCompaction(
-            self._attempt.job_id, plan.compacted_ids, new[0] if sets else None, new[1:] if sets else new
-        )
-        written = sum(result.part.size_bytes for result in results if result.part is not None)
-        assert sets is None or written == sets.size_bytes, f"{written} bytes written of {sets.size_bytes}"
-        commit(context, command)
-        bytes_after = sum(each.size_bytes for each in (*stream_objects, *((sets,) if sets else ())))
-        return RoundOutcome(results, first_object_id, bytes_after)
+    @property
+    def data_bytes(self) -> int:
+        return self.plan.live_bytes
 
-    def _prepare(self) -> int:
-        count = self._plan.object_count
+    def prepare(self) -> None:
+        """Prepares the ids; a plan without live data makes no object."""
+        count = self.plan.object_count
         if not count:
-            return 0
-        time_limit_ms = self._plan.settings.time_limit_ms
-        sets = (self._set_bucket_id,) * self._plan.has_stream_set_object
+            return
+        sets = (self._set_bucket_id,) * self.plan.has_stream_set_object
         command = PrepareObjects(
-            count, time_limit_ms, job_id=self._attempt.job_id, bucket_ids=(*sets, *self._bucket_ids)
+            count,
+            self.plan.settings.time_limit_ms,
+            job_id=self._attempt.job_id,
+            bucket_ids=(*sets, *self._bucket_ids),
         )
-        return prepare(self._context, command, self._outputs)
+        self.first_object_id = prepare(self._context, command, self._outputs)
 
-    def _rewrite(self, store: ObjectStore, first_object_id: int) -> list[IterationResult]:
-        upload = (
-            store.start_multipart(object_key(first_object_id)) if self._plan.has_stream_set_object else None
+    def begin(self) -> None:
+        if self.plan.has_stream_set_object:
+            self._upload = self._store.start_multipart(object_key(self.first_object_id))
+
+    def inputs(self) -> Sequence[bytes]:
+        return TaskInputs(len(self.plan.bounds), self._input)
+
+    def take(self, answers: Sequence[bytes]) -> None:
+        self.results = [CODEC.decode_result(answer) for answer in answers]
+        if failures := [result.failure for result in self.results if result.failure is not None]:
+            self.trouble = SourcesUnusable(failures)
+
+    def complete(self) -> None:
+        if self._upload is None:
+            return
+        parts = [result.part for result in self.results if result.part is not None]
+        self._store.complete_multipart(self._upload, parts)
+        self._upload = None
+        (sets, _) = self.plan.new_objects(self.first_object_id)
+        written = sum(part.size_bytes for part in parts)
+        assert sets is not None and written == sets.size_bytes, f"{written} bytes written of {sets}"
+
+    @property
+    def new_objects(self) -> Mapping[int, int]:
+        return {each.object_id: each.size_bytes for each in self._new()}
+
+    @property
+    def bytes_after(self) -> int:
+        """The size of all new objects."""
+        return sum(self.new_objects.values())
+
+    def place(self, standing: Mapping[int, Standing]) -> None:
+        self._standing = standing
+
+    def commit(self) -> None:
+        new = tuple(
+            msgspec.structs.replace(each, bucket_ids=self._standing[each.object_id].bucket_ids)
+            for each in self._new()
         )
-        try:
-            results = self._run(first_object_id, upload)
-            if upload is not None:
-                parts = [result.part for result in results if result.part is not None]
-                store.complete_multipart(upload, parts)
-            return results
-        except BaseException:
-            # Nothing was committed, so the upload is aborted, and late attempts of tasks fail. Objects are left to
-            # the sweep: attempts that still run could put them again after they were deleted.
-            if upload is not None:
-                _abort(store, upload)
-            raise
+        has_set = self.plan.has_stream_set_object
+        sets, stream_objects = (new[0], new[1:]) if has_set else (None, new)
+        commit(
+            self._context,
+            CommitCompaction(self._attempt.job_id, self.plan.compacted_ids, sets, stream_objects),
+        )
 
-    def _run(self, first_object_id: int, upload: MultipartUpload | None) -> list[IterationResult]:
-        inputs = TaskInputs(len(self._plan.bounds), lambda at: self._input(at, first_object_id, upload))
-        report_progress = self._attempt.watch.steps("rewrite", self._plan.live_bytes)
-        label = self._attempt.label([object_name(each) for each in self._plan.compacted_ids])
-        answers = self._attempt.start_runner().run(run_iteration, inputs, report_progress, label)
-        results = [CODEC.decode_result(answer) for answer in answers]
-        if failures := [result.failure for result in results if result.failure is not None]:
-            raise SourcesUnusable(failures)
-        return results
+    def done(self) -> UnitReport:
+        return self._make_report(self)
 
-    def _input(self, at: int, first_object_id: int, upload: MultipartUpload | None) -> IterationInput:
-        iteration = self._plan.iteration(at)
-        first = self._plan.has_stream_set_object
+    def abandon(self) -> None:
+        if self._upload is not None:
+            self._store.abort_multipart(self._upload)
+
+    @property
+    def _store(self) -> ObjectStore:
+        return self._context.buckets.store(self._set_bucket_id)
+
+    def _new(self) -> tuple[NewObject, ...]:
+        sets, stream_objects = self.plan.new_objects(self.first_object_id)
+        return (*((sets,) if sets else ()), *stream_objects)
+
+    def _input(self, at: int) -> IterationInput:
+        iteration = self.plan.iteration(at)
+        first = self.plan.has_stream_set_object
         of_objects = tuple(self._bucket_ids[piece.number - first] for piece in iteration.stream_objects)
         sources = {each for source in iteration.sources for each in (source.bucket_id, *source.copies)}
         urls = self._context.buckets.urls
@@ -163,11 +188,57 @@ class CompactionRound:
             },
             set_bucket_id=self._set_bucket_id,
             bucket_ids=of_objects,
-            first_object_id=first_object_id,
-            upload=upload,
+            first_object_id=self.first_object_id,
+            upload=self._upload,
         )
 
 
-def _abort(store: ObjectStore, upload: MultipartUpload) -> None:
-    with suppress(SiltstoneError):
-        store.abort_multipart(upload)
+MakeReport = Callable[[CompactionRound], UnitReport]
+
+
+def rounds(
+    attempt: Attempt,
+    report: MakeReport,
+    failed: Callable[[CompactionRound], Sequence[UnitReport]],
+) -> WorkKind[PlannedRound, CompactionRound]:
+    outputs = OutputBuckets(attempt.context)
+
+    def buckets(unit: PlannedRound) -> set[int]:
+        streams = {outputs.of_stream(stream_id) for stream_id in unit.plan.stream_of_pieces}
+        return {outputs.of_set(), *streams, *outputs.of_copies()}
+
+    def prepare_each(works: Sequence[CompactionRound]) -> None:
+        for work in works:
+            work.prepare()
+
+    return WorkKind(
+        step="rewrite",
+        task=run_iteration,
+        stands=stands,
+        buckets=buckets,
+        make=lambda *_: lambda unit: CompactionRound(attempt, unit, outputs, report),
+        prepare=prepare_each,
+        overtaken=OVERTAKEN,
+        failed=failed,
+    )
+
+
+def stands(image: MetadataImage, unit: PlannedRound) -> bool:
+    """Returns whether no other driver has replaced an object since the plan was made."""
+    return all(committed_object(image, object_id) is not None for object_id in unit.plan.compacted_ids)
+
+
+def failed_objects(attempt: Attempt, work: CompactionRound) -> list[UnitReport]:
+    """Makes a FAILED report for each object that the tasks could not read and that is still needed; NOT_NEEDED for the
+    unit when none is."""
+    if not isinstance(work.trouble, SourcesUnusable):
+        return []
+    failures = work.trouble.still_committed(attempt.context.metadata.refresh())
+    if not failures:
+        return [UnitReport(name=work.name, outcome=Outcome.NOT_NEEDED, text=str(work.trouble))]
+    return [failed_object(failure) for failure in failures]
+
+
+def failed_object(failure: TaskFailure) -> UnitReport:
+    assert failure.object_id is not None
+    return UnitReport(name=object_name(failure.object_id), outcome=Outcome.FAILED, text=failure.reason)

@@ -10,11 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.blocks.columns import LeftOut
-from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import (
+from siltstone.carrying.engine import Engine
+from siltstone.carrying.pipeline.kind import (
     OUTPUTS_MAX,
     Attempt,
     Outcome,
@@ -25,22 +22,25 @@ from siltstone.maintenance.pipeline.kind import (
     Unplanned,
     object_name,
 )
-from siltstone.maintenance.pipeline.set_aside import all_set_aside
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.carrying.pipeline.set_aside import all_set_aside
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.stream_set_compaction.carrying_out import (
     CompactionRound,
-    RoundOutcome,
-    SourcesUnusable,
+    PlannedRound,
+    failed_objects,
+    rounds,
 )
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, planned_outputs
 from siltstone.maintenance.stream_set_compaction.planner import choose_candidates, plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import stream_classes
-from siltstone.maintenance.tasks.runner import RunFailed
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.refusals import CoverageNotMatched
-from siltstone.model.errors import CorruptData, InvalidRequest, Stale
+from siltstone.model.errors import CorruptData, InvalidRequest
 from siltstone.model.objects import ObjectKind, ObjectState
+from siltstone.offline.blocks.columns import LeftOut
+from siltstone.offline.blocks.indexes import read_indexes
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import CompactionSettings
 
 JOB_KIND = "sso-compaction"
 UNIT = "objects"
@@ -92,27 +92,8 @@ class StreamSetObjectCompaction:
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         assert list(names) == [UNIT]
-        attempt.watch.check()
-        try:
-            done = CompactionRound(attempt, plan.work).carry_out()
-        except CoverageNotMatched as refused:
-            # Not NOT_NEEDED: the next plan may be the same, and refused again.
-            yield UnitReport(name=UNIT, outcome=Outcome.FAILED, text=str(refused))
-        except Stale as overtaken:
-            yield UnitReport(name=UNIT, outcome=Outcome.NOT_NEEDED, text=str(overtaken))
-        except SourcesUnusable as unusable:
-            failures = unusable.still_committed(attempt.context.metadata.refresh())
-            for failure in failures:
-                assert failure.object_id is not None
-                name = object_name(failure.object_id)
-                yield UnitReport(name=name, outcome=Outcome.FAILED, text=failure.reason)
-            if not failures:
-                yield UnitReport(name=UNIT, outcome=Outcome.NOT_NEEDED, text=str(unusable))
-        except (RunFailed, CorruptData, InvalidRequest) as failure:
-            attempt.watch.check()  # a failure after a cancellation is not the fault of the objects
-            yield UnitReport(name=UNIT, outcome=Outcome.FAILED, text=str(failure))
-        else:
-            yield _report(plan.work, done)
+        kind_of_work = rounds(attempt, _report, lambda work: failed_objects(attempt, work))
+        yield from Engine(attempt, kind_of_work).carry_out([PlannedRound(UNIT, plan.work)])
 
 
 def plan_round(
@@ -182,17 +163,17 @@ def _unit(plan: CompactionPlan) -> PlannedUnit:
     )
 
 
-def _report(plan: CompactionPlan, done: RoundOutcome) -> UnitReport:
-    results = done.results
+def _report(work: CompactionRound) -> UnitReport:
+    plan, results = work.plan, work.results
     before = sum(source.metadata.size_bytes for source in plan.compacted_sources)
     objects = len(plan.compacted_sources)
     return UnitReport(
         name=UNIT,
         outcome=Outcome.DONE,
-        text=f"{counted(objects, 'object')} became {plan.object_count}, {size_words(done.bytes_after)}",
+        text=f"{counted(objects, 'object')} became {plan.object_count}, {size_words(work.bytes_after)}",
         bytes_read=sum(result.bytes_read for result in results),
         bytes_written=sum(result.bytes_written for result in results),
-        bytes_freed=max(0, before - done.bytes_after),
+        bytes_freed=max(0, before - work.bytes_after),
         objects_before=objects,
         objects_after=plan.object_count,
         peak_memory_bytes=max((result.peak_memory_bytes for result in results), default=0),

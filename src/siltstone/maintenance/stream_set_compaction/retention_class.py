@@ -8,9 +8,9 @@ nothing (Redpanda #29233; GC19, GC20). The class of a stream follows from its to
 from collections.abc import Mapping
 from enum import IntEnum
 
-from siltstone.maintenance.topic_streams import Role, topic_streams
 from siltstone.metadata.image import ImageView
 from siltstone.model.limits import DAY_MS, HOUR_MS
+from siltstone.offline.topic_streams import Role, topic_streams
 from siltstone.topic_configs.table import TopicConfig
 
 

@@ -13,8 +13,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from siltstone.maintenance.blocks.columns import ENTRY, Read, Table
-from siltstone.maintenance.blocks.joining import trailer
 from siltstone.maintenance.stream_set_compaction.task_input import (
     CODEC,
     IterationInput,
@@ -23,9 +21,15 @@ from siltstone.maintenance.stream_set_compaction.task_input import (
     StreamObjectPiece,
     WrittenObject,
 )
-from siltstone.maintenance.tasks.pacing import PacedThreads
-from siltstone.maintenance.tasks.runner import peak_memory_bytes
-from siltstone.maintenance.tasks.source_bytes import (
+from siltstone.model.buffers import total_bytes
+from siltstone.model.objects import object_key
+from siltstone.object_store.copies import Copies
+from siltstone.object_store.port import ObjectStore, UploadedPart
+from siltstone.offline.blocks.columns import ENTRY, Read, Table
+from siltstone.offline.blocks.joining import trailer
+from siltstone.offline.tasks.pacing import PacedThreads
+from siltstone.offline.tasks.runner import peak_memory_bytes
+from siltstone.offline.tasks.source_bytes import (
     SourceBytes,
     SourceError,
     blame,
@@ -34,10 +38,6 @@ from siltstone.maintenance.tasks.source_bytes import (
     read_source,
     store_at,
 )
-from siltstone.model.buffers import total_bytes
-from siltstone.model.objects import object_key
-from siltstone.object_store.copies import Copies
-from siltstone.object_store.port import ObjectStore, UploadedPart
 
 T = TypeVar("T")
 

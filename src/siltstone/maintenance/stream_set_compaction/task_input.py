@@ -6,9 +6,9 @@ adds the values that were prepared since: the first id, the upload, and the buck
 
 import msgspec
 
-from siltstone.maintenance.blocks.columns import Read
-from siltstone.maintenance.tasks.runner import TaskCodec, TaskFailure
 from siltstone.object_store.port import MultipartUpload, UploadedPart
+from siltstone.offline.blocks.columns import Read
+from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
 
 
 class SourceReference(msgspec.Struct, frozen=True, array_like=True):

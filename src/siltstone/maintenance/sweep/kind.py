@@ -7,9 +7,7 @@ It takes no job: two sweeps at once do no harm, and a sweep need not wait for th
 
 from collections.abc import Iterator, Sequence
 
-from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import (
+from siltstone.carrying.pipeline.kind import (
     Attempt,
     Outcome,
     Plan,
@@ -18,7 +16,8 @@ from siltstone.maintenance.pipeline.kind import (
     UnitReport,
     Unplanned,
 )
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.sweep.pinned import explained, held_by_pin
 from siltstone.maintenance.sweep.sweeping import SweepReport, count_in_grace, is_forsaken, sweep_checked
 from siltstone.metadata.entities import ObjectMetadata
@@ -26,6 +25,7 @@ from siltstone.metadata.lookup import deletable_objects, expired_objects, overdu
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.object_store.port import MultipartUpload
+from siltstone.offline.context import MaintenanceContext
 
 SWEEP = "sweep"
 UNIT = "objects"

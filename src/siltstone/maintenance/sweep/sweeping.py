@@ -14,15 +14,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from siltstone.carrying.pipeline.store_time import check_clock
 from siltstone.foundation.sharded_map import by_shard
-from siltstone.maintenance.context import (
-    MaintenanceContext,
-    check_may_write,
-    check_metadata_is_newest,
-    refuse_bucket_of_another_store,
-)
-from siltstone.maintenance.pipeline.store_time import check_clock
-from siltstone.maintenance.sinking.staged_sweep import has_sinks, sweep_staged
 from siltstone.maintenance.sweep.pinned import pinned_objects
 from siltstone.metadata.commands import ExpireObjects, ForgetObjects, UnpinScan
 from siltstone.metadata.entities import ObjectMetadata
@@ -32,6 +25,13 @@ from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_store.port import MultipartUpload, StoreDenied
+from siltstone.offline.context import (
+    MaintenanceContext,
+    check_may_write,
+    check_metadata_is_newest,
+    refuse_bucket_of_another_store,
+)
+from siltstone.sinking.staged_sweep import has_sinks, sweep_staged
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ from urllib.parse import unquote, urlsplit
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.partitions.partitions import Traffic
 from siltstone.broker.request_measures import error_name
+from siltstone.carrying.pipeline.set_aside import last_runs
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.maintenance.kinds import KIND_NAMES
-from siltstone.maintenance.pipeline.set_aside import last_runs
 from siltstone.metadata.entities import NodeState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import TOPICS_SHOWN_MAX
 from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
@@ -220,6 +220,7 @@ class EngineSource:
         collected.add("catch_up_held_seconds", catch_up.held_seconds)
         metadata = self._node.metadata.statistics()
         collected.add("metadata_version", metadata.version)
+        collected.add("metadata_read_age_seconds", round(metadata.read_age_seconds, 3))
         collected.add("metadata_append_seconds", metadata.append_seconds)
         collected.add("metadata_commands_waiting", metadata.commands_waiting)
         collected.add("metadata_commands", metadata.commands_executed)

@@ -158,10 +158,15 @@ class HttpConnection(asyncio.Protocol):
             "Connection: close\r\n\r\n"
         ).encode("ascii")
         transport.writelines([head, answer.body] if has_body else [head])
-        if transport.can_write_eof():
-            transport.write_eof()
-        else:  # TLS, whose end is a message of its own
-            transport.close()
+        try:
+            if transport.can_write_eof():
+                transport.write_eof()
+            else:  # TLS, whose end is a message of its own
+                transport.close()
+        except OSError:
+            # The client ended the connection before the answer: a scrape that took too long for it.
+            self.abort()
+            return
         self.phase = Phase.LINGER
 
     def _enter(self, phase: Phase, limit_ms: float) -> None:

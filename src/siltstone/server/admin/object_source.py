@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import msgspec
 
-from siltstone.maintenance.blocks.columns import SourceUnusable
 from siltstone.maintenance.garbage_collection.planning import expected_live_bytes, served_stream
 from siltstone.maintenance.key_compaction.planning.planner import uncleaned_bytes
-from siltstone.maintenance.topic_streams import topic_defaults
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import MINUTE_MS
 from siltstone.model.objects import ObjectRange, ObjectState
 from siltstone.model.serving_limits import STORED_TOPICS_SHOWN_MAX
+from siltstone.offline.blocks.columns import SourceUnusable
+from siltstone.offline.topic_streams import topic_defaults
 from siltstone.runtime.clock import Clock
 from siltstone.server.admin.exposition import label_text
 from siltstone.server.admin.scrape import Collected
@@ -27,7 +27,7 @@ from siltstone.topic_configs.table import stored_topic_config
 OTHERS = "_other"
 """The label of all topics without a series of their own: no topic's name begins so in metrics of traffic, either."""
 
-LOOK_INTERVAL_MS = 1 * MINUTE_MS
+OBJECTS_LOOK_INTERVAL_MS = 1 * MINUTE_MS
 """A walk over half a million objects takes half a second, in short turns."""
 STEPS_PER_TURN = 100
 """Objects, ranges and topics between two yields: 50 to 100 µs."""
@@ -118,7 +118,7 @@ class ObjectSource:
 
     async def collect(self, collected: Collected) -> AsyncIterator[None]:
         now_ms = self._clock.monotonic_ms()
-        if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_INTERVAL_MS:
+        if self._looked_ms is None or now_ms - self._looked_ms >= OBJECTS_LOOK_INTERVAL_MS:
             async for _ in self._look():
                 yield
             self._looked_ms = now_ms

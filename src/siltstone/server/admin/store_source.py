@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from siltstone.foundation.histogram import HistogramCounts
-from siltstone.maintenance.pressure import Space
 from siltstone.model.limits import GIB, SECOND_MS
 from siltstone.object_store.bandwidth.limiter import LimiterStatistics
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.statistics import StoreStatistics
+from siltstone.offline.pressure import Space
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks

@@ -18,13 +18,13 @@ import msgspec
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
 from siltstone.foundation.credentials import shown_properties, without_url_credentials
-from siltstone.maintenance.settings import CompactionSettings, MaintenanceSettings, TableSettings
 from siltstone.metadata.store.opening import shown_url
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.bandwidth.grades import BandwidthSettings
+from siltstone.offline.settings import CompactionSettings, MaintenanceSettings, TableSettings
 from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.settings.admin import AdminSettings

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from siltstone.maintenance.sinking.failures import SinkRefused
-from siltstone.maintenance.sinking.plan import EncodingWish, check_sink_name
 from siltstone.metadata.sinks import OBJECTS, RELAY
 from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.sinking.failures import SinkRefused
+from siltstone.sinking.plan import EncodingWish, check_sink_name
 from siltstone.spark.option_names import ignored_text, is_of_client, password_in, place_text, unknown_option
 from siltstone.value_formats.value_format import FormatKind
 

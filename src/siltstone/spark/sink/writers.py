@@ -12,13 +12,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sinking.batch import SinkDriver
-from siltstone.maintenance.sinking.plan import decode_plan, encode_plan, plan_sink, value_encoding
-from siltstone.maintenance.sinking.staging import TaskReport, decode_report, encode_report, stage_rows
 from siltstone.metadata.sinks import batch_folder
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
+from siltstone.sinking.batch import SinkDriver
+from siltstone.sinking.plan import decode_plan, encode_plan, plan_sink, value_encoding
+from siltstone.sinking.staging import TaskReport, decode_report, encode_report, stage_rows
 from siltstone.spark.sink.options import SinkPlace, SinkRequest
 from siltstone.spark.task_attempt import freeze_heap
 

@@ -2,6 +2,6 @@
 
 The names of options and columns are those of Spark's connector for Kafka, so a job moves over by another ``format``.
 ``options`` turns texts into a request, ``data_source`` has the classes that Spark calls; everything else is in
-``maintenance.scanning``, which is tested without a JVM. Spark finds the data source by the package
+``scanning``, which is tested without a JVM. Spark finds the data source by the package
 ``pyspark_siltstone``.
 """

@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import StructType
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.rows import unit_rows
-from siltstone.maintenance.scanning.scan import plan_scan, settle_values
-from siltstone.maintenance.scanning.unit import decode_unit, encode_unit
-from siltstone.maintenance.scanning.values import rows_schema
+from siltstone.offline.context import MaintenanceContext
 from siltstone.record_columns.row_columns import HEADERS, VALUE, chosen_columns
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.scan import plan_scan, settle_values
+from siltstone.scanning.unit import decode_unit, encode_unit
+from siltstone.scanning.values import rows_schema
 from siltstone.spark.sink.options import SinkPlace, parse_sink_options
 from siltstone.spark.sink.writers import TopicStreamWriter, TopicWriter
 from siltstone.spark.source.options import SourceRequest, parse_options

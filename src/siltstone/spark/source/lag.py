@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from siltstone.maintenance.scanning.streaming.position import StreamPosition, decode_position
+from siltstone.scanning.streaming.position import StreamPosition, decode_position
 
 
 def lag(query: Any) -> dict[str, int]:

@@ -16,8 +16,10 @@ from typing import TypeVar
 import msgspec
 
 from siltstone.foundation.milliseconds import first_ms_at_or_after
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.request import (
+from siltstone.record_columns.row_columns import chosen_columns
+from siltstone.scanning.arguments import time_range, value_wish
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.request import (
     EARLIEST,
     LATEST,
     UNIT_BYTES_MAX,
@@ -29,8 +31,6 @@ from siltstone.maintenance.scanning.request import (
     Tail,
     lease_ms_of,
 )
-from siltstone.maintenance.scanning.words import time_range, value_wish
-from siltstone.record_columns.row_columns import chosen_columns
 from siltstone.spark.option_names import ignored_text, is_of_client, password_in, place_text, unknown_option
 
 log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.request import EARLIEST, LATEST, Bound, BoundKind, Bounds, lease_ms_of
-from siltstone.maintenance.scanning.streaming.advancing import BatchLimit, LimitKind
-from siltstone.maintenance.scanning.streaming.topic_stream import (
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.request import EARLIEST, LATEST, Bound, BoundKind, Bounds, lease_ms_of
+from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
+from siltstone.scanning.streaming.topic_stream import (
     POLL_INTERVAL_MS,
     TRIGGER_DELAY_MS_MAX,
     StreamRequest,

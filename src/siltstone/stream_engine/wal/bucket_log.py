@@ -14,7 +14,7 @@ import msgspec
 from siltstone.model.buffers import Buffer, Buffers
 from siltstone.model.limits import DELETE_BATCH_KEYS_MAX, MIB, SECOND_MS
 from siltstone.object_formats.identity import LogIdentity, decode_log_identity
-from siltstone.object_formats.log_file import DamagedWal, WalRecord
+from siltstone.object_formats.log_file import DamagedWal, WalRecord, damage_at
 from siltstone.object_formats.wal_object import (
     SEAL_BYTES,
     WAL_OBJECT_HEADER_BYTES,
@@ -110,7 +110,7 @@ class Bulk:
         self.is_landed = False
 
 
-class Patience:
+class LogPatience:
     """Waits between two looks at a bucket that contradicts itself, up to an end. ``about``: the object concerned."""
 
     def __init__(self, clock: Clock, about: str) -> None:
@@ -238,7 +238,7 @@ class BucketLog:
         try:
             header = decode()
         except DamagedWal as damage:
-            raise DamagedWal(f"{key} in {self.store.url}: {damage}; restore the object") from damage
+            raise damage_at(f"{key} in {self.store.url}", damage, "object") from damage
         if header.store_id != self.store_id:
             raise WalOfAnotherStore(
                 f"{key} in {self.store.url} is of the write-ahead log of another store ({header.store_id}, this is "
@@ -314,7 +314,7 @@ class BucketLog:
         """Seals every life before ``by_epoch`` that may have uncommitted records, and says what to read. The caller is
         registered under that epoch, so no earlier life can commit, and so trim, any more. Raises DamagedWal,
         LogObjectsContradict."""
-        patience = Patience(self._clock, f"{wal_prefix(self.node_id)} in {self.store.url}")
+        patience = LogPatience(self._clock, f"{wal_prefix(self.node_id)} in {self.store.url}")
         while True:
             lives = {epoch: seqs for epoch, seqs in (await self.lives()).items() if epoch < by_epoch}
             if not lives:
@@ -345,7 +345,7 @@ class BucketLog:
         and in a gap before anything is called missing, and where a put of the seal is refused."""
         by_key: dict[int, int] = {}
         about = f"the life {self.key((epoch, 0)).rpartition('/')[0]} in {self.store.url}"
-        patience = Patience(self._clock, about)
+        patience = LogPatience(self._clock, about)
         while True:
             sizes = lives[epoch]
             newest = await self.header((epoch, max(sizes)), sizes[max(sizes)])
@@ -373,7 +373,7 @@ class BucketLog:
             if listed == sizes:
                 await patience.wait()
             else:
-                patience = Patience(self._clock, about)
+                patience = LogPatience(self._clock, about)
             lives[epoch] = listed
 
     async def _look_up(self, place: Place, sizes: dict[int, int]) -> bool:
@@ -436,9 +436,7 @@ class BucketLog:
             try:
                 records = decode_bulk(header, body)
             except DamagedWal as damage:
-                raise DamagedWal(
-                    f"{self.key(place)} in {self.store.url}: {damage}; restore the object"
-                ) from damage
+                raise damage_at(f"{self.key(place)} in {self.store.url}", damage, "object") from damage
             yield BulkRecords(place, position, records)
 
     async def _read_ahead(self, log: SealedLog) -> AsyncIterator[tuple[Place, Found]]:

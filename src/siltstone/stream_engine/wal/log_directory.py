@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from siltstone.model.buffers import Buffers
 from siltstone.object_formats.identity import (
     DamagedIdentity,
+    IdentityOfNewerVersion,
     LogIdentity,
     decode_log_identity,
     encode_log_identity,
@@ -40,6 +41,7 @@ from siltstone.object_formats.log_file import (
     DamagedWal,
     LogFileHeader,
     WalRecord,
+    damage_at,
     decode_log_file_header,
     decode_records,
     encode_log_file_header,
@@ -147,6 +149,8 @@ class LogDirectory:
             identity = decode_log_identity(path.read_bytes())
         except FileNotFoundError:
             return None
+        except IdentityOfNewerVersion as newer:
+            raise IdentityOfNewerVersion(f"{path}: {newer}") from newer
         except DamagedIdentity as damage:
             raise DamagedIdentity(
                 f"{path}: {damage}; restore it, or delete it if you are sure that the log in this folder is this node's"
@@ -292,7 +296,7 @@ class LogDirectory:
         try:
             header = decode_log_file_header(data)
         except DamagedWal as damage:
-            raise DamagedWal(f"{path}: {damage}; restore the file") from damage
+            raise damage_at(str(path), damage, "file") from damage
         if header.first_position > _named_position(path):
             raise DamagedWal(
                 f"{path} begins at log position {header.first_position}: it was renamed; give it its old name, "
@@ -372,7 +376,7 @@ def _records_of(path: Path, data: bytes, header: LogFileHeader) -> list[WalRecor
     try:
         return list(decode_records(memoryview(data)[LOG_FILE_HEADER_BYTES:], header.first_position))
     except DamagedWal as damage:
-        raise DamagedWal(f"{path}: {damage}; restore the file") from damage
+        raise damage_at(str(path), damage, "file") from damage
 
 
 def _refuse_confirmed_beyond(torn_at: int, records: list[WalRecord]) -> None:

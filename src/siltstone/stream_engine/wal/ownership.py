@@ -21,7 +21,7 @@ from siltstone.metadata.log_entry import NO_APPEND_ID, LogForked, LogPosition
 from siltstone.metadata.refusals import NodeLogBehind, NodeLogLost
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_formats.identity import LogIdentity
-from siltstone.object_formats.log_file import DamagedWal, WalRecord
+from siltstone.object_formats.log_file import DamagedWal, WalOfNewerVersion, WalRecord
 from siltstone.stream_engine.wal.port import WalOfAnotherNode, WalOfAnotherStore, WriteAheadLog
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,10 @@ def given_up(refusal: NodeLogLost, location: str) -> WalLost:
 
 
 def damaged(damage: DamagedWal, log_epoch: int, location: str) -> DamagedWal:
-    """Returns the error for the operator, with the way to start the node without the damaged log."""
+    """Returns the error for the operator, with the way to start the node without the damaged log. A log of a newer
+    version has all its records, so there is no such way for it."""
+    if isinstance(damage, WalOfNewerVersion):
+        return damage
     once = f" once with engine.wal.lost_epoch={log_epoch}" if log_epoch else ""
     return DamagedWal(
         f"{damage}. If that is not possible, move the log in {location} away and start{once}; the records that only "

@@ -33,7 +33,7 @@ try:
     from google.protobuf import json_format, message_factory, wrappers_pb2
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import DecodeError
-except ModuleNotFoundError as missing:  # ``descriptors`` raises FormatExtraMissing on first use
+except ImportError as missing:  # ``descriptors`` raises FormatExtraMissing on first use
     if not (missing.name or "").startswith("google"):
         raise
 

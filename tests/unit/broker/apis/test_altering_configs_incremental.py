@@ -93,6 +93,20 @@ def test_lists_grow_and_shrink(standing, how, value, expected):
     in_admin_world(scenario)
 
 
+def test_items_with_commas_in_brackets_are_added_and_taken_away_whole():
+    async def scenario(world):
+        by, columns = "siltstone.table.partition.by", "siltstone.table.columns"
+        nested = "at struct<a: int,b: int>"
+        await world.create("t", **{"siltstone.table.value": "json", "siltstone.table.key": "string"})
+        await altered(world, (by, SET, "bucket(key,16),truncate(key,16)"))
+        assert (await altered(world, (by, SUBTRACT, "bucket(key,16)")))[by] == "truncate(key,16)"
+        await altered(world, (columns, APPEND, "c array<int>"))
+        assert (await altered(world, (columns, APPEND, nested)))[columns] == f"c array<int>,{nested}"
+        assert (await altered(world, (columns, SUBTRACT, "c array<int>")))[columns] == nested
+
+    in_admin_world(scenario)
+
+
 def test_lists_grow_from_the_brokers_default():
     async def scenario(world):
         await world.create("t")

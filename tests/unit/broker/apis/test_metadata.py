@@ -150,10 +150,11 @@ def test_item_14_created_when_the_request_allows_it_and_the_setting(request_allo
     async def scenario(world):
         (topic,) = (await world.answer(asking("new", creates=request_allows), version)).topics
         assert (world.parts.topics.by_name("new") is not None) is made
-        if made:
-            assert (topic.error_code, len(topic.partitions)) == (0, 3)
-        else:
-            assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+        assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []), (
+            "as Kafka's"
+        )
+        (topic,) = (await world.answer(asking("new", creates=False), 12)).topics
+        assert (topic.error_code, len(topic.partitions)) == ((0, 3) if made else (3, 0))
 
     in_admin_world(scenario, BrokerSettings(auto_create_topics_enable=setting, num_partitions=3))
 
@@ -161,7 +162,7 @@ def test_item_14_created_when_the_request_allows_it_and_the_setting(request_allo
 def test_item_14_many_ask_at_once_and_one_topic_is_made():
     async def scenario(world):
         answers = await asyncio.gather(*(world.answer(asking("new", creates=True)) for _ in range(10)))
-        assert len({answer.topics[0].topic_id for answer in answers}) == 1
+        assert {answer.topics[0].error_code for answer in answers} == {3}
         assert len(world.parts.topics.all()) == 1
 
     in_admin_world(scenario)

@@ -5,9 +5,9 @@ import pytest
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.maintenance.retention.groups import GroupProgress, encode_progress, group_bound, key_of
-from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.commands import AlterTopicConfigs, PutKey
 from siltstone.metadata.store.port import LogUnavailable
+from siltstone.offline.topic_streams import topic_streams
 from support.broker.backlog_world import (
     PROGRESS_MS,
     commit,

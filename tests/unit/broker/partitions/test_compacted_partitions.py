@@ -13,11 +13,11 @@ from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.tasks import source_bytes as stores
 from siltstone.metadata.client import MetadataClient
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.tasks import source_bytes as stores
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.kafka.kafka_requests import NOW_MS, list_offsets_request, produce_request, row_of
 from support.maintenance.compacted_store import compact_keys, roll, split

@@ -6,16 +6,16 @@ from typing import Any
 from siltstone.broker.partitions.opening import loaded_until
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.sinking.load import load_batch
-from siltstone.maintenance.sinking.manifest import SinkManifest
-from siltstone.maintenance.sinking.plan import PLAN_VERSION, SinkPlan
-from siltstone.maintenance.sinking.staging import StagedPart
-from siltstone.maintenance.tasks import source_bytes
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import SINK_NODE, OwnerRange
 from siltstone.metadata.sinks import OBJECTS, BeginSinkBatch, CommitSinkBatch, SinkBatch, SinkState
 from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.tasks import source_bytes
+from siltstone.sinking.load import load_batch
+from siltstone.sinking.manifest import SinkManifest
+from siltstone.sinking.plan import PLAN_VERSION, SinkPlan
+from siltstone.sinking.staging import StagedPart
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.broker.partition_state import ReadOffsets, knowledge
 from support.kafka.kafka_requests import NOW_MS, produce_request, row_of, sequenced

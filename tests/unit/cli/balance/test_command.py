@@ -64,6 +64,22 @@ def test_a_plan_shows_loads_moves_and_reasons(balance) -> None:
     assert "siltstone balance run carries this out." in outcome.err
 
 
+def test_moves_beyond_the_plan_are_counted(balance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(load_settings(tmp_path, environment={})) as store:
+        store.metadata.execute(CreateTopic(0, 1, "u", "cd" * 16, 40, leaders=(0,) * 40))
+    tell(tmp_path, 0, 0, 0)
+    shown = balance("plan")
+    assert "siltstone balance run carries this out. 8 more are wanted." in shown.err
+    assert balance("plan", "--json").json["more_wanted"] == 8
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "MORE_COUNTED_MAX", 5)
+        assert "At least 5 more are wanted." in balance("plan").err
+    monkeypatch.setattr(command, "_is_on_its_way", lambda store, move: False)
+    outcome = balance("run")
+    assert outcome.out.rstrip().endswith("10 partitions moved.")
+    assert "8 more are wanted. Run it again in a minute, when the loads have been measured." in outcome.err
+
+
 def test_as_json_it_has_all_numbers(balance) -> None:
     found = balance("plan", "--json").json
     assert found["why_empty"] is None

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from siltstone.carrying.pipeline.kind import Outcome, UnitReport
 from siltstone.cli import runner_options
 from siltstone.cli.demo import command, flights, kafka_client
 from siltstone.cli.demo.command import shown_path
 from siltstone.cli.demo.stage import Stage
 from siltstone.cli.demo.story import Story
-from siltstone.maintenance.pipeline.kind import Outcome, UnitReport
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.settings.store import load_settings
 from support.processes.cli import assert_one_line, run

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from siltstone.cli.demo import table
 from siltstone.cli.demo.flights import Flight
+from siltstone.runtime.clock import ManualClock
 from siltstone.topic_configs.table import parse_topic_configs
 
 FIELDS = 19
@@ -96,3 +97,22 @@ def test_the_query_waits_for_the_one_that_warms_up(monkeypatch: pytest.MonkeyPat
     may_end.set()
     asking.join(60)
     assert asked == ["demo-spark-sql", "asks"]
+
+
+def test_the_demo_waits_for_the_packages_that_make_is_installing(tmp_path: Path) -> None:
+    clock = ManualClock()
+    began_ms = clock.monotonic_ms()
+    table.await_packages(tmp_path, clock)
+    assert clock.monotonic_ms() == began_ms, "they are there"
+    table.await_packages(tmp_path / "missing", clock)
+    assert clock.monotonic_ms() - began_ms == table.INSTALL_MAX_MS, (
+        "an installation that failed ends the wait"
+    )
+
+
+def test_a_table_without_rows_is_wrong_and_no_engine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    story = SimpleNamespace(step=lambda _: None, wrong=said.append)
+    monkeypatch.setattr(table, "_files", lambda _: [])
+    assert not table.query(SimpleNamespace(story=story), None)  # type: ignore[arg-type]
+    assert said == ["the table has no rows: the exports above failed"]

@@ -5,9 +5,10 @@ import pytest
 
 from siltstone.cli.groups import describe as module
 from siltstone.cli.groups.describe import GroupPartition
-from siltstone.cli.groups.lag import PartitionLag
+from siltstone.cli.groups.lag import LagRate, PartitionLag
 from siltstone.kafka_client.cluster import TopicPartition
-from siltstone.kafka_client.groups import Group, Member
+from siltstone.kafka_client.groups import GroupSummary, ListedMember
+from siltstone.runtime.clock import ManualClock
 from support.broker.in_process import InProcessBroker
 from support.groups.served_member import joined_member
 
@@ -70,11 +71,45 @@ def test_partitions_that_were_never_committed_are_listed_and_counted(
     member = joined_member(broker, topic, "g", [1])
     broker.wait(member.commit(4, partition=1, topic=topic))
     shown = broker.siltstone("groups", "describe", "g")
-    assert "≥ 6 records: 1 partition without a commit" in " ".join(shown.out.split())
+    assert "≥ 6 records: 1 partition with records has no committed offset yet" in " ".join(shown.out.split())
     assert ["t", "0", "-", "2", "-", "-", "-"] in squeezed(shown.out)
     assert broker.siltstone("groups", "describe", "g", "--json").json["partitions_without_commit"] == 1
     (row,) = broker.siltstone("groups", "--json").json["groups"]
     assert (row["lag"], row["partitions_without_commit"]) == (6, 1)
+
+
+def test_a_live_member_that_has_not_committed_yet(broker: InProcessBroker, topic: str) -> None:
+    broker.siltstone("produce", topic, "-p", "0", stdin=b"a\nb\n")
+    joined_member(broker, topic, "g", [0, 1])
+    words = " ".join(broker.siltstone("groups", "describe", "g").out.split())
+    assert "lag not known: 2 partitions with records have no committed offset yet" in words
+    listed = broker.siltstone("groups").out.splitlines()
+    assert listed[-1].split() == ["g", "stable", "1", "?", "2", "t"]
+
+
+def test_the_rate_of_a_lag(busy: InProcessBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock(ManualClock):
+        def block_ms(self, duration_ms: float) -> None:
+            super().block_ms(duration_ms)
+            busy.siltstone("produce", topic, "-p", "1", stdin=b"a\n" * 20)
+
+    monkeypatch.setattr(module, "SystemClock", lambda: Clock(0))
+    words = " ".join(busy.siltstone("groups", "describe", "g", "--rate", "10").out.split())
+    assert "lag 26 records" in words
+    assert "rate the lag grows by 2.0 records/s: 2.0 written/s, 0.0 committed/s in 10 s" in words
+    rate = busy.siltstone("groups", "describe", "g", "--rate", "5", "--json").json["rate"]
+    assert rate == {"seconds": 5.0, "written_per_s": 4.0, "committed_per_s": 0.0, "lag_change_per_s": 4.0}
+    assert "rate" not in busy.siltstone("groups", "describe", "g", "--json").json
+
+
+def test_a_lag_that_shrinks_and_one_that_stays() -> None:
+    assert module._rate_words(LagRate(10, 20, 120), 600) == (
+        "the lag shrinks by 10.0 records/s, gone in 60.0 s: 2.0 written/s, 12.0 committed/s in 10 s"
+    )
+    assert module._rate_words(LagRate(2, 0, 10), 0) == (
+        "the lag shrinks by 5.0 records/s: 0.0 written/s, 5.0 committed/s in 2 s"
+    )
+    assert module._rate_words(LagRate(2, 10, 10), 5) == "the lag stays: 5.0 written/s, 5.0 committed/s in 2 s"
 
 
 def test_a_member_without_a_partition_is_listed_by_itself(broker: InProcessBroker, topic: str) -> None:
@@ -99,9 +134,9 @@ def test_what_a_broker_does_not_report(
     gone = GroupPartition(PartitionLag(TopicPartition("old", 0), 3, None), None)
     kept = GroupPartition(
         PartitionLag(TopicPartition("t", 0), 3, 1234),
-        Member("m", None, "c", "h", (TopicPartition("t", 0),)),
+        ListedMember("m", None, "c", "h", (TopicPartition("t", 0),)),
     )
-    facts = module._facts(Group("g", "Stable"), [gone, kept], "?")
+    facts = module._facts(GroupSummary("g", "Stable"), [gone, kept], "?")
     module.results(100).print(facts)
     assert squeezed(capsys.readouterr().out) == [
         ["group", "g"],
@@ -114,8 +149,8 @@ def test_what_a_broker_does_not_report(
         ["old", "0", "3", "deleted", "-", "-", "-"],
         ["t", "0", "3", "1,234", "1,231", "m", "h"],
     ]
-    document = module._as_json(Group("g", "Stable"), [gone])
+    document = module._as_json(GroupSummary("g", "Stable"), [gone])
     assert document["members"] is None and msgspec.json.encode(document)
-    told = module._facts(Group("g", "Empty", coordinator=0, members=()), [], "h:1")
+    told = module._facts(GroupSummary("g", "Empty", coordinator=0, members=()), [], "h:1")
     module.results(100).print(told)
     assert "broker 0 at h:1" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.cli.groups import lag as module
-from siltstone.cli.groups.lag import PartitionLag, end_offsets, total_lag
+from siltstone.cli.groups.lag import LagRate, PartitionLag, end_offsets, rate_between, total_lag
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.offsets import FoundOffset
@@ -37,3 +37,14 @@ def test_topics_that_are_gone_do_not_spoil_the_others(monkeypatch: pytest.Monkey
     assert end_offsets(cluster, [T0]) == {T0: 5}
     assert end_offsets(cluster, [DELETED]) == {}
     assert end_offsets(cluster, []) == {}
+
+
+def test_a_rate_counts_the_partitions_whose_lag_both_looks_know() -> None:
+    def look(*rows: tuple[int, int | None, int | None]) -> list[PartitionLag]:
+        return [PartitionLag(TopicPartition("t", number), committed, end) for number, committed, end in rows]
+
+    before = look((0, 5, 10), (1, None, 10), (2, 5, 10), (3, 9, 9))
+    after = look((0, 9, 30), (1, 5, 20), (2, 5, None), (3, 4, 9), (4, 1, 2))
+    assert rate_between(before, after, 10) == LagRate(10, 20, -1)
+    assert rate_between(before, after, 10).change_per_s == pytest.approx(2.1)
+    assert rate_between([], after, 1) == LagRate(1, 0, 0)

@@ -1,4 +1,4 @@
-from siltstone.maintenance.pipeline.kind import Unplanned
+from siltstone.carrying.pipeline.kind import Unplanned
 from siltstone.model.errors import CorruptData
 from siltstone.server.settings.store import StoreSettings
 from support.maintenance.fake_kind import FakeKind, nothing

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from siltstone.carrying.pipeline.watch import StepProgress
 from siltstone.cli.maintain.progress import Progress, moved_words
-from siltstone.maintenance.pipeline.watch import StepProgress
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.runtime.clock import ManualClock
 

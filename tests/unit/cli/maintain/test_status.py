@@ -2,13 +2,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from siltstone.carrying.pipeline.kind import PlannedUnit
+from siltstone.carrying.pipeline.set_aside import LastRun, put_aside
 from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _last_runs, _shown
-from siltstone.maintenance.pipeline.kind import PlannedUnit
-from siltstone.maintenance.pipeline.set_aside import LastRun, put_aside
-from siltstone.maintenance.pressure import Space
 from siltstone.metadata.commands import FinishJob, PrepareObjects, StartJob
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
+from siltstone.offline.pressure import Space
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 from support.maintenance.fake_kind import FakeKind

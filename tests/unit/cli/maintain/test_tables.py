@@ -4,6 +4,16 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
+from siltstone.carrying.pipeline.kind import (
+    Outcome,
+    PlannedOutput,
+    PlannedUnit,
+    Scope,
+    UnitReport,
+    Unplanned,
+)
+from siltstone.carrying.pipeline.running import RunReport
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.cli.maintain.tables import (
     ABBREVIATIONS,
     ROWS_SHOWN_MAX,
@@ -15,25 +25,15 @@ from siltstone.cli.maintain.tables import (
 )
 from siltstone.foundation.quantity_words import seconds_words
 from siltstone.foundation.sharded_map import ShardedMap
-from siltstone.maintenance.blocks.columns import LeftOut
 from siltstone.maintenance.overview import KindOverview, Overview
-from siltstone.maintenance.pipeline.kind import (
-    Outcome,
-    PlannedOutput,
-    PlannedUnit,
-    Scope,
-    UnitReport,
-    Unplanned,
-)
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction import kind as stream_set_kind
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.maintenance.stream_set_compaction.planner import plan_compaction
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.image import ImageDraft, MetadataImage
 from siltstone.model.objects import ObjectKind, ObjectState
+from siltstone.offline.blocks.columns import LeftOut
+from siltstone.offline.settings import CompactionSettings
 from siltstone.runtime.clock import ManualClock
 
 SET, OWN = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT

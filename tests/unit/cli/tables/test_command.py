@@ -90,6 +90,44 @@ def test_what_is_not_there(tables) -> None:
     assert said.status == 2 and "siltstone maintain run --kind table-export --flush makes it" in said.err
 
 
+def test_a_table_of_dead_letters_that_never_had_one_stays_when_its_table_is_forgotten(tmp_path: Path) -> None:
+    """It was made beside the table. After the table was dropped it kept ``forget`` from being carried out, although it
+    holds nothing."""
+    store = tmp_path / "store"
+
+    def dropped() -> None:
+        files = [path for path in (store / "tables/kafka/t").rglob("*") if path.is_file()]
+        assert files
+        for path in files:
+            path.unlink()
+
+    def exported(lines: bytes, config: dict[str, str] | None = None) -> None:
+        with Broker(store) as broker:
+            if config:
+                broker.create_topic("t", partitions=1, config=config)
+            sent = run("produce", "t", "-b", broker.bootstrap_servers, stdin=lines)
+            assert sent.status == 0, sent
+        with siltstone.open_store(store) as opened:
+            report = siltstone.maintenance.plan(opened, kinds=["table-export"]).run()
+            assert report.is_well, report
+
+    def shown(*words: str) -> int:
+        return int(json.loads(run("tables", "show", "t", *words, "--json", "--store", store).out)["rows"])
+
+    exported(b'{"a": 1}\n', CONFIG)
+    assert shown("--errors") == 0
+    dropped()
+    said = run("tables", "forget", "t", "--yes", "--store", store)
+    assert said.status == 0 and "the next export of t begins a new table" in said.out, said
+    exported(b'{"a": 2}\ngarbage\n')
+    assert (shown(), shown("--errors")) == (2, 1), (
+        "the new table has all records, and the one of dead letters is used"
+    )
+    dropped()
+    said = run("tables", "forget", "t", "--yes", "--store", store)
+    assert said.status == 2 and "table kafka.t__errors is still there, and has dead letters" in said.err, said
+
+
 def test_a_table_that_is_there_is_not_forgotten_and_one_that_is_gone_is(
     tables, folder: Path, tmp_path: Path
 ) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from siltstone.carrying.pipeline.kind import Unplanned
 from siltstone.cli.tables.explain import _configured, _now
 from siltstone.maintenance.overview import KindOverview, Waiting
-from siltstone.maintenance.pipeline.kind import Unplanned
-from siltstone.maintenance.tables.planning import TopicExport
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.model.limits import MIB, MINUTE_MS
+from siltstone.tables.planning import TopicExport
 from siltstone.topic_configs.table import stored_topic_config
 
 PARQUET = {"siltstone.table.format": "parquet"}

@@ -21,6 +21,17 @@ def test_a_number_whose_unit_was_probably_forgotten_is_noted(broker: InProcessBr
     )
 
 
+def test_a_configuration_of_kafka_that_has_no_effect_here_is_noted_once(broker: InProcessBroker) -> None:
+    words = "Siltstone keeps min.insync.replicas, which has no effect on it: A write is acknowledged when it is in"
+    made = broker.siltstone("topics", "create", "t", "-c", "min.insync.replicas=5", "-c", "flush.ms=1000")
+    assert made.status == 0 and made.err.startswith(words) and "Siltstone keeps flush.ms" in made.err
+    assert len(made.err.splitlines()) == 2
+    assert broker.siltstone("topics", "configure", "t", "min.insync.replicas=3").err.startswith(words)
+    for silent in ("min.insync.replicas=1", "retention.ms=7d"):
+        assert broker.siltstone("topics", "configure", "t", silent).err == "", "the default says nothing new"
+    assert broker.siltstone("topics", "configure", "t", "min.insync.replicas=2", "--json").err == ""
+
+
 def test_without_a_number_the_topic_has_as_many_partitions_as_the_broker_gives(
     broker: InProcessBroker,
 ) -> None:

@@ -1,10 +1,11 @@
 import pytest
+from msgspec import structs
 
 from siltstone.cli.output import results
 from siltstone.cli.topics import command, listing
-from siltstone.cli.topics.listing import TopicRow, led_partitions, topic_rows, topics_table
+from siltstone.cli.topics.listing import TopicRow, led_partitions, rated_rows, topic_rows, topics_table
 from siltstone.kafka_client.cluster import TopicPartition
-from siltstone.kafka_client.configs import ConfigSource, TopicConfig
+from siltstone.kafka_client.configs import ConfigSource, KnownConfig
 from siltstone.kafka_client.offsets import Ends
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -25,7 +26,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         topic("a", ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE),
         topic("b", ErrorCode.NONE, is_internal=True),
     ]
-    policy = {"cleanup.policy": TopicConfig("cleanup.policy", "delete", ConfigSource.DEFAULT)}
+    policy = {"cleanup.policy": KnownConfig("cleanup.policy", "delete", ConfigSource.DEFAULT)}
     monkeypatch.setattr(listing, "all_topics", lambda _: topics)
     monkeypatch.setattr(listing, "topic_configs", lambda _, names, keys: dict.fromkeys(names, policy))
     monkeypatch.setattr(listing, "topic_bytes", lambda _: {"a": 2048})
@@ -94,5 +95,43 @@ def test_a_topic_without_a_leader_is_remarked(monkeypatch, capsys: pytest.Captur
             pass
 
     monkeypatch.setattr(command, "topic_rows", lambda *_, **__: [row("a", "delete", without_leader=(1, 4))])
-    command.list_topics(Choice(), False, False)
+    command.list_topics(Choice(), False, None, False)
     assert capsys.readouterr().err == "a: no broker leads partition 1, 4\n"
+
+
+def seen(
+    ends: int, records: int, size: int | None, *, name: str = "t", without: tuple[int, ...] = ()
+) -> TopicRow:
+    return TopicRow(name, name, False, 1, records, "delete", list(without), size, ends)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "records_per_s", "bytes_per_s"),
+    [
+        (seen(100, 40, 1_000), seen(150, 90, 3_000), 10.0, 400.0),
+        (seen(100, 40, 1_000), seen(100, 40, 1_000), 0.0, 0.0),
+        (seen(100, 40, 1_000), seen(150, 80, 3_000), 10.0, None),  # ten were deleted meanwhile
+        (seen(100, 40, 1_000), seen(150, 90, 900), 10.0, None),  # and here it was compacted
+        (seen(100, 40, 1_000), seen(100, 40, 900), 0.0, None),
+        (seen(100, 40, None), seen(150, 90, None), 10.0, None),
+        (seen(100, 40, 1_000, without=(1,)), seen(900, 840, 9_000), None, None),  # a partition came back
+        (seen(100, 40, 1_000, name="old"), seen(150, 90, 3_000), None, None),
+    ],
+)
+def test_rates_are_of_what_was_written(before, after, records_per_s, bytes_per_s) -> None:
+    (rated,) = rated_rows([before], [after], 5.0)
+    assert (rated.records_per_s, rated.bytes_per_s) == (records_per_s, bytes_per_s)
+
+
+RATES = """\
+topic  partitions  records    bytes  records/s   bytes/s  cleanup
+─────────────────────────────────────────────────────────────────
+t               1       90  2.9 KiB     12,000  16.0 KiB  delete
+u               1       40        -          -         -  delete
+"""
+
+
+def test_how_rates_look(capsys: pytest.CaptureFixture[str]) -> None:
+    rated = structs.replace(seen(150, 90, 3_000), records_per_s=12_000.4, bytes_per_s=16_384.2)
+    results(80).print(topics_table([rated, seen(100, 40, None, name="u")], rates=True))
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == RATES.splitlines()

@@ -82,7 +82,15 @@ def test_a_move_for_one_goal_takes_no_other_out_of_its_band() -> None:
 def test_a_plan_is_short_and_each_partition_moves_once() -> None:
     plan = plan_balance(world_of([0] * 90).image, {})
     assert len(plan.moves) == MOVES_MAX == len({move.partition for move in plan.moves})
-    assert plan.is_cut and not plan_balance(world_of([0] * 9).image, {}).is_cut
+
+
+def test_moves_beyond_the_plan_are_counted_as_far_as_is_asked() -> None:
+    image = world_of([0] * 90).image
+    whole = plan_balance(image, {}, more_max=100)
+    assert whole.more_wanted == 44, "until broker 0 is within a fifth of the mean, with 36: 54 moves"
+    assert [plan_balance(image, {}, more_max=n).more_wanted for n in (0, 7)] == [0, 7]
+    assert whole.after == plan_balance(image, {}).after, "counting changes no plan"
+    assert plan_balance(world_of([0] * 9).image, {}, more_max=100).more_wanted == 0
 
 
 def test_what_moved_lately_stays() -> None:

@@ -12,7 +12,6 @@ from siltstone.maintenance.checking import check as check_module
 from siltstone.maintenance.checking.check import FAILED_MAX, THREADS_MAX, check
 from siltstone.maintenance.checking.findings import CheckReport, FindingKind, Severity
 from siltstone.maintenance.checking.repair_plan import plan_repair
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
@@ -22,6 +21,7 @@ from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreDenied, StoreTransient
+from siltstone.offline.context import MaintenanceContext
 from support.engine.batches import batch
 from support.engine.engine_world import World
 from support.engine.faulty_store import FaultyStore

@@ -8,8 +8,8 @@ import pytest
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.table_check import _size_elsewhere
-from siltstone.maintenance.settings import TableSettings
-from siltstone.maintenance.tables.failures import CatalogFailed, TablesMissing
+from siltstone.offline.settings import TableSettings
+from siltstone.tables.failures import CatalogFailed, TablesMissing
 from support.maintenance.foreign_writers import delta_table
 from support.maintenance.table_world import TableWorld, table_world
 

@@ -16,7 +16,6 @@ from siltstone.maintenance.copies.lost_bucket import (
     lost_ranges,
     refuse_unless_lost,
 )
-from siltstone.maintenance.topic_streams import Role
 from siltstone.metadata.buckets import SetWriteStrategy, bucket_list_of
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.refusals import BucketNotListed, LastWritableBucket
@@ -25,6 +24,7 @@ from siltstone.model.buckets import WriteStrategy
 from siltstone.model.objects import ObjectRange
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_store.bucket_identity import mark
+from siltstone.offline.topic_streams import Role
 from support.maintenance.copied_world import CopiedWorld
 
 STORE_ID = "00112233445566778899aabbccddeeff"

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from siltstone.maintenance import committing
+from siltstone.carrying import committing
+from siltstone.carrying.pipeline.kind import Attempt, Budget, Outcome, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
-from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Scope
-from siltstone.maintenance.pipeline.running import run
-from siltstone.maintenance.pipeline.watch import Watch
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import (
     CommitUpload,

@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance import committing
+from siltstone.carrying import committing
+from siltstone.carrying.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
+from siltstone.carrying.pipeline.set_aside import all_set_aside
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.garbage_collection.kind import NO_PARTNER, NO_ROOM
-from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
-from siltstone.maintenance.pipeline.set_aside import all_set_aside
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.settings import GcSettings, Level
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.metadata.commands import AlterTopicConfigs, CreateTopic, OpenStream, StartJob
 from siltstone.metadata.refusals import CoverageNotMatched, JobNotRunning
 from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS, MIB, SET_ASIDE_MS_MAX
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.bandwidth.limiter import STEP_MS
+from siltstone.offline.settings import GcSettings, Level
+from siltstone.offline.tasks.runner import InProcessRunner, Task
 from siltstone.runtime.tasks import OnProgress
 from support.maintenance.collecting_world import (
     ANY_SIZE,

@@ -10,8 +10,7 @@ from random import Random
 
 import pytest
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import (
     AlterTopicConfigs,
@@ -24,6 +23,7 @@ from siltstone.metadata.commands import (
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS, JOB_LEASE_MS
 from siltstone.model.objects import ObjectKind, object_key
+from siltstone.offline.context import MaintenanceContext
 from support.maintenance.collecting_world import all_dead_destroyed, collected
 from support.maintenance.compaction_world import CompactionWorld, Records, compaction_world
 from support.maintenance.stepping import Killed, Steps, acting_at, dying_at, stepped

@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.columns import Source
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.maintenance.garbage_collection.planning import (
-    Candidate,
+    CollectionCandidate,
     Estimate,
     LiveBytes,
     expected_ratio,
@@ -14,9 +14,9 @@ from siltstone.maintenance.garbage_collection.planning import (
     ordered,
     rounds,
 )
-from siltstone.maintenance.pipeline.kind import Scope
 from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
+from siltstone.offline.blocks.columns import Source
 from support.maintenance.compaction_sources import NOW_MS, source
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
@@ -30,7 +30,7 @@ def made(object_id: int, size_bytes: int, kind: ObjectKind = SSO, age_ms: int = 
 
 def candidate(
     object_id: int, live: int, size_bytes: int = 100, kind: ObjectKind = SSO, age_ms: int = 0
-) -> Candidate:
+) -> CollectionCandidate:
     source_made = made(object_id, size_bytes, kind, age_ms)
     found = judged(source_made, LiveBytes(size_bytes, live), 1.0, 1)
     assert found is not None

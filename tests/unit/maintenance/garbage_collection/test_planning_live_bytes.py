@@ -1,7 +1,6 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.columns import Source, SourceUnusable
 from siltstone.maintenance.garbage_collection.planning import (
     Estimate,
     LiveBytes,
@@ -10,6 +9,7 @@ from siltstone.maintenance.garbage_collection.planning import (
     live_bytes,
 )
 from siltstone.metadata.entities import StreamMetadata
+from siltstone.offline.blocks.columns import Source, SourceUnusable
 from support.maintenance.compaction_sources import Spec, source, streams_of
 
 SPEC: Spec = {0: [(0, 10, 100), (10, 20, 50)], 1: [(0, 4, 30)]}

@@ -5,17 +5,17 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from siltstone.carrying.pipeline.kind import Budget, Outcome, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.key_compaction.task import run_key_compaction
 from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput, KeyCompactionResult
-from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
-from siltstone.maintenance.tasks.runner import InProcessRunner, Task, TaskFailure
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import CancelJob, Command, CommitKeyCompaction
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import object_key
+from siltstone.offline.tasks.runner import InProcessRunner, Task, TaskFailure
 from support.maintenance.keyed_world import SETTINGS, KeyedWorld
 from support.metadata.faulty_log import Fault
 

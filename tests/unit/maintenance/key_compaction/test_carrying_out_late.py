@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import RunReport
 from siltstone.maintenance.key_compaction.kind import KeyCompaction
 from siltstone.maintenance.key_compaction.task import compact_keys, run_key_compaction
 from siltstone.maintenance.key_compaction.task_input import CODEC, KeyCompactionInput
-from siltstone.maintenance.pipeline.driver import Driver
-from siltstone.maintenance.pipeline.kind import Budget, Scope
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.commands import CancelJob
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.record_columns.kernels import plain
 from support.maintenance.keyed_world import KeyedWorld
 from support.maintenance.slow_keys import PATIENT, SlowClock, fill_slowly, slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.model.limits import DAY_MS, HOUR_MS
 from support.maintenance.keyed_world import SETTINGS, KeyedWorld
 

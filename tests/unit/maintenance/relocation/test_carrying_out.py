@@ -2,8 +2,8 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.pipeline.running import RunReport
+from siltstone.carrying.pipeline.kind import Outcome
+from siltstone.carrying.pipeline.running import RunReport
 from siltstone.maintenance.relocation import kind as kind_module
 from siltstone.maintenance.relocation import planning
 from siltstone.maintenance.sweep.sweeping import sweep

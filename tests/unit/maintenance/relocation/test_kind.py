@@ -2,8 +2,8 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Plan, Scope
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.kind import Plan, Scope
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.relocation import kind as kind_module
 from siltstone.maintenance.relocation.kind import Relocation
 from siltstone.model.buckets import BucketState

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.columns import Source, SourceUnusable
 from siltstone.maintenance.relocation import planning
 from siltstone.maintenance.relocation.planning import WholeObject, objects_to_move, tail_position
 from siltstone.metadata.buckets import AddBucket, RegisterBuckets, SetBucketState
@@ -13,6 +12,7 @@ from siltstone.object_formats.batch_frame import encode_frame_header
 from siltstone.object_formats.object_layout import ObjectBuilder
 from siltstone.object_store.buckets import read_index
 from siltstone.object_store.memory import MemoryStore
+from siltstone.offline.blocks.columns import Source, SourceUnusable
 from siltstone.runtime.clock import ManualClock
 from support.engine.batches import batch
 from support.metadata.metadata_world import MetadataWorld, new_object

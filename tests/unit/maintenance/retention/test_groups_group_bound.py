@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from siltstone.maintenance.pipeline.kind import Scope
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.maintenance.retention.groups import (
     GroupProgress,
     bound_of,
@@ -12,10 +12,10 @@ from siltstone.maintenance.retention.groups import (
     key_of,
 )
 from siltstone.maintenance.retention.planning import plan_retention
-from siltstone.maintenance.topic_streams import topic_streams
 from siltstone.metadata.image import ImageDraft
 from siltstone.model.limits import HOUR_MS, MIB
 from siltstone.model.objects import ObjectRange
+from siltstone.offline.topic_streams import topic_streams
 from support.broker.acked_topics import META, RECORDS, TOPIC_ID, acked_image, at, data_stream, registered
 
 LATER_MS = 100 * HOUR_MS

@@ -2,8 +2,8 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Scope
-from siltstone.maintenance.pipeline.watch import Cancelled, Watch
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, Scope
+from siltstone.carrying.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.retention.kind import RETENTION, Retention
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import (

@@ -1,10 +1,10 @@
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Scope
+from siltstone.carrying.pipeline.kind import Scope
 from siltstone.maintenance.retention.planning import plan_retention
-from siltstone.maintenance.topic_streams import TOPIC_DEFAULTS_KEY
 from siltstone.metadata.commands import PutKey, TopicTrims
 from siltstone.model.limits import DAY_MS, GIB, HOUR_MS
+from siltstone.offline.topic_streams import TOPIC_DEFAULTS_KEY
 from support.maintenance.retained_store import RetainedStore
 
 

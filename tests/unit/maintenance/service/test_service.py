@@ -7,10 +7,10 @@ from threading import Event, Thread
 
 import pytest
 
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.fake_kind import FakeKind

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.service.service import TROUBLE_MS, Lane
 from siltstone.maintenance.service.statistics import Counters, KindStatistics
-from siltstone.maintenance.tasks.runner import InProcessRunner, WorkersUnfit
 from siltstone.metadata.commands import StartJob
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SET_ASIDE_MS_MIN
+from siltstone.offline.tasks.runner import InProcessRunner, WorkersUnfit
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.fake_kind import FakeKind, nothing
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Outcome
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC
-from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, Task
 from support.engine.objects import index_of
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import SMALL, add_stream_object, joined_up

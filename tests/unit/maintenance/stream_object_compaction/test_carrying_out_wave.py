@@ -7,16 +7,13 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from siltstone.maintenance.context import MaintenanceContext
-from siltstone.maintenance.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
-from siltstone.maintenance.pipeline.running import RunReport
-from siltstone.maintenance.pipeline.watch import StepProgress, Watch
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.carrying.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
+from siltstone.carrying.pipeline.running import RunReport
+from siltstone.carrying.pipeline.watch import StepProgress, Watch
 from siltstone.maintenance.stream_object_compaction import kind as kind_module
 from siltstone.maintenance.stream_object_compaction.kind import JOB_KIND, StreamObjectCompaction
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, Task
 from siltstone.metadata.commands import (
     CancelJob,
     Command,
@@ -27,6 +24,9 @@ from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS, GRACE_PERIOD_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, Task
 from support.engine.faulty_store import Fault, FaultyStore
 from support.engine.objects import read_object
 from support.maintenance.compaction_world import CompactionWorld

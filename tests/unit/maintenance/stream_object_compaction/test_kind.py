@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from siltstone.maintenance.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
-from siltstone.maintenance.pipeline.watch import Cancelled, Watch
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
+from siltstone.carrying.pipeline.kind import Attempt, Budget, Outcome, Plan, Scope
+from siltstone.carrying.pipeline.watch import Cancelled, Watch
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
-from siltstone.maintenance.tasks.runner import InProcessRunner, Task
 from siltstone.metadata.commands import (
     CommitKeyCompaction,
     CreateTopic,
@@ -21,6 +19,8 @@ from siltstone.metadata.commands import (
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectKind, object_key
 from siltstone.object_formats.object_layout import ranges_of_entries
+from siltstone.offline.settings import StreamObjectCompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, Task
 from support.engine.replacing import replace_object
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import SMALL, add_stream_object, encode_blocks, joined_up

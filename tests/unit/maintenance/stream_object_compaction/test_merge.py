@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.columns import Source, SourceUnusable
 from siltstone.maintenance.stream_object_compaction.merge import Merge, plan_merge
 from siltstone.model.objects import ObjectRange
 from siltstone.object_formats.block_index import BlockIndex, encode_index
 from siltstone.object_formats.object_layout import trailer_bytes
+from siltstone.offline.blocks.columns import Source, SourceUnusable
 from support.maintenance.block_join import join_blocks
 from support.maintenance.compaction_sources import entries_of
 from support.maintenance.stream_object_world import SMALL, member, stream_of

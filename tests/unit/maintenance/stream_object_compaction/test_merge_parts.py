@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from siltstone.maintenance.blocks.columns import ENTRY, Table
 from siltstone.maintenance.stream_object_compaction.merge import CopiedPart, Part, ReadPart, lay_out
+from siltstone.offline.blocks.columns import ENTRY, Table
 from support.maintenance.stream_object_world import SMALL
 
 TRAILER = b"index and footer"

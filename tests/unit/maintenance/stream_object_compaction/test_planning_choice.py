@@ -3,9 +3,9 @@ import re
 import msgspec
 import pytest
 
-from siltstone.maintenance.settings import StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.planning import EXPLAINED_MAX, Choice, choose_groups
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.offline.settings import StreamObjectCompactionSettings
 from support.maintenance.stream_object_world import SMALL, member, stream_of
 
 Members = tuple[ObjectMetadata, ...]

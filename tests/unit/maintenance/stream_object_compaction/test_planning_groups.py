@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.settings import Level, StreamObjectCompactionSettings
 from siltstone.maintenance.stream_object_compaction.planning import (
     Extent,
     MergeGroup,
@@ -13,6 +12,7 @@ from siltstone.maintenance.stream_object_compaction.planning import (
     minor_groups,
 )
 from siltstone.metadata.entities import ObjectMetadata
+from siltstone.offline.settings import Level, StreamObjectCompactionSettings
 from support.maintenance.stream_object_world import SMALL, contiguous, member, stream_of
 
 NOW_MS = 1_000_000

@@ -3,14 +3,17 @@
 import msgspec
 import pytest
 
-from siltstone.maintenance.blocks.indexes import read_indexes
-from siltstone.maintenance.settings import Level
+from siltstone.carrying.pipeline.kind import NO_JOB, Attempt
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.carrying_out import Merging
 from siltstone.maintenance.stream_object_compaction.merge import plan_merge
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.stream_object_compaction.task import run_copies
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC, CopyInput, CopyResult
 from siltstone.model.objects import object_key
+from siltstone.offline.blocks.indexes import read_indexes
+from siltstone.offline.settings import Level
+from siltstone.offline.tasks.runner import InProcessRunner
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.stream_object_world import SMALL, add_stream_object
 
@@ -24,13 +27,16 @@ def merging(world: CompactionWorld) -> Merging:
     image = world.metadata.image
     sources, _ = read_indexes(world.context.buckets, [*image.objects.values()])
     group = MergeGroup(Level.MAJOR, tuple(source.metadata for source in sources))
-    made = Merging(group, plan_merge(sources, image.streams, SMALL), NEW_ID, world.store)
-    made.start()
+    attempt = Attempt(world.context, InProcessRunner, NO_JOB, Watch("so-compaction", world.context.clock))
+    merge = plan_merge(sources, image.streams, SMALL)
+    made = Merging(group.name, merge, attempt, group.bucket_id, SMALL.read_request_bytes_max)
+    made.prepared(NEW_ID)
+    made.begin()
     return made
 
 
 def input_of(merging: Merging) -> CopyInput:
-    (given,) = merging.inputs(3, SMALL.read_request_bytes_max)
+    (given,) = merging.task_inputs()
     return given
 
 
@@ -49,11 +55,11 @@ def test_result_says_what_was_done(world: CompactionWorld, merging: Merging) -> 
     given = input_of(merging)
     assert len(given.copied) == 3 and len(given.read) == 3
     result = run(given)
-    assert (result.number, result.failure) == (3, None)
+    assert result.failure is None
     assert result.bytes_copied == merging.merge.bytes_copied == 1_500 + 1_500 + 1_000
     assert result.bytes_read == merging.merge.data_bytes - result.bytes_copied
     assert result.bytes_written == result.bytes_read + len(merging.merge.trailer)
-    merging.take(result)
+    merging.take([CODEC.encode_result(result)])
     merging.complete()
     assert len(world.bytes_of(NEW_ID)) == merging.merge.size_bytes
 
@@ -62,7 +68,7 @@ def test_twice_is_once(world: CompactionWorld, merging: Merging) -> None:
     given = input_of(merging)
     first, second = (msgspec.structs.replace(run(given), peak_memory_bytes=0) for _ in range(2))
     assert first == second
-    merging.take(second)
+    merging.take([CODEC.encode_result(second)])
     merging.complete()
     late = run(given)
     assert late.failure is not None and late.failure.object_id is None
@@ -73,7 +79,7 @@ def test_twice_is_once(world: CompactionWorld, merging: Merging) -> None:
 def test_trouble_is_an_answer(world: CompactionWorld, merging: Merging) -> None:
     world.store.store.delete([object_key(4)])
     result = run(input_of(merging))
-    assert (result.number, result.parts) == (3, ())
+    assert result.parts == ()
     assert result.failure is not None and result.failure.object_id == 4
     assert "ObjectNotFound: no object" in result.failure.reason
 

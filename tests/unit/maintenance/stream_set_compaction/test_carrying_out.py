@@ -2,16 +2,16 @@
 
 import pytest
 
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.carrying_out import SourcesUnusable, TaskInputs
 from siltstone.maintenance.stream_set_compaction.task_input import IterationInput
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed, TaskFailure
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
-from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
+from siltstone.object_store.bucket_identity import mark
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, TaskFailure
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.faulty_store import Fault
-from support.maintenance.compacting import compact, planned_round
+from support.maintenance.compacting import RoundNotDone, compact, planned_round
 from support.maintenance.compaction_sources import F1
 from support.maintenance.compaction_world import CompactionWorld, scaled
 
@@ -46,7 +46,7 @@ def test_a_round_neither_prepares_nor_uploads_into_a_bucket_of_another_store(wor
     world.metadata.execute(put_store_id(seeded_randomness(1)))
     mark(world.store, "f" * 32)
     keys = world.bucket_keys()
-    with pytest.raises(BucketOfAnotherStore):
+    with pytest.raises(RoundNotDone, match="belongs to store"):
         compact(world.context, InProcessRunner(), SETTINGS)
     assert world.bucket_keys() == keys
     assert {each.state for each in world.metadata.image.objects.values()} == {ObjectState.COMMITTED}

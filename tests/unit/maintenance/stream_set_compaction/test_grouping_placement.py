@@ -2,10 +2,10 @@
 
 import msgspec
 
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, planned_outputs
 from siltstone.maintenance.stream_set_compaction.planner import NO_PARTNER, choose_candidates, plan_compaction
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
+from siltstone.offline.settings import CompactionSettings
 from support.maintenance.compaction_sources import (
     NOW_MS,
     SMALL,

@@ -3,18 +3,18 @@
 
 import pytest
 
-from siltstone.maintenance import committing
-from siltstone.maintenance.pipeline.kind import Budget, Outcome, Scope
-from siltstone.maintenance.pipeline.running import RunReport, carry_out, run
-from siltstone.maintenance.pipeline.set_aside import all_set_aside
-from siltstone.maintenance.pipeline.watch import StepProgress, Watch
-from siltstone.maintenance.settings import CompactionSettings
+from siltstone.carrying import committing
+from siltstone.carrying.pipeline.kind import Budget, Outcome, Scope
+from siltstone.carrying.pipeline.running import RunReport, carry_out, run
+from siltstone.carrying.pipeline.set_aside import all_set_aside
+from siltstone.carrying.pipeline.watch import StepProgress, Watch
 from siltstone.maintenance.stream_set_compaction.kind import NOT_BY_TOPIC, StreamSetObjectCompaction
-from siltstone.maintenance.tasks.runner import InProcessRunner, RunFailed
 from siltstone.metadata.refusals import CoverageNotMatched
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.limits import SET_ASIDE_MS_MIN
 from siltstone.model.objects import ObjectKind, object_key
+from siltstone.offline.settings import CompactionSettings
+from siltstone.offline.tasks.runner import InProcessRunner, RunFailed
 from support.engine.replacing import replace_object
 from support.maintenance.compacting import compact
 from support.maintenance.compaction_sources import F1
@@ -178,7 +178,7 @@ def test_metadata_out_of_reach_are_not_the_objects_fault(
     def unreachable(*_: object) -> None:
         raise LogUnavailable("the disk is gone")
 
-    monkeypatch.setattr("siltstone.maintenance.stream_set_compaction.carrying_out.check_sources", unreachable)
+    monkeypatch.setattr("siltstone.maintenance.stream_set_compaction.carrying_out.prepare", unreachable)
     report = ran(filled)
     assert report.units == () and "the disk is gone" in report.trouble
     assert not list(all_set_aside(filled.metadata.image))

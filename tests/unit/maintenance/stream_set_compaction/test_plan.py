@@ -4,12 +4,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from siltstone.maintenance.blocks.columns import ENTRY, Read
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task_input import SourceReference, StreamObjectPiece
 from siltstone.object_formats.block_index import INDEX_ENTRY_BYTES
 from siltstone.object_formats.footer import FOOTER_BYTES
 from siltstone.object_formats.object_layout import trailer_of_index
+from siltstone.offline.blocks.columns import ENTRY, Read
 from support.maintenance.compaction_sources import ARTICLE, SMALL, plan_of
 
 SETTINGS = msgspec.structs.replace(SMALL, split_size_bytes=60, memory_bytes=150)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from siltstone.maintenance.settings import PUT_BYTES_MAX, CompactionSettings
 from siltstone.model.limits import GIB
+from siltstone.offline.settings import PUT_BYTES_MAX, CompactionSettings
 from support.maintenance.compaction_sources import Spec, plan_of
 
 # Two sources; stream 0 continues from one into the other, 6 GiB in all, and so does stream 1.

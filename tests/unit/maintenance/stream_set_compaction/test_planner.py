@@ -4,14 +4,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from siltstone.maintenance.blocks.columns import (
-    ENTRY,
-    MemoryLimitTooSmall,
-    OverlappingSources,
-    Read,
-    Source,
-)
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.planner import (
     BEYOND_STREAM_OBJECTS,
@@ -20,6 +12,14 @@ from siltstone.maintenance.stream_set_compaction.planner import (
     plan_compaction,
 )
 from siltstone.model.objects import ObjectRange
+from siltstone.offline.blocks.columns import (
+    ENTRY,
+    MemoryLimitTooSmall,
+    OverlappingSources,
+    Read,
+    Source,
+)
+from siltstone.offline.settings import CompactionSettings
 from support.maintenance.compaction_sources import (
     ARTICLE,
     F1,

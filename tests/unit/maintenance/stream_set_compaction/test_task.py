@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from siltstone.maintenance.settings import CompactionSettings
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task import run_iteration
 from siltstone.maintenance.stream_set_compaction.task_input import CODEC, IterationInput
 from siltstone.model.objects import object_key
 from siltstone.object_store.port import MultipartUpload, UploadNotFound
+from siltstone.offline.settings import CompactionSettings
 from support.engine.replacing import replace_object
 from support.maintenance.compacting import planned_round
 from support.maintenance.compaction_sources import F1

@@ -1,12 +1,12 @@
-from siltstone.maintenance.pipeline.kind import Budget, Outcome, Plan, Scope
-from siltstone.maintenance.pipeline.running import RunReport, run
-from siltstone.maintenance.pipeline.watch import Watch
+from siltstone.carrying.pipeline.kind import Budget, Outcome, Plan, Scope
+from siltstone.carrying.pipeline.running import RunReport, run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.sweep.kind import Sweep
-from siltstone.maintenance.tasks.runner import InProcessRunner
 from siltstone.metadata.commands import PinScan
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import HOUR_MS, SCAN_PIN_OVERDUE_MS, SET_ASIDE_MS_MIN
 from siltstone.model.objects import object_key
+from siltstone.offline.tasks.runner import InProcessRunner
 from support.maintenance.maintained_store import MaintainedStore
 
 GRACE_MS = 60_000

@@ -7,7 +7,6 @@ import pytest
 
 from siltstone.foundation import sharded_map
 from siltstone.foundation.sharded_map import ShardedMap, ShardedMapDraft
-from siltstone.maintenance.context import MaintenanceContext
 from siltstone.maintenance.sweep import sweeping
 from siltstone.maintenance.sweep.sweeping import DENIED_OBJECTS_MAX, SweepReport, _Deleted, sweep
 from siltstone.metadata.client import MetadataClient
@@ -25,6 +24,7 @@ from siltstone.model.objects import ObjectState, object_key
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import MultipartUpload, StoreDenied, StoreTransient
+from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.batches import batch

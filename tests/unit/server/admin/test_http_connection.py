@@ -374,6 +374,23 @@ def test_a_client_that_is_gone_before_its_answer_costs_nothing_more():
     in_http_world(scenario)
 
 
+def test_an_answer_to_a_client_that_has_given_up_is_no_failure(caplog: pytest.LogCaptureFixture):
+    """A scrape ends its connection at its time limit: each scrape of a process that hung, or is slow."""
+
+    async def scenario(world):
+        world.gate.clear()
+        _, writer = await world.connect()
+        writer.write(GET)
+        await world.until(lambda: len(world.asked) == 1)
+        writer.close()
+        await writer.wait_closed()
+        world.gate.set()
+        await world.until(lambda: len(world.connections) == 0)
+
+    in_http_world(scenario)
+    assert caplog.messages == []
+
+
 def test_a_head_of_the_largest_size_is_taken_and_a_larger_one_refused():
     async def scenario(world):
         filled = b"GET /a HTTP/1.1\r\nHost: h\r\nX: "

@@ -2,10 +2,10 @@
 
 import pytest
 
-from siltstone.maintenance.pipeline.kind import WHOLE, Unplanned
+from siltstone.carrying.pipeline.kind import WHOLE, Unplanned
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
-from siltstone.maintenance.tasks.runner import InProcessRunner
+from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.admin.maintenance_source import MaintenanceSource, ObservedMaintenance
 from siltstone.server.settings.admin import AdminPrices
 from support.maintenance.compaction_world import CompactionWorld

@@ -1,7 +1,7 @@
 import pytest
 
-from siltstone.maintenance.sinking.failures import SinkRefused
-from siltstone.maintenance.sinking.plan import EncodingWish
+from siltstone.sinking.failures import SinkRefused
+from siltstone.sinking.plan import EncodingWish
 from siltstone.spark.sink.options import SinkRequest, parse_sink_options
 from siltstone.value_formats.value_format import FormatKind
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from siltstone.maintenance.scanning.streaming.position import StreamPosition, encode_position
+from siltstone.scanning.streaming.position import StreamPosition, encode_position
 from siltstone.spark.source.lag import lag
 
 FLIGHTS, LOADS = "aa" * 16, "bb" * 16

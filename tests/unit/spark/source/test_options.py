@@ -3,8 +3,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.request import (
+from siltstone.model.limits import HOUR_MS
+from siltstone.record_columns.row_columns import ALL_COLUMNS, ROW_COLUMNS
+from siltstone.scanning.arguments import scan_request
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.request import (
     EARLIEST,
     LATEST,
     UNIT_BYTES_MAX,
@@ -15,9 +18,6 @@ from siltstone.maintenance.scanning.request import (
     TimeRange,
     ValueWish,
 )
-from siltstone.maintenance.scanning.words import scan_request
-from siltstone.model.limits import HOUR_MS
-from siltstone.record_columns.row_columns import ALL_COLUMNS, ROW_COLUMNS
 from siltstone.spark.source.options import SourceRequest, encode_request, parse_options
 from siltstone.value_formats.value_format import BadValues, FormatKind, Schema
 

@@ -1,9 +1,9 @@
 import pytest
 
-from siltstone.maintenance.scanning.failures import ScanRefused
-from siltstone.maintenance.scanning.request import EARLIEST, LATEST, Bound, BoundKind, Bounds
-from siltstone.maintenance.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.model.limits import MINUTE_MS
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.request import EARLIEST, LATEST, Bound, BoundKind, Bounds
+from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.spark.source.options import parse_options
 from siltstone.spark.source.stream_options import (
     StreamSourceRequest,

@@ -2,6 +2,8 @@
 
 import base64
 import struct
+import subprocess
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -163,3 +165,17 @@ def test_descriptors_that_cannot_be_understood() -> None:
         schema_of_descriptor_set(b"")
     with pytest.raises(FormatRefused):
         settle_format(FormatKind.PROTOBUF)
+
+
+IN_A_WORKER = """
+import sys, types
+sys.modules["google"] = types.ModuleType("google")
+sys.modules["google.protobuf"] = types.ModuleType("google.protobuf")
+from siltstone.value_formats.decoders import protobuf
+from siltstone.value_formats.schemas import folder
+"""
+
+
+def test_a_worker_of_spark_without_protobuf_loads_the_decoders() -> None:
+    """Its ``sys.path`` has a jar of Spark's with a folder google/protobuf: there is such a package, and it is empty."""
+    subprocess.run([sys.executable, "-c", IN_A_WORKER], check=True, timeout=60)

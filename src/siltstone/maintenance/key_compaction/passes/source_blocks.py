@@ -10,8 +10,6 @@ from concurrent.futures import Future
 import msgspec
 
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput, SourceObject
-from siltstone.maintenance.tasks.pacing import PacedThreads
-from siltstone.maintenance.tasks.source_bytes import read_block, read_source
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
@@ -19,6 +17,8 @@ from siltstone.object_formats.block_index import BlockIndex, DamagedBlock, verif
 from siltstone.object_store.buckets import read_index
 from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import ObjectNotFound
+from siltstone.offline.tasks.pacing import PacedThreads
+from siltstone.offline.tasks.source_bytes import read_block, read_source
 from siltstone.record_columns.batches import Batches, BlockPlace, batches_of_block
 from siltstone.record_columns.chunking import Records
 from siltstone.record_columns.kernels import columns

@@ -8,10 +8,10 @@ import msgspec
 
 from siltstone.maintenance.key_compaction.planning.stream_plan import StreamPlan
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
-from siltstone.maintenance.settings import KeyCompactionSettings
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.image import ImageView
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
+from siltstone.offline.settings import KeyCompactionSettings
 
 HORIZON_MS_MAX = 2**63 - 1
 """The largest delete horizon. delete.retention.ms may be so large that the sum does not fit into 64 bits."""

@@ -4,9 +4,9 @@ how much of it is new, and decides whether it is worth compacting (G4, G5).
 
 import msgspec
 
+from siltstone.carrying.pipeline.kind import PlannedUnit, Unplanned
 from siltstone.foundation.quantity_words import count_words, seconds_words, size_words
 from siltstone.maintenance.key_compaction.task_input import SourceObject
-from siltstone.maintenance.pipeline.kind import PlannedUnit, Unplanned
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.topic_configs.table import TopicConfig
 

@@ -3,8 +3,8 @@ from msgspec.structs import replace
 
 from siltstone.maintenance.key_compaction.planning.binding import Binding, input_of, outputs_max
 from siltstone.maintenance.key_compaction.task_input import CODEC
-from siltstone.maintenance.settings import KeyCompactionSettings
 from siltstone.model.limits import COMPACTION_STREAM_OBJECTS_MAX
+from siltstone.offline.settings import KeyCompactionSettings
 from support.maintenance.keyed_metadata import KeyedMetadata
 
 SETTINGS = KeyCompactionSettings(map_bytes_max=1, memory_bytes=2, object_bytes=3, block_bytes=4)

@@ -1,0 +1,170 @@
+"""Makes a ScanRequest of the keyword arguments of ``siltstone.scan`` and ``siltstone.spark.read``."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from siltstone.foundation.milliseconds import first_ms_at_or_after
+from siltstone.record_columns.row_columns import chosen_columns
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.request import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    BoundKind,
+    Bounds,
+    PartitionName,
+    ScanRequest,
+    Tail,
+    TimeRange,
+    ValueWish,
+    lease_ms_of,
+)
+from siltstone.value_formats.settling import given_schema
+from siltstone.value_formats.value_format import BadValues, FormatKind, encode_type
+
+Place = int | str | datetime
+"""Where a scan begins or ends: an offset, ``earliest``, ``latest``, or the first record at or after a time."""
+
+
+def scan_request(
+    topics: str | Sequence[str],
+    *,
+    columns: Sequence[str] | str | None = None,
+    start: Place | Mapping[int, Place] = "earliest",
+    end: Place | Mapping[int, Place] = "latest",
+    partitions: Sequence[int] | None = None,
+    headers: bool = False,
+    timestamp_from: datetime | None = None,
+    timestamp_until: datetime | None = None,
+    trust_batch_timestamps: bool = False,
+    tail: str = "auto",
+    fail_on_data_loss: bool = True,
+    lease: str = "1h",
+    value: str | None = None,
+    schema: Any = None,
+    registry: str = "",
+    subject: str = "",
+    message: str = "",
+    bad_values: str = "fail",
+) -> ScanRequest:
+    """``start`` and ``end`` hold for all partitions, or are given for each by its number; ``end`` is exclusive. A time
+    without a record at or after it is the partition's end. ``headers`` adds that column.
+
+    ``timestamp_from`` (inclusive) and ``timestamp_until`` (exclusive) choose records by their own times, wherever they
+    lie. ``trust_batch_timestamps`` skips blocks whose headers say that they are older; use it only if the topic's
+    producers set timestamps correctly.
+
+    ``tail``: records that are acknowledged and in no object yet are read from the broker that has them (``auto``;
+    ``fetch`` asks brokers even if no record seems to be missing), are uploaded by it first (``flush``), or are left out
+    (``committed``).
+
+    ``value`` decodes values: ``string``, ``json``, ``avro`` or ``protobuf``. ``schema`` is a schema's text or file, for
+    JSON also a pyarrow type; ``registry`` is the URL or the folder of a schema registry, ``subject`` the name there
+    (topic-value by default), ``message`` a Protobuf message. ``bad_values``: ``fail``, or ``null``.
+
+    ``lease``: how long the objects of the plan are kept for this scan, at most a day, although compaction replaces
+    them; reading later may end with ScanOutdated. The scan writes a pin into the metadata for it. With ``0`` it writes
+    nothing, which suits a program that may only read the metadata, and the objects are kept for the grace period.
+
+    Raises ColumnUnknown, ScanRefused, FormatRefused."""
+    named = (topics,) if isinstance(topics, str) else tuple(topics)
+    return ScanRequest(
+        topics=named,
+        partitions=None if partitions is None else tuple(partitions),
+        start=_bounds(start, named, "start"),
+        end=_bounds(end, named, "end"),
+        columns=chosen_columns(columns, with_headers=headers),
+        tail=_tail(tail),
+        fail_on_data_loss=fail_on_data_loss,
+        lease_ms=lease_ms_of(lease),
+        times=time_range(
+            _time_ms(timestamp_from, "timestamp_from"), _time_ms(timestamp_until, "timestamp_until"),
+            trusts_batches=trust_batch_timestamps,
+        ),
+        values=value_wish(
+            value, schema=schema, registry=registry, subject=subject, message=message, bad_values=bad_values
+        ),
+    )  # fmt: skip
+
+
+def time_range(
+    from_ms: int | None, until_ms: int | None, *, trusts_batches: bool = False
+) -> TimeRange | None:
+    """Returns the range; None if neither bound is given. Raises ScanRefused for a range without any time in it."""
+    if from_ms is None and until_ms is None:
+        return None
+    if from_ms is not None and until_ms is not None and from_ms >= until_ms:
+        raise ScanRefused(
+            f"no time is from {from_ms} ms on and before {until_ms} ms: let the range begin before it ends"
+        )
+    return TimeRange(from_ms, until_ms, trusts_batches)
+
+
+def value_wish(
+    kind: str | None,
+    *,
+    schema: Any = None,
+    registry: str = "",
+    subject: str = "",
+    message: str = "",
+    bad_values: str = "fail",
+) -> ValueWish | None:
+    """Returns how values are decoded; None if values stay bytes. Raises ScanRefused, FormatRefused."""
+    if kind is None:
+        if schema is not None or registry or subject or message:
+            raise ScanRefused(
+                f"a schema is given, but not how values are decoded: name their format, {_kinds()}"
+            )
+        return None
+    try:
+        format_kind, on_bad = FormatKind(kind), BadValues(bad_values)
+    except ValueError:
+        raise ScanRefused(
+            f"value={kind!r} with bad_values={bad_values!r}: value is one of {_kinds()}, bad_values is fail or null"
+        ) from None
+    reader, arrow_type = given_schema(format_kind, schema)
+    type_ipc = b"" if arrow_type is None else encode_type(arrow_type)
+    return ValueWish(format_kind, reader, type_ipc, registry, subject, message, on_bad)
+
+
+def _kinds() -> str:
+    return ", ".join(each.value for each in FormatKind)
+
+
+def _time_ms(time: datetime | None, what: str) -> int | None:
+    return None if time is None else _bound(_a_time(time, what), what).value
+
+
+def _a_time(time: Any, what: str) -> datetime:
+    if not isinstance(time, datetime):
+        raise ScanRefused(f"{what}={time!r} is not a time: give a datetime with a time zone")
+    return time
+
+
+def _bounds(places: Place | Mapping[int, Place], topics: Sequence[str], what: str) -> Bounds:
+    if not isinstance(places, Mapping):
+        return Bounds(_bound(places, what), no_record_means_end=True)
+    named: dict[PartitionName, Bound] = {
+        (topic, number): _bound(place, what) for topic in topics for number, place in places.items()
+    }
+    return Bounds(None, named, no_record_means_end=True)
+
+
+def _bound(place: Place, what: str) -> Bound:
+    if isinstance(place, datetime):
+        if place.tzinfo is None:
+            raise ScanRefused(f"{what}={place!r} has no time zone: write datetime(…, tzinfo=timezone.utc)")
+        return Bound(BoundKind.TIME, first_ms_at_or_after(place))
+    if isinstance(place, int) and not isinstance(place, bool) and place >= 0:
+        return Bound(BoundKind.OFFSET, place)
+    if place in ("earliest", "latest"):
+        return EARLIEST if place == "earliest" else LATEST
+    raise ScanRefused(f"{what}={place!r} is not a place: give an offset, 'earliest', 'latest' or a datetime")
+
+
+def _tail(text: str) -> Tail:
+    try:
+        return Tail(text)
+    except ValueError:
+        raise ScanRefused(f"tail={text!r}: choose from {', '.join(each.value for each in Tail)}") from None

@@ -1,0 +1,72 @@
+"""Asks the owners of open partitions to upload the records that they have acknowledged, and waits until these are
+committed. Then the objects hold every record that was acknowledged before the call, and no tail has to be fetched from
+a broker.
+
+The request is a key of the metadata (``metadata.flushes``), which the owner follows; no connection to a broker is made.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from siltstone.metadata.entities import StreamState
+from siltstone.metadata.flushes import AskFlush, flushes_of
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.refusals import Refusal
+from siltstone.model.limits import SECOND_MS
+from siltstone.offline.context import MaintenanceContext, check_metadata_is_newest
+from siltstone.scanning.failures import TailNotReadable
+from siltstone.scanning.planning import ScanPartition
+
+log = logging.getLogger(__name__)
+
+FLUSH_MS_MAX = 30 * SECOND_MS
+"""How long a scan waits for an owner. A node uploads 100 MiB in seconds; one that was killed never answers."""
+
+FLUSH_LOOK_INTERVAL_MS = 50
+
+
+def flush_tails(source: MaintenanceContext, partitions: Sequence[ScanPartition]) -> MetadataImage:
+    """Waits until every record that was acknowledged in the partitions is committed, and returns the image that shows
+    it. Closed partitions need no wait. Raises TailNotReadable, and what the metadata raises."""
+    by_node: dict[int, list[ScanPartition]] = {}
+    for each in partitions:
+        if each.stream.state is StreamState.OPENED:
+            by_node.setdefault(each.stream.owner, []).append(each)
+    if not by_node:
+        return source.metadata.image
+    check_metadata_is_newest(source)
+    numbers = {node_id: _ask(source, node_id, theirs) for node_id, theirs in by_node.items()}
+    limit_ms = source.clock.monotonic_ms() + FLUSH_MS_MAX
+    while True:
+        image = source.metadata.refresh()
+        left = [each for each in numbers if not _is_done(image, each, numbers[each], by_node[each])]
+        if not left:
+            return image
+        if source.clock.monotonic_ms() >= limit_ms:
+            names = [each.name for each in by_node[left[0]]]
+            reason = f"it has not uploaded them within {FLUSH_MS_MAX // SECOND_MS} s"
+            raise TailNotReadable(names, left[0], reason)
+        source.clock.block_ms(FLUSH_LOOK_INTERVAL_MS)
+
+
+def _ask(source: MaintenanceContext, node_id: int, theirs: Sequence[ScanPartition]) -> int:
+    try:
+        return source.metadata.execute(AskFlush(node_id))
+    except Refusal as refusal:
+        raise TailNotReadable(
+            [each.name for each in theirs], node_id, f"it cannot be asked: {refusal}"
+        ) from refusal
+
+
+def _is_done(image: MetadataImage, node_id: int, number: int, theirs: Sequence[ScanPartition]) -> bool:
+    """Returns whether the owner has uploaded the tail. A stream that was closed, or that another node has opened since,
+    was committed to its end before that."""
+    if flushes_of(image, node_id).answered >= number:
+        return True
+    streams = (image.streams.get(each.stream.stream_id) for each in theirs)
+    return not any(
+        stream is not None
+        and (stream.state, stream.owner) == (StreamState.OPENED, node_id)
+        and stream.epoch == epoch
+        for stream, epoch in zip(streams, (each.stream.epoch for each in theirs), strict=True)
+    )

@@ -1,0 +1,302 @@
+"""Reads the tail of a partition: records that are acknowledged, and in no object yet. They are in the write-ahead log
+of the node that has the partition open, and only its broker can return them.
+
+A scan never leaves a tail out in silence. A partition whose stream is CLOSED has no tail. The owner of a partition
+whose stream is OPENED is asked for its end; an owner that cannot be asked is an error, unless the request leaves tails
+out.
+
+The address of a node outlives the node, so the answers of a broker are used only if it has the store's cluster id, and
+the topic with the planned topic id.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.consuming import refuse_wrong_checksum, whole_batches
+from siltstone.kafka_client.failures import (
+    KafkaNotReady,
+    KafkaRefusal,
+    NotKafka,
+    RequestNotSpoken,
+    refuse_error,
+)
+from siltstone.kafka_client.offsets import EARLIEST, LATEST, NO_OFFSET, offsets_at
+from siltstone.kafka_client.patience import Patience
+from siltstone.kafka_protocol.batch_errors import TruncatedBatch
+from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.fetch import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from siltstone.metadata.entities import NO_NODE, SINK_NODE, StreamState
+from siltstone.metadata.image import ImageView
+from siltstone.metadata.node_address import node_address, stored_cluster_id
+from siltstone.model.errors import CorruptData, Unavailable
+from siltstone.model.limits import MIB
+from siltstone.object_formats.batch_frame import FRAME_HEADER, FRAME_MAGIC
+from siltstone.record_columns.batches import AnswerPlace, Batches, batches_of_block
+from siltstone.record_columns.kernels.columns import read_only
+from siltstone.record_columns.kernels.port import Kernels
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random
+from siltstone.scanning.failures import DataLost, ScanDamaged, TailNotReadable, TopicNotThere
+from siltstone.scanning.planning import ScanPartition
+from siltstone.scanning.request import PartitionName, Tail
+from siltstone.scanning.unit import TailPiece
+
+FETCH_BYTES_MAX = 8 * MIB
+FETCH_WAIT_MS = 500
+FETCH_VERSION = 13
+"""The first version of Fetch that names a topic by its id: a topic that was made anew has another id."""
+
+FETCH_TIME_LIMIT_MS = 20_000
+"""A task waits this long for a broker that is not ready, or restarts."""
+
+NOT_THERE = (Unavailable, NotKafka, RequestNotSpoken, KafkaRefusal)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The node that has a partition open. ``cluster`` is connected to its broker as long as the ends are open."""
+
+    node_id: int
+    address: str
+    cluster: Cluster
+
+
+class TailEnds:
+    """Holds the answers of the owners: the end of each partition that has a tail, and its owner. Leaving the ``with``
+    block closes the connections to the owners; ``offset_at`` cannot be called after that."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self._cluster_id = cluster_id
+        self._ends: dict[PartitionName, int] = {}
+        self._owners: dict[PartitionName, Owner] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for owner in self._owners.values():
+            owner.cluster.close()
+
+    def add(self, partition: ScanPartition, end_offset: int, owner: Owner) -> None:
+        self._ends[partition.key] = end_offset
+        self._owners[partition.key] = owner
+
+    def end_of(self, partition: ScanPartition) -> int:
+        """Returns the high watermark if the owner was asked, and otherwise the end of the records that are in
+        objects."""
+        return max(self._ends.get(partition.key, 0), partition.committed_offset)
+
+    def offset_at(self, partition: ScanPartition, timestamp_ms: int) -> int | None:
+        """Returns the offset of the first record of that time or later; None if the partition has no tail, or no such
+        record in it. Raises TailNotReadable."""
+        owner = self._owners.get(partition.key)
+        if owner is None or self.end_of(partition) <= partition.committed_offset:
+            return None
+        asked = TopicPartition(*partition.key)
+        with _readable([partition.name], owner.node_id, owner.address):
+            found = offsets_at(owner.cluster, [asked], timestamp_ms)[asked].offset
+        return None if found == NO_OFFSET or found >= self.end_of(partition) else found
+
+    def piece(self, partition: ScanPartition, start_offset: int, end_offset: int) -> TailPiece:
+        owner = self._owners[partition.key]
+        return TailPiece(
+            partition.topic.name,
+            partition.topic.topic_id,
+            partition.partition,
+            partition.stream.stream_id,
+            owner.node_id,
+            owner.address,
+            self._cluster_id,
+            start_offset,
+            end_offset,
+        )
+
+
+def tail_ends(
+    image: ImageView, partitions: Sequence[ScanPartition], tail: Tail, clock: Clock, rng: Random
+) -> TailEnds:
+    """Asks the owner of each partition that may have a tail for its end, one connection for each node. The caller
+    closes the result. Raises TailNotReadable."""
+    ends = TailEnds(stored_cluster_id(image) or "")
+    if tail in (Tail.COMMITTED, Tail.FLUSH):
+        return ends
+    by_node: dict[int, list[ScanPartition]] = {}
+    for each in partitions:
+        may_have = each.stream.state is StreamState.OPENED or tail is Tail.FETCH
+        if may_have and each.stream.owner not in (NO_NODE, SINK_NODE):
+            by_node.setdefault(each.stream.owner, []).append(each)
+    try:
+        for node_id, theirs in by_node.items():
+            _ask(ends, image, node_id, theirs, clock, rng)
+    except BaseException:
+        ends.close()
+        raise
+    return ends
+
+
+def _ask(
+    ends: TailEnds, image: ImageView, node_id: int, theirs: list[ScanPartition], clock: Clock, rng: Random
+) -> None:
+    address, cluster_id = node_address(image, node_id), stored_cluster_id(image)
+    names = [each.name for each in theirs]
+    if address is None:
+        raise TailNotReadable(names, node_id, "the metadata has no address of its broker")
+    with _readable(names, node_id, address), ExitStack() as opened:
+        cluster = opened.enter_context(Cluster(parse_bootstrap(address, "node-address"), clock, rng))
+        for topic in {each.topic.topic_id: each.topic for each in theirs}.values():
+            refuse_stranger(cluster, cluster_id, topic.name, topic.topic_id)
+        found = offsets_at(cluster, [TopicPartition(*each.key) for each in theirs], LATEST)
+        for each in theirs:
+            ends.add(each, found[TopicPartition(*each.key)].offset, Owner(node_id, address, cluster))
+        opened.pop_all()  # ``ends`` closes the cluster from now on
+
+
+@contextmanager
+def _readable(names: list[str], node_id: int, address: str) -> Iterator[None]:
+    """Turns failures of a broker that is asked about these partitions, inside the block, into TailNotReadable."""
+    try:
+        yield
+    except (*NOT_THERE, Stranger) as trouble:
+        reason = f"its broker at {address} cannot be asked: {trouble}"
+        raise TailNotReadable(names, node_id, reason) from trouble
+
+
+class Stranger(Exception):
+    """The broker at the address belongs to another store, or does not have the topic of the plan."""
+
+
+def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_id: str) -> None:
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    answer = cluster.ask(asked, MetadataResponse)
+    if answer.cluster_id != cluster_id:
+        raise Stranger(
+            f"a broker of another store answers there, of cluster {answer.cluster_id}, not {cluster_id}"
+        )
+    if [each.topic_id.hex() for each in answer.topics] != [topic_id]:
+        raise Stranger(f"topic {topic} was deleted, or made anew, since this scan was planned")
+
+
+class TailReader:
+    """Fetches one tail piece. Leaving the ``with`` closes the connection."""
+
+    def __init__(self, piece: TailPiece, clock: Clock, rng: Random) -> None:
+        self._piece = piece
+        self._cluster = Cluster(parse_bootstrap(piece.address, "node-address"), clock, rng)
+        self._patience = Patience(clock, rng, FETCH_TIME_LIMIT_MS)
+        self._is_known = False
+        """Whether the broker of the open connection is known to be the store's, and to have the topic."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._cluster.close()
+
+    def read(self, kernels: Kernels) -> Iterator[Batches]:
+        """Yields the batches that hold the offsets of the piece, in order. Records that were uploaded meanwhile are
+        returned by the same broker, which reads them from their objects. Raises TailNotReadable, DataLost,
+        TopicNotThere, ScanDamaged."""
+        piece = self._piece
+        where = AnswerPlace(piece.address)
+        position = piece.start_offset
+        while position < piece.end_offset:
+            data = self._fetched(position)
+            try:
+                framed, position = _framed(data, piece.stream_id, position)
+                batches = batches_of_block(read_only(framed), piece.stream_id, where, kernels)
+            except CorruptData as damage:
+                raise ScanDamaged(piece.name, position, damage) from damage
+            yield batches
+
+    def _fetched(self, position: int) -> memoryview:
+        """Fetches the batches from ``position`` on, at least one. Retries for a while if the broker is gone or not
+        ready."""
+        piece = self._piece
+        while True:
+            try:
+                answer = self._ask(position)
+                self._patience.restart()
+                return answer
+            except Stranger as stranger:
+                raise TopicNotThere(f"{piece.name}: {stranger}") from stranger
+            except KafkaRefusal as refusal:
+                if refusal.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise DataLost(piece.name, position, self._first_offset()) from refusal
+                raise TopicNotThere(f"{piece.name}: {refusal}") from refusal
+            except (Unavailable, NotKafka, RequestNotSpoken) as trouble:
+                self._cluster.reconnect()
+                self._is_known = False
+                try:
+                    self._patience.wait_after(trouble)
+                except (Unavailable, NotKafka, RequestNotSpoken) as last:
+                    reason = f"its broker at {piece.address} does not return them: {last}"
+                    raise TailNotReadable([piece.name], piece.node_id, reason) from last
+
+    def _ask(self, position: int) -> memoryview:
+        piece = self._piece
+        if not self._is_known:
+            refuse_stranger(self._cluster, piece.cluster_id, piece.topic, piece.topic_id)
+            self._is_known = True
+        wanted = FetchPartition(index=piece.partition, fetch_offset=position, bytes_max=FETCH_BYTES_MAX)
+        topic = FetchTopic(topic_id=bytes.fromhex(piece.topic_id), partitions=[wanted])
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES_MAX, topics=[topic]
+        )
+        answer = self._cluster.entrance().call_in(FETCH_VERSION, request, FetchResponse)
+        refuse_error(answer.error_code, piece.name)
+        row = next(_partitions(answer), None)
+        if row is None:
+            raise KafkaNotReady(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"{piece.name} is missing in the answer: try again"
+            )
+        refuse_error(row.error_code, piece.name)
+        records = row.records[0] if row.records else b""
+        if len(records) < BATCH_HEADER_BYTES:
+            raise KafkaNotReady(ErrorCode.OFFSET_NOT_AVAILABLE, f"{piece.name} has no offset {position} yet")
+        return memoryview(records)
+
+    def _first_offset(self) -> int:
+        partition = TopicPartition(self._piece.topic, self._piece.partition)
+        return offsets_at(self._cluster, [partition], EARLIEST)[partition].offset
+
+
+def _partitions(answer: FetchResponse) -> Iterator[FetchedPartition]:
+    for topic in answer.topics:
+        yield from topic.partitions
+
+
+def _framed(data: memoryview, stream_id: int, position: int) -> tuple[bytes, int]:
+    """Returns the whole batches in frames, as a block has them, and the offset after the last. A broker may cut off the
+    last batch. Raises BatchChecksumWrong, and TruncatedBatch if there is no whole batch."""
+    framed = bytearray()
+    for header, batch in whole_batches(data):
+        refuse_wrong_checksum(header, batch)
+        framed += FRAME_HEADER.pack(
+            FRAME_MAGIC, 0, stream_id, 0, header.base_offset, header.end_offset, max(header.record_count, 0),
+            header.base_timestamp_ms, header.max_timestamp_ms, len(batch),
+        )  # fmt: skip
+        framed += batch
+        position = max(position, header.end_offset)
+    if not framed:
+        raise TruncatedBatch(f"the answer of {len(data)} bytes has no whole batch")
+    return bytes(framed), position

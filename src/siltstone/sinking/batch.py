@@ -1,0 +1,328 @@
+"""Ends a batch of a sink on the driver, in steps: the intent, the relay or the load, and the record that the batch is
+done.
+
+The process may die after each step. Before the intent nothing of the batch is stored, and its staged objects are
+deleted a day later. After the intent the next driver of the sink finishes the batch, with the parts that the intent
+names. After the last write the record says that the batch is done, and a repetition changes nothing.
+
+If the caller names no mode, a batch is relayed where there is a broker: one of its streams is open, or a broker of the
+store answers. Otherwise the batch is loaded, in mode OBJECTS. If a broker opens the streams after a load was begun, the
+batch is finished by a relay, because a load makes nothing visible before its commit.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.failures import NotKafka, RequestNotSpoken
+from siltstone.kafka_client.producing.producer import new_identity
+from siltstone.metadata.commands import RemoveKey
+from siltstone.metadata.entities import StreamState
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.node_address import node_address, stored_cluster_id
+from siltstone.metadata.refusals import StreamNotExist
+from siltstone.metadata.sinks import (
+    OBJECTS,
+    RELAY,
+    SINK_PREFIX,
+    BeginSinkBatch,
+    CommitSinkBatch,
+    SinkBatch,
+    SinkState,
+    SinkTarget,
+    batch_folder,
+    sink_of,
+)
+from siltstone.model.errors import SiltstoneError, Unavailable
+from siltstone.object_store.port import ObjectStore
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.tasks.source_bytes import store_at
+from siltstone.runtime.randomness import random_token
+from siltstone.scanning.tail import Stranger, refuse_stranger
+from siltstone.sinking.failures import (
+    BrokerNotFound,
+    SinkBatchStuck,
+    SinkOutcomeUnknown,
+    TopicGoneForSink,
+)
+from siltstone.sinking.load import load_batch
+from siltstone.sinking.load_plan import closed_stream
+from siltstone.sinking.manifest import (
+    SinkManifest,
+    delete_staged,
+    get_manifest,
+    manifest_of,
+    put_manifest,
+)
+from siltstone.sinking.plan import SinkPlan
+from siltstone.sinking.relay import Relay, RelayOverlaps, start_offsets
+from siltstone.sinking.staging import StagedPart, TaskReport
+
+log = logging.getLogger(__name__)
+
+OVERLAPS_MAX = 5
+"""While another process relays the same batch, the relay asks the brokers again up to which sequence the producer has
+written, at most this many times."""
+
+Step = Callable[[str], None]
+"""Called with the name of each step that is done; tests kill the process there."""
+
+
+class SinkDriver:
+    """The driver of one batch of a sink. ``bootstrap`` overrides the addresses of brokers in the metadata. ``mode`` is
+    RELAY, OBJECTS, or None for the one that fits. The record of a nameless sink is removed when its only batch is done,
+    or is known not to be written at all, because no other driver knows the sink's id."""
+
+    def __init__(
+        self,
+        source: MaintenanceContext,
+        plan: SinkPlan,
+        sink_id: str,
+        bootstrap: str | None = None,
+        on_step: Step = lambda _: None,
+        *,
+        mode: str | None = None,
+        is_nameless: bool = False,
+    ) -> None:
+        self._mode = mode
+        self._source = source
+        self._plan = plan
+        self._sink_id = sink_id
+        self._bootstrap = bootstrap
+        self._on_step = on_step
+        self._is_nameless = is_nameless
+        self._driver = random_token(source.rng)
+
+    def commit(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> SinkState:
+        """Writes the batch unless it is done already. Returns once every Kafka record is acknowledged and the sink's
+        record says done. Raises the refusals of BeginSinkBatch, SinkTakenOver, SinkBatchStuck, TopicGoneForSink,
+        BrokerNotFound, StreamNotClosed, SinkStreamMoved, SinkOutcomeUnknown, Unavailable."""
+        metadata = self._source.metadata
+        standing = sink_of(metadata.refresh(), self._sink_id)
+        manifest = manifest_of(reports)
+        is_new = standing is None or (standing.query_id == query_id and standing.batch_id < batch_id)
+        key, begun = self._begin(standing, manifest, query_id, batch_id, reports, is_new=is_new)
+        self._on_step("intent")
+        store = store_at(self._plan.bucket_url)
+        if not begun.is_over:
+            is_ours = is_new and begun.manifest == key
+            if not is_ours:
+                log.warning(
+                    "batch %d of sink %s was begun before and is finished with its own parts",
+                    batch_id,
+                    self._sink_id,
+                )
+                manifest_begun = self._manifest(store, begun)
+            else:
+                manifest_begun = manifest
+            if begun.mode == OBJECTS and manifest_begun.parts:
+                self._load(begun, manifest_begun)
+            else:
+                was_loading = standing is not None and standing.mode == OBJECTS
+                targets = self._relay(
+                    store, begun, manifest_begun, is_resumed=not is_ours and not was_loading
+                )
+                self._on_step("relayed")
+                metadata.execute(CommitSinkBatch(self._sink_id, batch_id, self._driver, targets))
+            self._on_step("done")
+            delete_staged(store, [begun.manifest, *(part.key for part in manifest_begun.parts)])
+        delete_staged(store, [part.key for part in manifest.parts])
+        if self._is_nameless:
+            metadata.execute(RemoveKey(f"{SINK_PREFIX}{self._sink_id}"))
+        return SinkState.DONE
+
+    def abort(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> None:
+        """Deletes what the tasks have staged, unless the sink's record, just read, has the batch as an intent: Spark
+        calls this after a commit that failed, too."""
+        try:
+            standing = sink_of(self._source.metadata.refresh(), self._sink_id)
+        except Unavailable:
+            return
+        if standing is not None and standing.batch_id == batch_id and not standing.is_over:
+            return
+        keys = [part.key for report in reports for part in report.parts]
+        delete_staged(store_at(self._plan.bucket_url), keys)
+
+    # -- steps
+
+    def _begin(
+        self,
+        standing: SinkBatch | None,
+        manifest: SinkManifest,
+        query_id: str,
+        batch_id: int,
+        reports: Sequence[TaskReport],
+        *,
+        is_new: bool,
+    ) -> tuple[str, SinkBatch]:
+        """Writes the manifest and the intent. Returns the manifest's key and the batch that the sink's record then has.
+        Conditions that could fail permanently are checked before the intent: the topics exist, and a broker answers or
+        the streams are closed."""
+        source = self._source
+        store = store_at(self._plan.bucket_url)
+        key, crc, producer_id = "", 0, -1
+        targets: tuple[SinkTarget, ...] = ()
+        mode = self._mode or (RELAY if standing is None else standing.mode)
+        is_over = standing is None or standing.is_over
+        if is_new and manifest.parts and is_over:
+            mode = self._mode or self._fitting_mode(manifest.parts)
+            if mode == RELAY:
+                producer_id, targets = self._producer(standing, manifest.parts)
+            else:
+                self._check_closed(manifest.parts)
+            folder = batch_folder(self._sink_id, batch_id)
+            key, crc = put_manifest(store, folder, manifest, source.rng)
+            self._on_step("staged")
+        elif standing is not None and not is_over and standing.mode == OBJECTS:
+            parts = self._manifest(store, standing).parts
+            if self._mode == RELAY or (self._mode is None and self._any_open(parts)):
+                mode = RELAY
+                producer_id, targets = self._producer(standing, parts)
+        staged_ms = min((report.staged_ms for report in reports), default=source.clock.now_ms())
+        wanted = SinkBatch(
+            mode, query_id, batch_id, SinkState.INTENT, self._driver, producer_id, key, crc, 0, self._plan.schema,
+            targets,
+        )  # fmt: skip
+        return key, source.metadata.execute(BeginSinkBatch(self._sink_id, wanted, staged_ms))
+
+    def _fitting_mode(self, parts: Sequence[StagedPart]) -> str:
+        """Returns the mode of a batch for which the caller has named none."""
+        if self._bootstrap is not None or self._any_open(parts):
+            return RELAY
+        try:
+            self._cluster(parts).close()
+        except BrokerNotFound as absent:
+            log.info("sink %s writes objects, because no broker is there: %s", self._sink_id, absent)
+            return OBJECTS
+        return RELAY
+
+    def _any_open(self, parts: Sequence[StagedPart]) -> bool:
+        streams = self._source.metadata.image.streams
+        found = (streams.get(part.stream_id) for part in parts)
+        return any(stream is not None and stream.state is StreamState.OPENED for stream in found)
+
+    def _check_closed(self, parts: Sequence[StagedPart]) -> None:
+        image = self._source.metadata.image
+        for part in {part.stream_id: part for part in parts}.values():
+            closed_stream(image, part)
+
+    def _producer(
+        self, standing: SinkBatch | None, parts: Sequence[StagedPart]
+    ) -> tuple[int, tuple[SinkTarget, ...]]:
+        """Returns the sink's producer, a new one if it has none, and the high watermarks of the streams."""
+        with self._cluster(parts) as cluster:
+            producer_id = standing.producer_id if standing is not None else -1
+            if producer_id < 0:
+                producer_id = new_identity(cluster).producer_id
+            return producer_id, start_offsets(cluster, parts)
+
+    def _load(self, begun: SinkBatch, manifest: SinkManifest) -> None:
+        command = CommitSinkBatch(self._sink_id, begun.batch_id, self._driver, ())
+        try:
+            load_batch(self._source, self._plan, manifest, command, self._on_step)
+        except SinkOutcomeUnknown:
+            raise
+        except (TopicGoneForSink, StreamNotExist) as gone:
+            self._forget_nameless()
+            topic = gone.topic if isinstance(gone, TopicGoneForSink) else manifest.parts[0].topic
+            if self._is_nameless:
+                raise TopicGoneForSink(topic) from gone
+            reason = "the topic was deleted, and none of its records were written"
+            raise SinkBatchStuck(self._sink_id, begun.batch_id, topic, reason) from gone
+        except SiltstoneError:
+            self._forget_nameless()
+            raise
+
+    def _forget_nameless(self) -> None:
+        """Removes the record of a nameless sink of which nothing is written, because no other driver could finish its
+        batch."""
+        if self._is_nameless:
+            with suppress(SiltstoneError):
+                self._source.metadata.execute(RemoveKey(f"{SINK_PREFIX}{self._sink_id}"))
+
+    def _manifest(self, store: ObjectStore, begun: SinkBatch) -> SinkManifest:
+        if not begun.manifest:
+            return manifest_of(())
+        return get_manifest(store, begun.manifest, begun.manifest_crc)
+
+    def _relay(
+        self, store: ObjectStore, begun: SinkBatch, manifest: SinkManifest, *, is_resumed: bool
+    ) -> tuple[SinkTarget, ...]:
+        if not manifest.parts:
+            return ()
+        try:
+            with self._cluster(manifest.parts) as cluster:
+                relay = Relay(cluster, store, self._sink_id, begun, manifest)
+                done = relay.done_records(self._source.metadata.refresh()) if is_resumed else {}
+                self._on_step("relaying")
+                for attempt in range(OVERLAPS_MAX):
+                    try:
+                        relay.send(done)
+                        break
+                    except RelayOverlaps:
+                        if attempt + 1 == OVERLAPS_MAX:
+                            raise
+                        done = relay.done_records(self._source.metadata.refresh())
+                return relay.end_targets()
+        except TopicGoneForSink as gone:
+            raise SinkBatchStuck(self._sink_id, begun.batch_id, gone.topic, "the topic was deleted") from gone
+
+    def _cluster(self, parts: Sequence[StagedPart]) -> Cluster:
+        """Returns the brokers, after a check that they are this store's and have the topics. Raises BrokerNotFound,
+        TopicGoneForSink."""
+        image = self._source.metadata.refresh()
+        topics = {part.topic: part.topic_id for part in parts}
+        for name, topic_id in topics.items():
+            if topic_id not in image.topics:
+                raise TopicGoneForSink(name)
+        address = self._bootstrap or _addresses(image, [part.stream_id for part in parts])
+        if not address:
+            raise BrokerNotFound(
+                "the metadata has no address of a broker: start siltstone serve for this store"
+            )
+        cluster = Cluster(parse_bootstrap(address, "node-address"), self._source.clock, self._source.rng)
+        try:
+            for name, topic_id in topics.items():
+                refuse_stranger(cluster, stored_cluster_id(image), name, topic_id)
+        except (Stranger, NotKafka, RequestNotSpoken, Unavailable) as trouble:
+            cluster.close()
+            raise BrokerNotFound(
+                f"the broker at {address} cannot be asked to write: {trouble}; start siltstone serve for this store"
+            ) from trouble
+        return cluster
+
+
+def abandon(source: MaintenanceContext, sink_id: str) -> SinkBatch | None:
+    """Gives up the unfinished batch of a sink; returns it, or None if the sink has none. Raises what the metadata
+    raises."""
+    standing = sink_of(source.metadata.refresh(), sink_id)
+    if standing is None or standing.is_over:
+        return None
+    metadata, driver = source.metadata, random_token(source.rng)
+    wanted = SinkBatch(
+        standing.mode,
+        standing.query_id,
+        standing.batch_id,
+        SinkState.INTENT,
+        driver,
+        -1,
+        "",
+        0,
+        0,
+        standing.schema,
+    )
+    metadata.execute(BeginSinkBatch(sink_id, wanted, source.clock.now_ms()))
+    metadata.execute(CommitSinkBatch(sink_id, standing.batch_id, driver, (), is_abandoned=True))
+    return standing
+
+
+def _addresses(image: MetadataImage, stream_ids: Sequence[int]) -> str:
+    """Returns the address of a broker that owns one of the streams, and otherwise of any node."""
+    owners = [image.streams[stream_id].owner for stream_id in stream_ids if stream_id in image.streams]
+    for node_id in (*dict.fromkeys(owners), *image.nodes):
+        address = node_address(image, node_id)
+        if address is not None:
+            return address
+    return ""

@@ -1,0 +1,53 @@
+"""Table export as a kind of maintenance: many topics in one job, a round and a commit for each.
+
+    image → plan → job → for each topic: ledger → scan units → tasks → commit of dead letters → commit of the table
+
+A topic whose round fails is set aside, and its table has no row of that round; other topics are not affected.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from siltstone.carrying.pipeline.kind import Attempt, Plan, Scope, UnitReport
+from siltstone.carrying.pipeline.watch import Watch
+from siltstone.model.limits import JOB_LEASE_MS
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import TableSettings
+from siltstone.offline.tasks.runner import Task
+from siltstone.tables.planning import ROUND_BYTES, plan_exports
+from siltstone.tables.progress import remove_progress, schemas_gone, topics_gone
+
+TABLE_EXPORT = "table-export"
+
+
+class TableExport:
+    """The kind of maintenance. Tests replace ``task``, and lower ``round_bytes``."""
+
+    name = TABLE_EXPORT
+    lease_ms = JOB_LEASE_MS
+
+    def __init__(
+        self, settings: TableSettings, task: Task | None = None, round_bytes: int = ROUND_BYTES
+    ) -> None:
+        self._settings = settings
+        self._task = task
+        self._round_bytes = round_bytes
+
+    def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
+        """Makes the plan from the image alone. Raises Unavailable."""
+        watch.check()
+        planned = plan_exports(context.metadata.refresh(), scope, context.now_ms())
+        return Plan(kind=self.name, units=planned.units, unplanned=planned.unplanned)
+
+    def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
+        from siltstone.tables.rounds import Rounds  # noqa: PLC0415  loads pyarrow, and every task loads kinds
+
+        for topic_id in topics_gone(attempt.context.metadata.image):
+            attempt.context.metadata.execute(remove_progress(topic_id))
+        for gone in schemas_gone(attempt.context.metadata.image):
+            attempt.context.metadata.execute(gone)
+        rounds = Rounds(attempt, self._settings, self._task, self._round_bytes)
+        for done, name in enumerate(names):
+            attempt.watch.report("export", done, len(names))
+            if not attempt.watch.may_begin():
+                return
+            yield rounds.export(name)

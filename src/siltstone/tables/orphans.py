@@ -1,0 +1,58 @@
+"""Deletes data files of rounds that did not commit, and files of Iceberg's that only expired snapshots needed.
+
+A file is deleted when its name is one that a task or pyiceberg gives, its job has ended, no state of the table needs
+it, it is old enough that no commit can still be on its way, and it is younger than the table: a table of that name may
+have been there before, dropped or of another format, whose files are not ours to delete.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+
+from siltstone.foundation.quantity_words import counted
+from siltstone.metadata.entities import JobMetadata, JobState
+from siltstone.model.limits import DAY_MS, DELETE_BATCH_KEYS_MAX
+from siltstone.object_store.port import ObjectStore
+from siltstone.tables.formats.port import OWN_NAME, LoadedTable, folder_of
+
+log = logging.getLogger(__name__)
+
+ORPHAN_AGE_MS = 1 * DAY_MS
+"""Far longer than a round takes, its job's lease and the retries of a commit included."""
+
+_OF_SNAPSHOT = re.compile(r"metadata/(snap-\d+-\d+-)?[0-9a-f-]{36}(-m\d+)?\.avro")
+"""Manifests, and lists of them, as pyiceberg names them."""
+
+
+def delete_orphans(
+    store: ObjectStore, table: LoadedTable, jobs: Mapping[int, JobMetadata], now_ms: int
+) -> int:
+    """Returns how many files were deleted. Raises what the store and the catalog raise."""
+    folder, created_ms = folder_of(table.name), table.ledger.created_ms
+    old = {
+        each.key.removeprefix(folder)
+        for part in ("data/", "metadata/")
+        for each in store.list(f"{folder}{part}")
+        if created_ms <= each.modified_ms <= now_ms - ORPHAN_AGE_MS
+        and _is_of_ended_job(each.key.removeprefix(folder), jobs)
+    }
+    orphans = sorted(old - table.kept_paths()) if old else []
+    for first in range(0, len(orphans), DELETE_BATCH_KEYS_MAX):
+        store.delete([f"{folder}{path}" for path in orphans[first : first + DELETE_BATCH_KEYS_MAX]])
+    if orphans:
+        log.info(
+            "%s of rounds that did not commit deleted from table %s",
+            counted(len(orphans), "file"),
+            table.name,
+        )
+    return len(orphans)
+
+
+def _is_of_ended_job(path: str, jobs: Mapping[int, JobMetadata]) -> bool:
+    if _OF_SNAPSHOT.fullmatch(path):
+        return True
+    named = OWN_NAME.fullmatch(path)
+    if named is None:
+        return False
+    job = jobs.get(int(named[1]))
+    return job is None or job.state is not JobState.RUNNING

@@ -1,0 +1,148 @@
+"""The metadata record how far each topic is in its table: a copy of the table's ledger, never ahead of it. Pure.
+
+The progress of a topic is one metadata key:
+
+    key      table-progress/<topic id, 32 hex digits>
+    value    {"version": 1, "table": "kafka.flights", "table_format": "iceberg", "offsets": {"0": 1200},
+              "exported_ms": …, "rows": …, "dead_letters": …, "lost": …, "swept_ms": …}
+
+    key      table-schemas/<topic id>, for values with schemas
+    value    [1, 7]: the ids of the schemas that rounds have met
+
+The driver writes the progress after each commit to the table. A crash between the two leaves it behind, and then more
+data is kept, or an export is planned that finds nothing to do. Retention and key compaction read it if
+``siltstone.table.retention`` is set, because they then wait for the export. Commands read it, so that they need not
+open the table.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from siltstone.foundation.quantity_words import count_words
+from siltstone.metadata.commands import PutKey, RemoveKey
+from siltstone.metadata.image import ImageView
+from siltstone.model.errors import CorruptData
+from siltstone.offline.topic_streams import Role, TopicStream
+from siltstone.record_columns.row_columns import VALUE
+from siltstone.value_formats.wire import SchemaName, in_order
+
+KEY_PREFIX = "table-progress/"
+SCHEMAS_PREFIX = "table-schemas/"
+SCHEMA_IDS_MAX = 200
+"""A round begins with so many schemas of earlier rounds, the newest. A task that meets another one runs twice."""
+
+VERSION = 1
+
+
+class DamagedTableProgress(CorruptData):
+    """The value of a topic's key cannot be decoded, or was written by a newer version."""
+
+
+class TableProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """``rows`` are those of the table, ``dead_letters`` those of its table of dead letters, ``lost`` the offsets that
+    were removed before they were exported. At ``swept_ms`` files of failed rounds were last looked for."""
+
+    table: str
+    table_format: str
+    offsets: dict[int, int] = {}
+    exported_ms: int = 0
+    rows: int = 0
+    dead_letters: int = 0
+    lost: int = 0
+    swept_ms: int = 0
+    version: int = VERSION
+
+    def is_of(self, table: str, table_format: str) -> bool:
+        """Returns whether this is the progress of that table: the topic may have been configured for another table
+        since."""
+        return (self.table, self.table_format) == (table, table_format)
+
+
+def key_of(topic_id: str) -> str:
+    return f"{KEY_PREFIX}{topic_id}"
+
+
+def put_progress(topic_id: str, progress: TableProgress) -> PutKey:
+    return PutKey(key_of(topic_id), msgspec.json.encode(progress), overwrite=True)
+
+
+def remove_progress(topic_id: str) -> RemoveKey:
+    return RemoveKey(key_of(topic_id))
+
+
+def put_schema_names(topic_id: str, names: Iterable[SchemaName], of: str = VALUE) -> PutKey:
+    """Of the values or the keys of a topic."""
+    value = msgspec.json.encode(in_order(names)[-SCHEMA_IDS_MAX:])
+    return PutKey(_schemas_key(topic_id, of), value, overwrite=True)
+
+
+def _schemas_key(topic_id: str, of: str) -> str:
+    return f"{SCHEMAS_PREFIX}{topic_id}" if of == VALUE else f"{SCHEMAS_PREFIX}{topic_id}/{of}"
+
+
+def schema_names_of(image: ImageView, topic_id: str, of: str = VALUE) -> tuple[SchemaName, ...]:
+    """Returns the schemas that earlier rounds have met, by id or GUID; a value that cannot be read counts as none, as
+    the names only save work."""
+    stored = image.keys.get(_schemas_key(topic_id, of), b"[]")
+    try:
+        return msgspec.json.decode(stored, type=tuple[SchemaName, ...])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ()
+
+
+def schemas_gone(image: ImageView) -> list[RemoveKey]:
+    """Returns the commands that remove the ids of schemas of deleted topics."""
+    named = [key for key in image.keys if key.startswith(SCHEMAS_PREFIX)]
+    topics = {key: key.removeprefix(SCHEMAS_PREFIX).partition("/")[0] for key in named}
+    return [RemoveKey(key) for key in sorted(named) if topics[key] not in image.topics]
+
+
+def progress_of(image: ImageView, topic_id: str) -> TableProgress | None:
+    """Returns None before the first export. Raises DamagedTableProgress."""
+    stored = image.keys.get(key_of(topic_id))
+    if stored is None:
+        return None
+    try:
+        progress = msgspec.json.decode(stored, type=TableProgress)
+    except (msgspec.DecodeError, UnicodeDecodeError) as damage:
+        raise DamagedTableProgress(f"the progress of a table cannot be read: {damage}") from damage
+    if progress.version != VERSION:
+        raise DamagedTableProgress(
+            f"the progress of a table has version {progress.version}; this program reads {VERSION}"
+        )
+    return progress
+
+
+def topics_gone(image: ImageView) -> list[str]:
+    """Returns the ids of topics that were deleted, and whose progress is still kept."""
+    named = [key.removeprefix(KEY_PREFIX) for key in image.keys if key.startswith(KEY_PREFIX)]
+    return sorted(topic_id for topic_id in named if topic_id not in image.topics)
+
+
+def exported_offset(image: ImageView, stream: TopicStream) -> int | None:
+    """Up to which offset the records of a stream are in the topic's table, if retention and key compaction have to wait
+    for it; None if they need not. A progress that cannot be read counts as none."""
+    table = stream.config.table
+    if not (table.table_format and table.holds_retention) or stream.role is not Role.BATCHES:
+        return None
+    try:
+        progress = progress_of(image, stream.topic.topic_id)
+    except DamagedTableProgress:
+        return 0
+    is_of_it = progress is not None and progress.is_of(table.name_for(stream.topic.name), table.table_format)
+    return progress.offsets.get(stream.partition, 0) if progress is not None and is_of_it else 0
+
+
+def bound_of(image: ImageView) -> Callable[[TopicStream], tuple[int, str] | None]:
+    """Returns a function that returns how far a stream may be trimmed because of its table, and the reason; None when
+    no table limits it."""
+
+    def bound(stream: TopicStream) -> tuple[int, str] | None:
+        exported = exported_offset(image, stream)
+        if exported is None:
+            return None
+        table = stream.config.table.name_for(stream.topic.name)
+        return exported, f"the records from offset {count_words(exported)} on are not in table {table} yet"
+
+    return bound

@@ -1,0 +1,232 @@
+"""``run_export`` is the task of an export. It reads a scan unit, decodes its records, and writes data files.
+
+What it writes, and where, follows from its input alone, so it may run twice, or at the same time as another call with
+the same input. Nothing that it writes is in a table before the driver's commit.
+
+One record never stops it. A record is bad if its value or key cannot be decoded, if microseconds cannot hold its time,
+or if the division of the table has no part for it. Whatever else goes wrong while records become rows is narrowed down,
+by halves, to the records that cause it, and they are bad, too.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from siltstone.model.errors import SiltstoneError
+from siltstone.object_store.port import ObjectStore
+from siltstone.offline.tasks.runner import TaskFailure, failure_in_one_line, peak_memory_bytes
+from siltstone.offline.tasks.source_bytes import store_at
+from siltstone.record_columns.row_columns import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
+from siltstone.scanning.failures import ScanDamaged, ScanOutdated
+from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.unit import decode_unit
+from siltstone.tables.decoding.choosing import value_decoder
+from siltstone.tables.decoding.keys import key_decoder
+from siltstone.tables.decoding.port import DecodedColumns, reason_of
+from siltstone.tables.dividing import divided, without_place
+from siltstone.tables.formats.derived import with_division
+from siltstone.tables.layout import REASON, Shaping
+from siltstone.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
+from siltstone.tables.writing import TOMBSTONE, FileWriting, staged_schema
+from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
+from siltstone.value_formats.headers import KEY_SCHEMA, VALUE_SCHEMA, framed
+from siltstone.value_formats.value_format import FormatKind
+from siltstone.value_formats.wire import SchemaName, in_order
+
+BAD_DATA = (ScanDamaged, ScanOutdated)
+"""Errors that become the result's ``failure``: other topics are not affected."""
+
+
+def run_export(data: bytes) -> bytes:
+    """Runs the task. Raises what the stores raise."""
+    given = CODEC.decode_input(data)
+    return CODEC.encode_result(export_unit(given, store_at(given.location, create=True)))
+
+
+def export_unit(given: ExportInput, store: ObjectStore) -> ExportResult:
+    try:
+        return _Exporting(given, store).export()
+    except BAD_DATA as failure:
+        return ExportResult(failure=TaskFailure(failure_in_one_line(failure)))
+
+
+class _Shaped(msgspec.Struct, frozen=True):
+    """The columns of the records of a batch, what was decoded of them, and their rows in the table; at the rows of bad
+    records the content does not matter."""
+
+    record: dict[str, Any]
+    decoded: DecodedColumns
+    rows: Any
+
+
+class _Exporting:
+    def __init__(self, given: ExportInput, store: ObjectStore) -> None:
+        self._given = given
+        schema, dead = (
+            pa.ipc.read_schema(pa.py_buffer(each)) for each in (given.schema, given.dead_letter_schema)
+        )
+        self._division: tuple[PartitionTransform, ...] = ()
+        if given.config.table_format == "delta":
+            self._division = given.config.division
+        self._values = value_decoder(given.config, given.schemas, schema)
+        if given.config.is_upsert:
+            schema = staged_schema(schema)
+        self._keys = key_decoder(given.config, given.key_schemas)
+        stem = f"{given.token}-{given.number:05}"
+        self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
+        self._files = FileWriting(store, given.folder, stem, schema, given.limits)
+        self._dead_files = FileWriting(store, given.dead_letter_folder, stem, dead, given.limits)
+        self._records = self._bad = 0
+        self._example = ""
+        self._unexpected: tuple[int, int] | None = None
+        self._needed: set[SchemaName] = set()
+        self._needed_keys: set[SchemaName] = set()
+        self._far_times_ms: dict[tuple[int, int], int] = {}
+
+    def export(self) -> ExportResult:
+        for batch in unit_rows(decode_unit(self._given.unit), on_far_time=self._note_far_time):
+            for part in self._shaped(batch):
+                self._add(part)
+        if self._needed or self._needed_keys:
+            return ExportResult(
+                needed=tuple(in_order(self._needed)), needed_keys=tuple(in_order(self._needed_keys))
+            )
+        files, dead_files = self._files.close(), self._dead_files.close()
+        return ExportResult(
+            records=self._records,
+            bad=self._bad,
+            example=self._example,
+            files=files,
+            dead_letter_files=dead_files,
+            unexpected=self._unexpected,
+            bytes_written=sum(each.size_bytes for each in (*files, *dead_files)),
+            peak_memory_bytes=peak_memory_bytes(),
+        )
+
+    def _note_far_time(self, partition: int, offset: int, time_ms: int) -> None:
+        self._far_times_ms[partition, offset] = time_ms
+
+    def _shaped(self, batch: Any) -> Iterator[_Shaped]:
+        """Makes rows of the table of a batch, or of its halves if it cannot be done for the whole. Yields nothing if a
+        schema is needed."""
+        try:
+            shaped = self._shape(batch)
+        except (SiltstoneError, MemoryError, OSError):
+            raise
+        except Exception as cause:  # of any decoder and of Arrow, for a value that nobody has thought of
+            if batch.num_rows > 1:
+                for first, end in ((0, batch.num_rows // 2), (batch.num_rows // 2, batch.num_rows)):
+                    yield from self._shaped(batch.take(pa.array(range(first, end))))
+                return
+            reason = f"it cannot be made a row: {type(cause).__name__}: {reason_of(cause)}"
+            shaped = _Shaped(_columns(batch), DecodedColumns({}, {0: reason}), self._shaping.rows({}, 1))
+        if shaped is not None:
+            yield shaped
+
+    def _shape(self, batch: Any) -> _Shaped | None:
+        given, record = self._given, _columns(batch)
+        decoded = self._decoded(record)
+        if decoded is None:
+            return None
+        columns = self._table_columns(record, decoded)
+        if given.config.is_upsert:
+            columns[TOMBSTONE] = record[VALUE].is_null()
+        rows = self._shaping.rows(columns, batch.num_rows)
+        bad = without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
+        return _Shaped(record, DecodedColumns(decoded.columns, bad), rows)
+
+    def _far(self, record: Mapping[str, Any]) -> dict[int, str]:
+        """Returns the rows of the batch with times that microseconds cannot hold."""
+        if not record[TIMESTAMP].null_count:
+            return {}
+        found = {}
+        for row in record[TIMESTAMP].is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+            time_ms = self._far_times_ms[_place(record, row)]
+            found[row] = f"its time is {time_ms} ms since 1970, which microseconds of 64 bits cannot hold"
+        return found
+
+    def _add(self, shaped: _Shaped) -> None:
+        given, record, decoded, rows = self._given, shaped.record, shaped.decoded, shaped.rows
+        self._records += rows.num_rows
+        self._count(record, decoded)
+        if given.verdict is None:
+            are_good = decoded.are_good(rows.num_rows)
+            if given.config.errors == "dead-letter":
+                self._add_dead_letters(record, decoded)
+        else:
+            are_good = ~_among(record, given.verdict)
+            self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
+            are_good &= decoded.are_good(rows.num_rows)
+        if given.config.is_upsert:
+            are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
+        if not are_good.all():
+            rows = rows.filter(pa.array(are_good))
+        for values, part in divided(rows, given.partition_by, given.config):
+            if part.num_rows:
+                self._files.add(with_division(part, self._division, values), values)
+
+    def _decoded(self, record: Mapping[str, Any]) -> DecodedColumns | None:
+        """Returns the decoded values and keys; None if a schema was needed that the task was not given, here or
+        before."""
+        values, config = record[VALUE], self._given.config
+        if config.is_framed:
+            values = framed(values, record[HEADERS], VALUE_SCHEMA, FormatKind(config.value))
+        decoded, keys = self._values.decode(values), DecodedColumns({})
+        if self._keys is not None:
+            of_record = record[KEY]
+            if config.has_key_schemas:
+                of_record = framed(of_record, record[HEADERS], KEY_SCHEMA, FormatKind(config.key))
+            keys = self._keys.decode(of_record)
+        for needed, found in ((self._needed, decoded.needed), (self._needed_keys, keys.needed)):
+            needed.update(found[: NEEDED_MAX - len(needed)])
+        if self._needed or self._needed_keys:
+            return None
+        if self._keys is None:
+            return decoded
+        bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}
+        inner = f"{KAFKA}.{KEY}" if self._given.config.has_fields else KEY
+        return DecodedColumns({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})
+
+    def _table_columns(self, record: Mapping[str, Any], decoded: DecodedColumns) -> dict[str, Any]:
+        if self._given.config.has_fields:
+            return {**{f"{KAFKA}.{name}": each for name, each in record.items()}, **decoded.columns}
+        return {**record, **decoded.columns}
+
+    def _count(self, record: Mapping[str, Any], decoded: DecodedColumns) -> None:
+        self._bad += len(decoded.bad)
+        if decoded.bad and not self._example:
+            row = min(decoded.bad)
+            partition, offset = _place(record, row)
+            self._example = f"partition {partition} offset {offset}: {decoded.bad[row]}"
+
+    def _add_dead_letters(self, record: Mapping[str, Any], decoded: DecodedColumns) -> None:
+        if not decoded.bad:
+            return
+        at = sorted(decoded.bad)
+        columns = {name: each.take(pa.array(at)) for name, each in record.items()}
+        columns[REASON] = pa.array([decoded.bad[row] for row in at], pa.string())
+        self._dead_files.add(self._dead_shaping.rows(columns, len(at)))
+
+
+def _columns(batch: Any) -> dict[str, Any]:
+    return {name: batch.column(name) for name in batch.schema.names}
+
+
+def _place(record: Mapping[str, Any], row: int) -> tuple[int, int]:
+    return record[PARTITION][row].as_py(), record[OFFSET][row].as_py()
+
+
+def _among(record: Mapping[str, Any], verdict: Mapping[int, list[int]]) -> Any:
+    """Says which rows the verdict names. A batch has the records of one partition."""
+    count = len(record[OFFSET])
+    named = verdict.get(record[PARTITION][0].as_py(), []) if count else []
+    return np.isin(record[OFFSET].to_numpy(), np.array(named, dtype=np.int64))
+
+
+def _first_bad(record: Mapping[str, Any], decoded: DecodedColumns, are_wanted: Any) -> tuple[int, int] | None:
+    rows: Iterator[int] = (row for row in sorted(decoded.bad) if are_wanted[row])
+    row = next(rows, None)
+    return None if row is None else _place(record, row)

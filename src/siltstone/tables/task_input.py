@@ -1,0 +1,84 @@
+"""The input and the report of one task of an export are encoded as bytes here."""
+
+import msgspec
+
+from siltstone.model.limits import MIB
+from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
+from siltstone.tables.formats.port import DataFile
+from siltstone.topic_configs.table_export import PartitionTransform, TableConfig
+from siltstone.value_formats.value_format import Schema
+from siltstone.value_formats.wire import SchemaName
+
+FILE_BYTES = 128 * MIB
+"""A data file is closed at this size: large enough that a reader of a year of records opens thousands of files and not
+millions, small enough to be written in one request."""
+
+GROUP_BYTES = 32 * MIB
+"""Rows of a file are gathered up to this size in memory, and then written as one row group."""
+
+MEMORY_BYTES = 384 * MIB
+"""A task holds at most this many bytes of rows and of files that are not closed yet; beyond it the largest file is
+closed early. A partition value that has few records in each batch would otherwise keep a file open for each value."""
+
+
+NEEDED_MAX = 2_000
+"""A task reports at most so many ids of schemas that it lacks: more than a round may have."""
+
+
+class FileLimits(msgspec.Struct, frozen=True):
+    file_bytes: int = FILE_BYTES
+    group_bytes: int = GROUP_BYTES
+    memory_bytes: int = MEMORY_BYTES
+
+
+class ValueSchemas(msgspec.Struct, frozen=True):
+    """The schemas that a task may meet, by the ids or GUIDs with which values name them; values that name none have the
+    id NOT_FRAMED. A value whose schema is ``refused`` is bad, for that reason."""
+
+    by_name: dict[SchemaName, Schema] = {}
+    refused: dict[SchemaName, str] = {}
+
+
+class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
+    """``unit`` is an encoded ScanUnit; ``schema`` and ``dead_letter_schema`` are the tables' schemas in Arrow's IPC
+    form. Files are named ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
+
+    ``verdict`` has the offsets of dead letters by partition when an interrupted round is repeated: exactly these
+    records are left out. None: the task leaves out the records that it cannot decode."""
+
+    name: str
+    unit: bytes
+    config: TableConfig
+    schema: bytes
+    dead_letter_schema: bytes
+    partition_by: tuple[PartitionTransform, ...]
+    location: str
+    folder: str
+    dead_letter_folder: str
+    token: str
+    number: int
+    verdict: dict[int, list[int]] | None = None
+    limits: FileLimits = FileLimits()
+    schemas: ValueSchemas = ValueSchemas()
+    key_schemas: ValueSchemas = ValueSchemas()
+
+
+class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``bad`` counts records that cannot be decoded, ``example`` names one of them. ``unexpected`` is a record, by
+    partition and offset, that cannot be decoded and is not in the verdict. ``needed`` and ``needed_keys`` name the
+    schemas of values and of keys that the task was not given; then its files are not used, and it is run again."""
+
+    records: int = 0
+    bad: int = 0
+    example: str = ""
+    files: tuple[DataFile, ...] = ()
+    dead_letter_files: tuple[DataFile, ...] = ()
+    unexpected: tuple[int, int] | None = None
+    needed: tuple[SchemaName, ...] = ()
+    needed_keys: tuple[SchemaName, ...] = ()
+    bytes_written: int = 0
+    peak_memory_bytes: int = 0
+    failure: TaskFailure | None = None
+
+
+CODEC = TaskCodec(ExportInput, ExportResult)

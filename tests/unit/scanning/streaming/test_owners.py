@@ -1,0 +1,161 @@
+"""The owners of tails, asked again and again: over one connection each, and left alone for a while when silent."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from siltstone.kafka_client.failures import BrokerGone
+from siltstone.kafka_client.offsets import FoundOffset
+from siltstone.metadata.entities import (
+    NO_NODE,
+    PartitionMetadata,
+    StreamMetadata,
+    StreamState,
+    TopicMetadata,
+)
+from siltstone.metadata.node_address import CLUSTER_ID_KEY, put_node_address
+from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.randomness import seeded_randomness
+from siltstone.scanning.planning import ScanPartition
+from siltstone.scanning.streaming import owners as module
+from siltstone.scanning.streaming.owners import PAUSE_MS, WARNING_INTERVAL_MS, TailOwners
+from siltstone.scanning.tail import Stranger
+
+COMMITTED, END = 10, 25
+A, B = "127.0.0.1:1001", "127.0.0.1:1002"
+
+
+class Connection:
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Brokers:
+    """What is asked of brokers. ``silent`` are addresses that do not answer, ``strangers`` those of other stores."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.made: list[Connection] = []
+        self.checked: list[str] = []
+        self.silent: set[str] = set()
+        self.strangers: set[str] = set()
+        self.asked: list[tuple[str, int]] = []
+        self.addresses = {1: A, 2: B}
+        self.owners = TailOwners(self.clock, seeded_randomness(1))
+
+    def connect(self, bootstrap: Any, clock: object, rng: object) -> Connection:
+        (place,) = bootstrap
+        self.made.append(Connection(f"{place.host}:{place.port}"))
+        return self.made[-1]
+
+    def check(self, cluster: Connection, cluster_id: str | None, topic: str, topic_id: str) -> None:
+        assert cluster_id == "cluster"
+        self.checked.append(topic)
+        if cluster.address in self.strangers:
+            raise Stranger("a broker of another store answers there")
+
+    def offsets(self, cluster: Connection, partitions: Any, timestamp_ms: int) -> dict[Any, FoundOffset]:
+        wanted = list(partitions)
+        self.asked.append((cluster.address, len(wanted)))
+        if cluster.address in self.silent:
+            raise BrokerGone("no answer")
+        return {each: FoundOffset(END, -1) for each in wanted}
+
+    def ends(self, *partitions: ScanPartition) -> list[int]:
+        """The ends of the partitions, by what their owners say."""
+        keys = {CLUSTER_ID_KEY: b"cluster"}
+        keys |= {
+            (put := put_node_address(node_id, address)).key: put.value
+            for node_id, address in self.addresses.items()
+        }
+        image: Any = SimpleNamespace(keys=keys)
+        found = self.owners.ends(image, partitions)
+        for each in partitions:
+            if found.end_of(each) > COMMITTED:
+                assert found.piece(each, COMMITTED, END).cluster_id == "cluster"
+        return [found.end_of(each) for each in partitions]
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    made = Brokers()
+    monkeypatch.setattr(module, "Cluster", made.connect)
+    monkeypatch.setattr(module, "refuse_stranger", made.check)
+    monkeypatch.setattr(module, "offsets_at", made.offsets)
+    return made
+
+
+def partition(owner: int, topic: str = "t", number: int = 0, *, is_open: bool = True) -> ScanPartition:
+    of = TopicMetadata(topic.ljust(32, "0"), topic, (PartitionMetadata(0, 1),) * 3, {}, 1, 0, False)
+    state = StreamState.OPENED if is_open else StreamState.CLOSED
+    return ScanPartition(of, number, StreamMetadata(number, state, 0, owner, 0, COMMITTED, (), (), {}))
+
+
+def test_each_owner_is_asked_over_a_connection_that_stays_open(brokers: Brokers) -> None:
+    wanted = [partition(1), partition(1, number=1), partition(2, "u")]
+    for _ in range(3):
+        assert brokers.ends(*wanted) == [END] * 3
+    assert [each.address for each in brokers.made] == [A, B]
+    assert brokers.asked == [(A, 2), (B, 1)] * 3
+    assert sorted(brokers.checked) == ["t", "u"], "whose the broker is, is asked once for each topic"
+    brokers.owners.close()
+    assert all(each.is_closed for each in brokers.made)
+
+
+def test_only_open_partitions_with_an_owner_have_a_tail(brokers: Brokers) -> None:
+    assert brokers.ends(partition(1, is_open=False), partition(NO_NODE)) == [COMMITTED] * 2
+    assert brokers.made == []
+
+
+def test_a_connection_that_no_partition_needs_any_more_is_closed(brokers: Brokers) -> None:
+    brokers.ends(partition(1), partition(2, "u"))
+    brokers.ends(partition(2), partition(2, "u"))
+    first, second = brokers.made
+    assert (first.is_closed, second.is_closed) == (True, False)
+    brokers.addresses[2] = A
+    brokers.ends(partition(2))
+    assert second.is_closed and [each.address for each in brokers.made] == [A, B, A]
+
+
+@pytest.mark.parametrize("trouble", ["silent", "strangers"])
+def test_an_owner_that_cannot_be_asked_is_left_alone_for_a_second(brokers: Brokers, trouble: str) -> None:
+    getattr(brokers, trouble).add(A)
+    wanted = [partition(1), partition(2, "u")]
+    assert brokers.ends(*wanted) == [COMMITTED, END], "the others are asked"
+    assert brokers.made[0].is_closed
+    getattr(brokers, trouble).clear()
+    brokers.clock.advance_ms(PAUSE_MS - 1)
+    assert brokers.ends(*wanted) == [COMMITTED, END]
+    brokers.clock.advance_ms(1)
+    assert brokers.ends(*wanted) == [END, END]
+    assert [each.address for each in brokers.made] == [A, B, A]
+    assert brokers.checked.count("t") == 2, "after a new connection it is asked again whose the broker is"
+
+
+@pytest.mark.parametrize(("pause_ms", "count"), [(WARNING_INTERVAL_MS - 1, 1), (WARNING_INTERVAL_MS, 2)])
+def test_a_warning_names_the_node_once_a_minute(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture, pause_ms: int, count: int
+) -> None:
+    brokers.silent.add(A)
+    for _ in range(2):
+        assert brokers.ends(partition(1)) == [COMMITTED]
+        brokers.clock.advance_ms(pause_ms)
+    assert len(brokers.made) == 2 and len(caplog.messages) == count
+    said = f"1 partitions of node 1 only as far as they are in objects, because its broker at {A} cannot be asked"
+    assert said in caplog.messages[0]
+
+
+def test_a_node_without_an_address_is_named_as_well(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.addresses = {}
+    assert brokers.ends(partition(2)) == [COMMITTED]
+    assert (
+        "its broker at an unknown address cannot be asked for the rest: the metadata has no address"
+        in caplog.text
+    )
