@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -31,11 +32,14 @@ from siltstone.kafka_client.failures import (
     BrokerWithoutTls,
 )
 from siltstone.kafka_client.topics import all_topics
+from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.scanning.failures import TailNotReadable
 from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.broker.served_node import ServedNode
+from support.kafka.kafka_requests import batch_of
+from support.kafka.raw_kafka import address_of, framed, request_bytes
 from support.tls.authority import Authority, Pair
 
 pytestmark = pytest.mark.xdist_group("tls")
@@ -166,6 +170,32 @@ def test_tl01_a_cluster_of_nodes_and_a_restart() -> None:
         assert producer.flush(60) == 0
         broker.restart()
         assert len(broker.records("t")) == 40
+
+
+@pytest.mark.parametrize(("value_bytes", "count"), [(900_000, 8), (10, 3_000)])
+def test_tl14_all_records_of_a_producer_that_does_not_wait_are_stored(
+    broker: siltstone.Broker, value_bytes: int, count: int
+) -> None:
+    """acks=0: it reads nothing, and closes after its last byte."""
+    topic = broker.create_topic(f"acks-0-{count}", partitions=1)
+    producer = confluent_kafka.Producer(broker.client_config())
+    producer.produce(topic, b"opens the partition", partition=0)
+    assert producer.flush(60) == 0
+    batch = batch_of(value_bytes=value_bytes, timestamp_ms=SystemClock().now_ms())
+    partition = ProducePartition(index=0, records=batch)
+    request = ProduceRequest(
+        acks=0, timeout_ms=30_000, topics=[ProduceTopic(name=topic, partitions=[partition])]
+    )
+    host, port = address_of(broker.bootstrap_servers)
+    context = ssl.create_default_context(cafile=broker.client_config()["ssl.ca.location"])
+    with socket.create_connection((host, port)) as plain:
+        client = context.wrap_socket(plain, server_hostname=host)
+        client.sendall(framed(request_bytes(request, 9)) * count)
+        client.close()
+    deadline = time.monotonic() + 60
+    while (stored := len(broker.records(topic)) - 1) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert stored == count
 
 
 # -- several listeners

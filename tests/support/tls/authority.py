@@ -91,6 +91,7 @@ class Authority:
             .not_valid_before(now - 10 * DAY)
             .not_valid_after(now + days * DAY)
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(_key_usage(is_authority), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
@@ -110,6 +111,14 @@ class Authority:
         if pair is not None:
             context.load_cert_chain(pair.certificate, pair.key)
         return context
+
+
+def _key_usage(is_authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not is_authority, key_cert_sign=is_authority, crl_sign=is_authority,
+        content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
+        encipher_only=False, decipher_only=False,
+    )  # fmt: skip
 
 
 def write_pem(path: Path, content: bytes) -> None:

@@ -237,9 +237,9 @@ async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> N
 def _announce(settings: StoreSettings, node: KafkaNode) -> None:
     """Prints one line for each listener; scripts and supervisors wait for these lines."""
     for listener in node.listeners.listeners:
-        name = (
-            listener.name if listener.name == listener.protocol else f"{listener.name}, {listener.protocol}"
-        )
+        name = listener.name
+        if listener.protocol.is_encrypted and name != listener.protocol:
+            name = f"{name}, {listener.protocol}"
         result(
             f"Siltstone is ready at {listener.advertised_host}:{listener.advertised_port} "
             f"({name}, store {settings.folder})"

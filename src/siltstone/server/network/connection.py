@@ -112,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
             self._pipeline.add(self._reader.take(sys.maxsize))
             while self._pipeline.advance(dropped):
                 dropped.clear()
+            if self._pipeline.failure is not None:
+                self._close_for(self._pipeline.failure)
         except FrameRefused as refusal:
             self.close(CloseReason.MALFORMED, str(refusal))
         except Exception:

@@ -53,12 +53,14 @@ class OwnCertificate(msgspec.Struct, frozen=True):
 
 def own_certificate(folder: Path, hosts: Collection[str], clock_ms: int) -> OwnCertificate:
     """Returns the files in ``folder``, which are made if they are missing: a certificate for this machine and for
-    ``hosts``. Raises CertificateNotMade."""
+    ``hosts``. One that is there must be for ``hosts``; this machine may have another name since, as containers do.
+    Raises CertificateNotMade."""
     files = OwnCertificate(folder / "ca.pem", folder / "broker.pem", folder / "broker-key.pem")
-    wanted = tuple(dict.fromkeys((*HOSTS, gethostname(), *filter(None, hosts))))
+    wanted = tuple(dict.fromkeys((*HOSTS, *filter(None, hosts))))
     if files.certificate.exists():
         _refuse_unusable(files, wanted, clock_ms)
         return files
+    wanted = tuple(dict.fromkeys((*wanted, gethostname())))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in _made(files, wanted, clock_ms):

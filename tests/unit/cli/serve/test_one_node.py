@@ -132,7 +132,8 @@ def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch: pytest.MonkeyPa
 
     async def main() -> None:
         deadline = module.BrokerDeadline(settings)
-        deadline.is_ready(SimpleNamespace(node=SimpleNamespace(engine=SimpleNamespace(is_clean=False))))
+        engine = SimpleNamespace(is_clean=False)
+        deadline.is_ready(SimpleNamespace(node=SimpleNamespace(engine=engine), certificates=None))
         for _ in range(3):
             signal.raise_signal(signal.SIGTERM)
         assert limits_ms == [promised_ms]

@@ -7,7 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from siltstone.broker.request import Listener
+from siltstone.foundation.histogram import HistogramCounts
 from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.model.access import SecurityProtocol
 from siltstone.model.serving_limits import SCRAPE_SERIES_MAX, TOPICS_SHOWN_MAX
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.admin.broker_source import (
@@ -20,6 +23,8 @@ from siltstone.server.admin.broker_source import (
 )
 from siltstone.server.admin.exposition import TextFormat
 from siltstone.server.admin.scrape import Scrapes
+from siltstone.server.network.certificates import CertificateStatistics
+from siltstone.server.network.handshakes import HandshakeFailure, HandshakeStatistics
 from siltstone.server.python_process import tuned_garbage_collection
 from siltstone.server.settings.store import load_settings
 from siltstone.stream_engine.components import EngineState, Readiness
@@ -161,11 +166,37 @@ def test_the_age_of_the_newest_look_into_the_metadata_log(tmp_path):
 
 class FakeListeners:
     are_open = True
+    listeners = (Listener("IN", "h", 1), Listener("OUT", "h", 2, SecurityProtocol.SSL))
+    certificates = None
 
     def statistics(self):
+        failures = {HandshakeFailure.NOT_TLS: 7}
         return SimpleNamespace(
-            bytes_in=1, bytes_out=2, connections=3, accepted=4, requests_in_flight=5, closed={}
-        )
+            bytes_in=1, bytes_out=2, connections=3, accepted=4, requests_in_flight=5, closed={},
+            of_listener={"OUT": 3}, handshakes=HandshakeStatistics(1, HistogramCounts(), failures),
+        )  # fmt: skip
+
+
+class FakeCertificates:
+    def statistics(self):
+        return CertificateStatistics({"OUT": 86_400_000}, reloads=2, reload_failures=1)
+
+
+def test_listeners_with_tls_tell_of_handshakes_and_certificates():
+    async def scenario(world):
+        listeners = FakeListeners()
+        collected = await collected_on_loop(NetworkSource(world.broker, listeners))
+        assert rows_of(collected, "connections") == {("IN",): 0, ("OUT",): 3}
+        assert rows_of(collected, "tls_reloads") == {}
+        listeners.certificates = FakeCertificates()
+        collected = await collected_on_loop(NetworkSource(world.broker, listeners))
+        assert rows_of(collected, "tls_handshake_failures") == {("not-tls",): 7}
+        assert rows_of(collected, "tls_certificate_expiry_seconds") == {("OUT",): 86_400}
+        assert rows_of(collected, "tls_reloads") == {(): 2}
+        assert rows_of(collected, "tls_reload_failures") == {(): 1}
+        assert rows_of(collected, "tls_handshakes_in_flight") == {(): 1}
+
+    in_broker_world(scenario)
 
 
 def test_requests_and_errors_have_their_labels():

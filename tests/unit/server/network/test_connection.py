@@ -293,3 +293,55 @@ def test_shutting_down_answers_what_was_begun_and_nothing_else() -> None:
         assert closed(world) == {CloseReason.SHUTDOWN: 3}
 
     asyncio.run(run())
+
+
+# -- the peer's end
+
+
+def test_requests_that_arrived_before_the_peers_end_are_begun() -> None:
+    """A producer with acks=0 closes after its last request; a turn begins only some of them."""
+
+    async def run() -> None:
+        world = NetworkWorld(Handler(lambda *_: None))
+        client = world.connect()
+        client.feed(framed(*[b"acks=0"] * (3 * BEGUN_PER_TURN_MAX)))
+        assert len(world.handler.begun) == BEGUN_PER_TURN_MAX
+        client.protocol.eof_received()
+        assert len(world.handler.begun) == 3 * BEGUN_PER_TURN_MAX
+        await turns()
+        assert closed(world) == {CloseReason.PEER: 1}
+        assert client.writes == [] and world.statistics().request_bytes_in_flight == 0
+
+    asyncio.run(run())
+
+
+def test_a_transport_that_ends_without_saying_so_ends_the_same_way() -> None:
+    async def run() -> None:
+        world = NetworkWorld(Handler(lambda *_: None))
+        client = world.connect()
+        client.feed(framed(*[b"acks=0"] * (BEGUN_PER_TURN_MAX + 1)))
+        client.lose()
+        assert len(world.handler.begun) == BEGUN_PER_TURN_MAX + 1
+        broken = world.connect()
+        broken.feed(framed(*[b"acks=0"] * (BEGUN_PER_TURN_MAX + 1)))
+        broken.lose(ConnectionResetError())
+        assert closed(world) == {CloseReason.PEER: 1, CloseReason.LOST: 1}
+
+    asyncio.run(run())
+
+
+def test_a_failure_of_a_last_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        def handle(_: ConnectionContext, frame: memoryview) -> Any:
+            if frame == b"bug":
+                raise KeyError("surprise")
+
+        world = NetworkWorld(Handler(handle))
+        client = world.connect()
+        client.feed(framed(*[b"acks=0"] * BEGUN_PER_TURN_MAX, b"bug"))
+        client.protocol.eof_received()
+        await turns()
+        assert closed(world) == {CloseReason.FAILURE: 1}
+
+    asyncio.run(run())
+    assert "a request failed: KeyError('surprise')" in caplog.text

@@ -5,28 +5,19 @@ import logging
 import os
 import socket
 import ssl
-import warnings
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from struct import unpack
 from typing import Any
 
 import pytest
 from cryptography.x509.oid import NameOID
 
 from siltstone.broker.request import ConnectionContext
-from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server import python_process as event_loop
-from siltstone.server.network import accepting
-from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.network.certificates import Certificates
-from siltstone.server.network.handshakes import HandshakeFailure
-from siltstone.server.network.listener_settings import ListenerSettings
-from siltstone.server.network.listeners import Listeners
-from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.statistics import CloseReason
 from support.kafka.network_world import Handler, framed, handler_of_futures
 from support.tls.authority import Authority, Pair
+from support.tls.tls_server import TlsServer, answer
 
 KIB, MIB = 1024, 1024 * 1024
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -47,76 +38,9 @@ def broker(authority: Authority) -> Pair:
     return authority.issue("broker")
 
 
-class Server:
-    """``async with``: one listener with TLS."""
-
-    def __init__(self, pair: Pair, handler: Handler | None = None, **settings: Any) -> None:
-        network = {
-            name: value for name, value in settings.items() if name in NetworkSettings.__struct_fields__
-        }
-        tls = {name: value for name, value in settings.items() if name not in network}
-        self.handler = handler or Handler()
-        self.clock = ManualClock()
-        self.failures: list[BaseException] = []
-        listener = ListenerSettings(
-            tls_certificate_file=str(pair.certificate), tls_key_file=str(pair.key), **tls
-        )
-        self.certificates = Certificates({"SSL": listener}, SystemClock())
-        self.listeners = Listeners(
-            parse_addresses(["SSL://127.0.0.1:0"]),
-            self.handler,
-            NetworkSettings(**network),
-            self.clock,
-            self.failures.append,
-            settings_of={"SSL": listener},
-            certificates=self.certificates,
-        )
-        self.writers: list[asyncio.StreamWriter] = []
-
-    async def __aenter__(self) -> "Server":
-        await self.listeners.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.listeners.abort()
-        await self.listeners.close(0)
-        for writer in self.writers:
-            writer.transport.abort()
-        await self.certificates.close()
-        assert self.failures == []
-
-    @property
-    def port(self) -> int:
-        return self.listeners.listeners[0].advertised_port
-
-    async def connect(
-        self, context: ssl.SSLContext | None, **options: Any
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if context is not None:
-            options["server_hostname"] = "localhost"
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context, **options)
-        self.writers.append(writer)
-        return reader, writer
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(12_000):
-            if condition():
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError("it did not come to pass")
-
-    def failed(self, reason: HandshakeFailure) -> int:
-        return self.listeners.statistics().handshakes.failures.get(reason, 0)
-
-
-async def answer(reader: asyncio.StreamReader) -> bytes:
-    (size,) = unpack(">i", await reader.readexactly(4))
-    return await reader.readexactly(size)
-
-
 def test_tl11_frames_of_every_size_come_back(run: Run, authority: Authority, broker: Pair) -> None:
     async def scenario() -> None:
-        async with Server(broker) as server:
+        async with TlsServer(broker) as server:
             reader, writer = await server.connect(authority.client_context())
             bodies = [os.urandom(size) for size in (0, 1, 1_000, 70_000, 3 * MIB, 5, MIB, MIB, MIB)]
             writer.write(framed(*bodies))
@@ -127,7 +51,7 @@ def test_tl11_frames_of_every_size_come_back(run: Run, authority: Authority, bro
 
 def test_tl11_byte_by_byte(run: Run, authority: Authority, broker: Pair) -> None:
     async def scenario() -> None:
-        async with Server(broker) as server:
+        async with TlsServer(broker) as server:
             reader, writer = await server.connect(authority.client_context())
             for byte in framed(b"slow", b"", b"ly"):
                 writer.write(bytes([byte]))
@@ -140,7 +64,7 @@ def test_tl11_byte_by_byte(run: Run, authority: Authority, broker: Pair) -> None
 
 def test_tl11_thousands_of_requests_in_one_write(run: Run, authority: Authority, broker: Pair) -> None:
     async def scenario() -> None:
-        async with Server(broker) as server:
+        async with TlsServer(broker) as server:
             reader, writer = await server.connect(authority.client_context())
             bodies = [b"%d" % number for number in range(20_000)]
             writer.write(framed(*bodies))
@@ -163,7 +87,7 @@ def test_tl14_everything_counts_that_was_sent_before_the_client_closed(
             client.close()
 
     async def scenario() -> None:
-        async with Server(broker, Handler(lambda *_: None)) as server:
+        async with TlsServer(broker, Handler(lambda *_: None)) as server:
             context, sent = authority.client_context(), 0
             for body, count in (
                 (bytes(MIB), 6),
@@ -191,7 +115,7 @@ def test_tl13_a_handler_that_raises_ends_its_connection_at_once(
                 raise KeyError("surprise")
             return [framed(bytes(frame))]
 
-        async with Server(broker, Handler(handle)) as server:
+        async with TlsServer(broker, Handler(handle)) as server:
             reader, writer = await server.connect(authority.client_context())
             writer.write(framed(b"first", b"bug"))
             assert await asyncio.wait_for(reader.read(), 30) == framed(b"first")
@@ -206,7 +130,7 @@ def test_tl13_what_a_client_leaves_unread_is_counted_and_bounded(
     """Event loops encrypt an answer at once, whatever its size, and count it as sent."""
 
     async def scenario() -> None:
-        async with Server(broker, Handler(lambda *_: [bytes(20 * MIB)])) as server:
+        async with TlsServer(broker, Handler(lambda *_: [bytes(20 * MIB)])) as server:
             _, slow = await server.connect(authority.client_context(), limit=KIB)
             slow.write(framed(*[b"fetch"] * 20))
             await server.until(lambda: server.listeners.statistics().unread_answer_bytes > 10 * MIB)
@@ -230,7 +154,7 @@ def test_tl13_a_slow_reader_gets_everything_also_when_the_node_closes(
 ) -> None:
     async def scenario() -> None:
         handler = handler_of_futures()
-        async with Server(broker, handler) as server:
+        async with TlsServer(broker, handler) as server:
             slow_reader, slow = await server.connect(authority.client_context(), limit=KIB)
             slow.write(framed(b"1"))
             await server.until(lambda: len(handler.pending) == 1)
@@ -240,217 +164,6 @@ def test_tl13_a_slow_reader_gets_everything_also_when_the_node_closes(
             assert await slow_reader.readexactly(30 * MIB) == bytes(30 * MIB)
             assert await slow_reader.read() == b""
             await closing
-
-    run(scenario())
-
-
-# -- handshakes
-
-
-def test_tl08_silent_peers_are_closed_in_time_and_keep_nobody_out(
-    run: Run, authority: Authority, broker: Pair
-) -> None:
-    async def scenario() -> None:
-        async with Server(broker, handshake_ms_max=1_500, max_connections_per_ip=105) as server:
-            silent = [await server.connect(None) for _ in range(100)]
-            await server.until(lambda: server.listeners.statistics().handshakes.under_way == 100)
-            reader, writer = await server.connect(authority.client_context())
-            writer.write(framed(b"served"))
-            assert await answer(reader) == b"served"
-            assert server.listeners.statistics().accepted == 101
-            silent += [await server.connect(None) for _ in range(4)]
-            with pytest.raises((ConnectionError, ssl.SSLError)):  # they count against the limits
-                await server.connect(authority.client_context())
-            assert server.listeners.statistics().closed[CloseReason.TOO_MANY_OF_HOST] == 1
-            assert [await reader.read() for reader, _ in silent] == [b""] * 104
-            await server.until(lambda: server.failed(HandshakeFailure.TIMED_OUT) == 104)
-            statistics = server.listeners.statistics()
-            assert (statistics.connections, statistics.handshakes.under_way) == (1, 0)
-            assert statistics.closed[CloseReason.HANDSHAKE] == 104
-            await server.connect(authority.client_context())  # there is room again
-
-    run(scenario())
-
-
-def test_tl08_the_oldest_handshake_makes_room_for_a_new_one(
-    run: Run, authority: Authority, broker: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(accepting, "HANDSHAKES_MAX", 10)
-
-    async def scenario() -> None:
-        async with Server(broker) as server:
-            silent = [await server.connect(None) for _ in range(15)]
-            reader, writer = await server.connect(authority.client_context())
-            writer.write(framed(b"served"))
-            assert await answer(reader) == b"served"
-            assert server.failed(HandshakeFailure.CROWDED) == 6
-            assert [await reader.read() for reader, _ in silent[:6]] == [b""] * 6
-            assert server.listeners.statistics().handshakes.under_way == 9
-
-    run(scenario())
-
-
-def test_tl08_a_node_that_closes_waits_for_no_handshake(run: Run, broker: Pair) -> None:
-    async def scenario() -> None:
-        async with Server(broker) as server:
-            silent, _ = await server.connect(None)
-            await server.until(lambda: server.listeners.statistics().handshakes.under_way == 1)
-            await server.listeners.close()
-            assert await silent.read() == b""
-            assert server.listeners.statistics().handshakes.under_way == 0
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_tl09_versions(run: Run, authority: Authority, broker: Pair, version: ssl.TLSVersion) -> None:
-    context = authority.client_context()
-    context.set_ciphers("ALL:@SECLEVEL=0")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        context.minimum_version = context.maximum_version = version
-
-    async def scenario() -> None:
-        async with Server(broker) as server:
-            if version is ssl.TLSVersion.TLSv1_1:
-                with pytest.raises((ssl.SSLError, ConnectionError)):
-                    await server.connect(context)
-                await server.until(lambda: server.failed(HandshakeFailure.VERSION) == 1)
-                return
-            reader, writer = await server.connect(context)
-            writer.write(framed(b"x"))
-            assert await answer(reader) == b"x"
-            assert writer.get_extra_info("ssl_object").version() == version.name.replace("_", ".")
-
-    run(scenario())
-
-
-def test_tl09_a_listener_may_ask_for_1_3(run: Run, authority: Authority, broker: Pair) -> None:
-    context = authority.client_context()
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-
-    async def scenario() -> None:
-        async with Server(broker, tls_version_min="1.3") as server:
-            with pytest.raises((ssl.SSLError, ConnectionError)):
-                await server.connect(context)
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("data", [framed(b"\x00\x12\x00\x03" + bytes(20)), b"GET / HTTP/1.1\r\n\r\n"])
-def test_tl10_what_is_no_tls_is_closed_with_one_line_a_minute(
-    run: Run, broker: Pair, data: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scenario() -> None:
-        async with Server(broker) as server:
-            for _ in range(5):
-                reader, writer = await server.connect(None)
-                writer.write(data)
-                assert b"surprise" not in await reader.read()
-            await server.until(lambda: server.failed(HandshakeFailure.NOT_TLS) == 5)
-            server.clock.advance_ms(61_000)
-            reader, writer = await server.connect(None)
-            writer.write(data)
-            await reader.read()
-
-    with caplog.at_level(logging.WARNING):
-        run(scenario())
-    (line, again) = [record.getMessage() for record in caplog.records]
-    assert line == again
-    assert line == (
-        "a connection from 127.0.0.1 to listener SSL closed: the client speaks no TLS, and this listener does: set "
-        "security.protocol=SSL in the client, or give it the address of a plaintext listener"
-    )
-
-
-def test_tl10_a_client_that_does_not_trust_the_listener_is_logged(
-    run: Run, tmp_path: Path, broker: Pair, caplog: pytest.LogCaptureFixture
-) -> None:
-    stranger = Authority(tmp_path, "Authority B")
-
-    def distrust(port: int) -> None:  # event loops do not send their client's reason
-        with (
-            socket.create_connection(("127.0.0.1", port)) as plain,
-            pytest.raises(ssl.SSLCertVerificationError),
-        ):
-            stranger.client_context().wrap_socket(plain, server_hostname="localhost")
-
-    async def scenario() -> None:
-        async with Server(broker) as server:
-            await asyncio.to_thread(distrust, server.port)
-            await server.until(lambda: server.failed(HandshakeFailure.NOT_TRUSTED) == 1)
-
-    run(scenario())
-    assert "the client does not trust the certificate of this listener: set ssl.ca.location" in caplog.text
-
-
-# -- who the client is
-
-
-def principals(server: Server) -> list[str]:
-    return [each.principal for each in server.listeners.clients()]
-
-
-async def is_let_in(server: Server, context: ssl.SSLContext) -> bool:
-    """With TLS 1.3 a client learns that its certificate was refused when it reads."""
-    try:
-        reader, writer = await server.connect(context)
-        writer.write(framed(b"x"))
-        return await answer(reader) == b"x"
-    except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError):
-        return False
-
-
-@pytest.mark.parametrize("auth", ["required", "requested"])
-def test_tl02_clients_by_their_certificates(
-    run: Run, authority: Authority, broker: Pair, tmp_path: Path, auth: str
-) -> None:
-    name = [(NameOID.ORGANIZATION_NAME, "Acme, Inc."), (NameOID.COMMON_NAME, "svc-1")]
-    ours = authority.client_context(authority.issue("svc-1", name))
-    expired = authority.client_context(authority.issue("svc-old", name, days=-1))
-    other = Authority(tmp_path, "Authority B").issue("svc-b", name)
-    foreign = authority.client_context(other)
-
-    async def scenario() -> None:
-        async with Server(broker, tls_client_auth=auth, tls_client_ca_file=str(authority.file)) as server:
-            assert await is_let_in(server, ours)
-            assert principals(server) == ["User:CN=svc-1,O=Acme\\, Inc."]
-            assert not await is_let_in(server, foreign)
-            assert not await is_let_in(server, expired)
-            assert server.failed(HandshakeFailure.CERTIFICATE) == 2
-            assert await is_let_in(server, authority.client_context()) is (auth == "requested")
-            if auth == "required":
-                assert server.failed(HandshakeFailure.NO_CERTIFICATE) == 1
-            else:
-                assert "User:ANONYMOUS" in principals(server)
-
-    run(scenario())
-
-
-def test_tl03_rules_make_names_of_certificates(run: Run, authority: Authority, broker: Pair) -> None:
-    dev = authority.issue(
-        "dev",
-        [
-            (NameOID.ORGANIZATION_NAME, "x"),
-            (NameOID.ORGANIZATIONAL_UNIT_NAME, "dev"),
-            (NameOID.COMMON_NAME, "Svc"),
-        ],
-    )
-    other = authority.issue("other", [(NameOID.COMMON_NAME, "Other")])
-    trusting = {"tls_client_auth": "required", "tls_client_ca_file": str(authority.file)}
-
-    async def scenario() -> None:
-        rules = "RULE:^CN=(.*?),OU=dev.*$/$1/L,DEFAULT"
-        async with Server(broker, tls_principal_mapping_rules=rules, **trusting) as server:
-            for pair in (dev, other):
-                assert await is_let_in(server, authority.client_context(pair))
-            assert sorted(principals(server)) == ["User:CN=Other", "User:svc"]
-        rules = "RULE:^CN=(.*?),OU=dev.*$/$1/L"
-        async with Server(broker, tls_principal_mapping_rules=rules, **trusting) as server:
-            assert not await is_let_in(server, authority.client_context(other))
-            await server.until(lambda: server.failed(HandshakeFailure.NO_PRINCIPAL) == 1)
-            await server.until(lambda: server.listeners.statistics().closed == {CloseReason.HANDSHAKE: 1})
-            assert await is_let_in(server, authority.client_context(dev))
 
     run(scenario())
 
@@ -466,7 +179,7 @@ def test_tl05_new_files_are_for_new_connections(
     pair = before.issue("broker")
 
     async def scenario() -> None:
-        async with Server(pair) as server:
+        async with TlsServer(pair) as server:
             old_reader, old = await server.connect(before.client_context())
             new = after.issue("broker", [(NameOID.COMMON_NAME, "another")])
             new.key.replace(pair.key)
@@ -492,7 +205,7 @@ def test_tl06_files_that_do_not_fit_change_nothing(
     pair = authority.issue("broker")
 
     async def scenario() -> None:
-        async with Server(pair) as server:
+        async with TlsServer(pair) as server:
             good = pair.key.read_bytes()
             authority.issue("other").key.replace(pair.key)
             for _ in range(3):
@@ -529,7 +242,7 @@ def test_tl15_peers_that_never_say_goodbye_do_not_delay_the_end(
         return client
 
     async def scenario() -> None:
-        async with Server(broker) as server:
+        async with TlsServer(broker) as server:
             context = authority.client_context()
             clients = await asyncio.gather(
                 *(asyncio.to_thread(deaf, server.port, context) for _ in range(100))

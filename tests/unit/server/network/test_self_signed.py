@@ -7,6 +7,7 @@ import pytest
 
 from siltstone.foundation.certificates import certificate_of_pem
 from siltstone.runtime.clock import SystemClock
+from siltstone.server.network import self_signed
 from siltstone.server.network.listener_settings import ListenerSettings
 from siltstone.server.network.self_signed import CertificateNotMade, own_certificate
 from siltstone.server.network.tls import server_tls
@@ -15,15 +16,19 @@ NOW_MS = SystemClock().now_ms()
 YEAR_MS = 366 * 86_400_000
 
 
-def test_tl21_a_second_start_finds_the_same_certificate(tmp_path: Path) -> None:
+def test_tl21_a_second_start_finds_the_same_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(self_signed, "gethostname", lambda: "container-1")
     first = own_certificate(tmp_path / "tls", ["broker.example"], NOW_MS)
+    monkeypatch.setattr(self_signed, "gethostname", lambda: "container-2")
     content = [path.read_bytes() for path in (first.authority, first.certificate, first.key)]
     second = own_certificate(tmp_path / "tls", ["broker.example"], NOW_MS)
     assert second == first
     assert content == [path.read_bytes() for path in (second.authority, second.certificate, second.key)]
     assert first.key.stat().st_mode & 0o777 == 0o600
     hosts = certificate_of_pem(first.certificate.read_text()).hosts
-    assert {"localhost", "127.0.0.1", "::1", "broker.example"} <= set(hosts)
+    assert {"localhost", "127.0.0.1", "::1", "broker.example", "container-1"} <= set(hosts)
     files = ListenerSettings(tls_certificate_file=str(first.certificate), tls_key_file=str(first.key))
     assert server_tls("SSL", files, NOW_MS).certificate.hosts == hosts
     ssl.create_default_context(cafile=str(first.authority)).verify_flags |= ssl.VERIFY_X509_STRICT
