@@ -41,7 +41,11 @@ def is_file(file: str) -> bool:
 
 @cache
 def identifiers() -> frozenset[str]:
-    return frozenset(word for path in SOURCE.rglob("*.py") for word in re.findall(r"\w+", path.read_text()))
+    return frozenset(
+        word
+        for path in SOURCE.rglob("*.py")
+        for word in re.findall(r"\w+", f"{path.relative_to(SOURCE)} {path.read_text()}")
+    )
 
 
 # -- the page -----------------------------------------------------------------------------------------------
