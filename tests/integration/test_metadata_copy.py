@@ -250,7 +250,7 @@ def test_the_command_says_what_it_does_and_how_to_go_on(tmp_path, old_path, new_
     done = run("--store", str(tmp_path), "--to", new_url)
     assert done.exit_code == 0, done.output
     assert (
-        "The metadata were moved to postgresql://" in done.stdout
+        "The metadata was moved to postgresql://" in done.stdout
         and 'metadata = "postgresql://' in done.stdout
     )
     again = run("--store", str(tmp_path), "--to", new_url)

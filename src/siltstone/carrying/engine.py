@@ -27,7 +27,7 @@ from siltstone.offline.output_buckets import why_not_writable
 from siltstone.offline.tasks.runner import RunFailed, Task, failure_in_one_line
 
 REQUESTS_SIDE_BY_SIDE = 16
-"""This many works are begun or completed at a time; each is one small request to a bucket."""
+"""This many works are started or completed at a time; each is one small request to a bucket."""
 
 
 class Wanted(Protocol):

@@ -67,7 +67,7 @@ def _embedded(value: Buffer | None) -> Mapping[str, object]:
 
 
 def _written_name(name: str) -> str:
-    """JSON has no bytes: those that are not UTF-8 become the replacement character U+FFFD."""
+    """JSON has no bytes: bytes that are not UTF-8 become the replacement character U+FFFD."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

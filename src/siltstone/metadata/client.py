@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 ENTRIES_PER_READ = 1_000
 APPEND_ATTEMPTS_MAX = 8
 APPEND_MS_MAX = 15_000
-"""After this time no further attempt is begun. All eight attempts take five seconds with a database that refuses at
+"""After this time no further attempt is started. All eight attempts take five seconds with a database that refuses at
 once; each takes ten seconds with a database that does not answer."""
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 2_000

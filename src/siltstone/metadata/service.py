@@ -184,7 +184,7 @@ class MetadataService:
                 self._save_snapshot_in_background()
 
     def _next_batch(self) -> list[_Waiting]:
-        """Takes up to COMMANDS_PER_APPEND_MAX waiting commands, without those whose caller was cancelled."""
+        """Takes up to COMMANDS_PER_APPEND_MAX waiting commands, but none whose caller was cancelled."""
         batch: list[_Waiting] = []
         while self._waiting and len(batch) < COMMANDS_PER_APPEND_MAX:
             waiting = self._waiting.popleft()

@@ -99,7 +99,7 @@ UPLOAD_TIME_LIMIT_MS = 60 * MINUTE_MS
 # -- write-ahead log -------------------------------------------------------------------------------------
 
 WAL_SEGMENT_BYTES = 64 * MIB
-"""The size of one log file: large enough that few are begun, small enough that trimming frees space soon."""
+"""The size of one log file: large enough that few are started, small enough that trimming frees space soon."""
 
 WAL_CAPACITY_BYTES = 2 * GIB
 """Appends wait while the write-ahead log holds this much data that is not trimmed [AutoMQ]."""
@@ -420,7 +420,7 @@ the client retries: well below the time limits of clients (30 s), and of a closi
 
 HAND_OVER_MS_MAX = 2 * SECOND_MS
 """How long a produce request waits while its partition is handed over to another node. A hand-over takes a tenth of
-that unless the bucket or the metadata are slow; then the client should retry."""
+that unless the bucket or the metadata is slow; then the client should retry."""
 
 HELD_PRODUCE_BYTES_MAX = 64 * MIB
 """The most bytes of produce requests that are held. It is a quarter of the memory of all requests, so that consumers

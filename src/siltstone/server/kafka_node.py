@@ -105,7 +105,7 @@ async def running_kafka_node(
     recover: Collection[Path] = (),
 ) -> AsyncIterator[KafkaNode]:
     """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers the
-    requests that were begun, commits all data and closes the node's streams. ``ends_with`` is called first then: it
+    requests that were started, commits all data and closes the node's streams. ``ends_with`` is called first then: it
     returns the nodes that end now, this one included. When no other node is live, no node takes the partitions.
     ``recover`` is that of ``open_node``. Raises CannotListen, before it opens the store, if a listener's address is in
     use, and what ``open_node`` raises."""

@@ -1,8 +1,7 @@
 """Many rows of one topic as columns of numpy: what the encoder needs to know of all of them, found at once.
 
-Rows with headers, and rows of which the topic would refuse one, are not put into columns: one by one they get an error
-that names the fault.
-"""
+Rows with headers are not put into columns, nor are rows if the topic would refuse one of them: one by one they get an
+error that names the fault."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ class EngineComponents(msgspec.Struct, frozen=True):
     upload_calls: BlockingCalls
     clock: Clock
     guards: Mapping[int, BucketGuard] = msgspec.field(default_factory=dict)
-    """The guards of the buckets that this node has checked, which grow by those that are added while it runs. Without
+    """The guards of the buckets that this node has checked; a bucket that is added while it runs gets one, too. Without
     any guard every bucket takes writes unmarked, as in tests of the engine alone."""
 
 

@@ -297,7 +297,7 @@ class StreamEngine:
 
     @property
     def bytes_waiting(self) -> int:
-        """The bytes that the appends which wait for room are charged."""
+        """Bytes reserved by appends that are waiting for room."""
         return self._appends.bytes_waiting
 
     async def wait_for_room(self) -> None:

@@ -1,4 +1,4 @@
-"""The metadata record how far each topic is in its table: a copy of the table's ledger, never ahead of it. Pure.
+"""The metadata records how far each topic is in its table: a copy of the table's ledger, never ahead of it. Pure.
 
 The progress of a topic is one metadata key:
 

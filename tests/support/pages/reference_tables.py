@@ -191,7 +191,7 @@ def _texts_below_constants(path: Path) -> dict[str, str]:
     return texts
 
 
-STORE_COMMANDS = "Which store, for all commands but those that ask a broker, below"
+STORE_COMMANDS = "Which store, for all commands but the ones that ask a broker, below"
 CLUSTER_COMMANDS = (
     "Which broker, for `topics`, `groups`, `produce`, `tail`, `consume` and `table`; any that speaks as Apache Kafka "
     "3.0 or later"

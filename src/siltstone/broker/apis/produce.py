@@ -128,7 +128,7 @@ class ProduceUnderWay:
         self.one_less()
 
     def one_less(self) -> None:
-        """Called once for each append that has ended, and once when all appends have begun."""
+        """Called once for each append that has ended, and once when all appends have started."""
         self._left -= 1
         if self._left == 0:
             self.end()
@@ -307,7 +307,7 @@ class ProduceApi:
                 target.fail(failure)
 
     def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
-        """Returns the answer of a request whose appends have all begun."""
+        """Returns the answer of a request whose appends have all started."""
         under_way.appended_ms = self._clock.monotonic_ms()
         under_way.one_less()
         if not under_way.answer.done():

@@ -225,7 +225,7 @@ class Partition:
         self._may_be_led_elsewhere = True
 
     def release(self) -> None:
-        """Appends continue, here or not at all: those that wait for it (``wait_while_held``) look again. Idempotent."""
+        """Appends continue, here or not at all: the ones that wait in ``wait_while_held`` look again. Idempotent."""
         self._may_be_led_elsewhere = False
         self._data.release()
         self._meta.release()
@@ -253,7 +253,7 @@ class Partition:
             self._held_waiters.discard(waiter)
 
     async def wait_until_durable(self) -> None:
-        """Returns when every append that has begun is durable. Raises EngineNotRunning when one never will be."""
+        """Returns when every append that has started is durable. Raises EngineNotRunning when one never will be."""
         if (last := self._data.next_offset - 1) >= 0:
             await self.wait_for(last)
 

@@ -36,7 +36,7 @@ class NodeUnknown(InvalidRequest):
 
 
 class NodeStillLive(InvalidRequest):
-    """The log of a node that is live cannot be given up, nor can the node be forgotten, as far as the metadata know."""
+    """As far as the metadata knows, the node is live: its log cannot be given up, and it cannot be forgotten."""
 
 
 node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(min=0))
@@ -153,9 +153,9 @@ def unregister(choice: StoreChoice, node_id: int, as_json: bool) -> None:
 def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool) -> None:
     """Give up the write-ahead log of a node whose disk is lost for good.
 
-    Records that only that log held are lost: those that were acknowledged in the last minute or so before the node
-    died, or since the bucket was last reached. The command shows at which offset each partition continues, and asks
-    before it does anything. Live nodes then take the partitions at once.
+    Records that only that log held are lost: what was acknowledged in the last minute or so before the node died, or
+    since the bucket was last reached. The command shows at which offset each partition continues, and asks before it
+    does anything. Live nodes then take the partitions at once.
 
     Start the node instead if its disk can be read on any machine, with the same node id and log folder: nothing is lost
     then. Nor is anything given up when the log is in the bucket: a live node takes it over by itself.
@@ -170,7 +170,7 @@ def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool)
             return
         if node.is_live:
             raise NodeStillLive(
-                f"node {node_id} is live, as far as the metadata know: stop it, or wait until the others notice that "
+                f"node {node_id} is live, as far as the metadata knows: stop it, or wait until the others notice that "
                 "it is gone, which takes some seconds. If no other node runs, start one first"
             )
         if not as_json:

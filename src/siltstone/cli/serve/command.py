@@ -123,9 +123,9 @@ def serve(
     each in a process of its own that is started again when it dies. Clients see three brokers, and partitions spread
     over them. To run nodes on several machines, start siltstone serve --node-id N on each.
 
-    --recover is for a node whose log is in files and whose machine is gone: attach its disk to a machine with another
-    node, and start that one with it. When the dead node is fenced, this one uploads what only that log holds, and the
-    partitions get other leaders. Nothing is recovered from the log of a live node.
+    --recover is for a node whose machine is gone, and its log in files with it: attach its disk to a machine with
+    another node, and start that one with it. When the dead node is fenced, this one uploads what only that log holds,
+    and the partitions get other leaders. Nothing is recovered from the log of a live node.
 
     Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits with status 0. After
     network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not

@@ -1,8 +1,8 @@
 """``Connection`` is one connection, as a protocol of asyncio: it receives requests, sends answers, and stops reading at
 its limits.
 
-A connection joins a ``FrameReader``, which splits received bytes into frames, and a ``RequestPipeline``, which turns
-frames into answers, to a transport. It stops at these limits:
+A connection joins a transport, a ``FrameReader`` (splits received bytes into frames) and a ``RequestPipeline`` (turns
+frames into answers). It stops at these limits:
 
     stops reading             its requests are too many or too large; the requests of all connections are too large; the
                               store accepts no more records
@@ -284,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- the end -----------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """Stops reading, answers the requests that were begun, then closes. Called when the node closes."""
+        """Stops reading, answers the requests that were started, then closes. Called when the node closes."""
         if self.close_reason is None:
             self._is_finishing = True
             self._pipeline.finish()

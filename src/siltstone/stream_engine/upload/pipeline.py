@@ -92,7 +92,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The id under which an object is put, and the buckets for which the id was prepared."""
+    """The id of an object that is put, and the buckets for which the id was prepared."""
 
     object_id: int
     bucket_ids: tuple[int, ...]
@@ -160,7 +160,7 @@ class UploadPipeline:
         self._tasks = TaskGroup("upload", on_failure)
         self._watch = OutageWatch(clock, node_id, on_outage_change)
         self.is_committing = False
-        """Whether a commit has begun since the pipeline was made: the caller must then wait for its outcome."""
+        """Whether a commit has started since the pipeline was made: the caller must then wait for its outcome."""
         self._turns_taken = 0
         self._prepare_turns = Turns()
         self._commit_turns = Turns()
@@ -286,8 +286,8 @@ class UploadPipeline:
         number: int,
         released: list[int],
     ) -> Place:
-        """Puts the object, in other buckets if its own take no writes. Returns the id under which it was put and the
-        buckets in which it is, and appends the ids under which a put failed to ``released``."""
+        """Puts the object, in other buckets if its own take no writes. Returns its id and the buckets that have it, and
+        appends the ids under which a put failed to ``released``."""
         place = prepared.place(number)
         standing: set[int] = set()
 

@@ -1,7 +1,7 @@
 """The write-ahead log port: the interface of the log that makes appends durable.
 
 Appends are queued in call order. The log then calls ``on_durable(position)``, with growing positions, when everything
-below the position is as durable as ``WalSync`` promises. A *position* is a number of bytes since the log was begun.
+below the position is as durable as ``WalSync`` promises. A *position* is a number of bytes since the log was started.
 """
 
 from collections.abc import AsyncIterator, Callable

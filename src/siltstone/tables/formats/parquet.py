@@ -145,7 +145,7 @@ class ParquetTable:
             yield commit
 
     def kept_paths(self) -> set[str]:
-        """Returns the files of the table, and those that were replaced in the day before its last commit."""
+        """Returns the files of the table, and the files that were replaced in the day before its last commit."""
         kept = {each.path for each in self.files()}
         commit, newest_ms = self._newest, _time_of(self._newest)
         while _time_of(commit) > newest_ms - REPLACED_AGE_MS:
