@@ -153,5 +153,5 @@ def test_a_word_to_avoid_is_found(said: str, count: int) -> None:
 
 
 def test_a_sentence_with_two_relative_clauses_is_found() -> None:
-    text = "A node, which is dead, has a log whose end is torn. A file, which ``whose`` names: which? Says which, which."
+    text = "A node, which is dead, has a log whose end is torn. A name, which ``who`` has: which? Says which, which."
     assert [two_relatives(said) for said in sentences(text)] == [True, False, False, False]

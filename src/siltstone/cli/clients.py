@@ -45,7 +45,7 @@ def clients(addresses: Sequence[str], as_json: bool) -> None:
 
     Each connection with the client's id, its software and version as it names them, its address, and how long it has
     been open. A client has a connection to each broker that it needs, and perhaps several. The brokers need admin
-    listeners (--set admin.listeners=127.0.0.1:9644). Of each broker the newest 1,000 connections are listed.
+    listeners (--set admin.listeners=127.0.0.1:9644). At most the newest 1,000 connections of each broker are listed.
     """
     reports = [_report_of(address) for address in addresses]
     if as_json:

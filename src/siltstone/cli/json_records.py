@@ -31,7 +31,7 @@ _KNOWN = frozenset({
 _TIMESTAMP_MAX = 2**63 - 1
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What bytes raise that are not JSON, or are JSON of thousands of nested lists, which nobody writes on purpose."""
+"""Raised for bytes that are not JSON, or that are thousands of nested lists."""
 
 
 class LineRefused(InvalidRequest):

@@ -256,8 +256,8 @@ class MetadataClient:
         return None
 
     def _catch_up(self) -> None:
-        """Reads what other processes have appended after the image. Raises LogForked when they appended nothing, and
-        yet the log is not at the image's position."""
+        """Reads what other processes have appended after the image. Raises LogForked if nothing was appended, but the
+        head of the log differs from the image's position."""
         before = self._image.version
         if self.refresh().version == before:
             refuse_fork(self._log.head(), self._image.position)

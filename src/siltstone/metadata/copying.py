@@ -32,7 +32,7 @@ from siltstone.runtime.randomness import Random, random_token
 logger = logging.getLogger(__name__)
 
 ATTEMPTS_MAX = 8
-"""A log that has moved on as often as this while it was copied is in use."""
+"""If the log changes this many times during the copy, some process is using it, and the copy is refused."""
 
 
 class NothingToCopy(InvalidRequest):

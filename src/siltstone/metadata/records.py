@@ -156,7 +156,7 @@ class CopiesPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag
 
 
 class CopiesAdded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=25):
-    """Each object, which was prepared for a copy in the bucket, is there, and may be read from there."""
+    """The copies of these objects in the bucket are complete and readable."""
 
     object_ids: tuple[int, ...]
     bucket_id: int

@@ -49,7 +49,7 @@ class ServiceStatistics(msgspec.Struct, frozen=True):
     commands_executed: int
     batches: int
     append_seconds: HistogramCounts = HistogramCounts()
-    """Of each append to the metadata log, with the decisions about its commands."""
+    """The time of each append to the metadata log, with the decisions about its commands."""
 
 
 class _Waiting(msgspec.Struct, eq=False):

@@ -68,7 +68,8 @@ def columns_of(rows: Any, place: TopicPlace, now_ms: int) -> RowColumns | None:
 
 
 def partitions_of(given: RowColumns, place: TopicPlace) -> Integers:
-    """Returns the partition of each row: the one that it names, else that of its key, else ANY_PARTITION."""
+    """Returns the partition of each row: the one that it names, otherwise the one of its key, otherwise
+    ANY_PARTITION."""
     count, keys = len(place.stream_ids), given.keys
     hashes = best_kernels().key_hashes(keys)
     numbers = (hashes & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count

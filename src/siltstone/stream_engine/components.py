@@ -70,7 +70,7 @@ class EngineStatistics(msgspec.Struct, frozen=True):
     tail: TailCacheStatistics
     upload: UploadStatistics
     append_seconds: HistogramCounts = HistogramCounts()
-    """From the call of an append to its answer."""
+    """The time from the call of an append to its answer."""
     oldest_uncommitted_seconds: float = 0.0
     """The age of the oldest acknowledged batch that only the write-ahead log and the tail cache hold; 0: there is none.
     """

@@ -72,7 +72,7 @@ def remove_progress(topic_id: str) -> RemoveKey:
 
 
 def put_schema_names(topic_id: str, names: Iterable[SchemaName], of: str = VALUE) -> PutKey:
-    """Of the values or the keys of a topic."""
+    """Returns the command that records the schemas of a topic's values, or of its keys."""
     value = msgspec.json.encode(in_order(names)[-SCHEMA_IDS_MAX:])
     return PutKey(_schemas_key(topic_id, of), value, overwrite=True)
 

@@ -1,5 +1,5 @@
 """ElectLeaders: no election is needed while the leader of a partition lives, and none helps when it does not: its
-write-ahead log may hold the only copy of acknowledged records, so nobody is elected in its place."""
+write-ahead log may hold the only copy of acknowledged records, so no other node is elected in its place."""
 
 from functools import partial
 

@@ -28,7 +28,7 @@ FETCHES_REMEMBERED_MAX = 1_000
 
 
 class DamagedReads:
-    """Of one broker. Belongs to one event loop."""
+    """The damaged reads of one broker. Belongs to one event loop."""
 
     def __init__(self, report: DamageReport) -> None:
         self._report = report

@@ -17,13 +17,13 @@ from siltstone.metadata.entities import NO_NODE
 from siltstone.metadata.image import MetadataImage
 
 MOVES_MAX = 10
-"""Of one plan; the next one sees what they did."""
+"""The most moves of one plan; the next plan sees what they did."""
 
 PartitionKey = tuple[str, int]
 
 
 Found = tuple[tuple[str, int], Load]
-"""Of a partition: its topic's name and its leader, and its load."""
+"""A partition by its topic's name and its leader, with its load."""
 
 
 class PlannedMove(msgspec.Struct, frozen=True):

@@ -187,4 +187,4 @@ FAMILIES = {
     family.name: family
     for family in (*PROCESS, *NETWORK, *ENGINE, *CACHES, *STORE, *METADATA, *GROUPS, *MAINTENANCE)
 }
-"""By name, in the order of a scrape."""
+"""All families by name, in the order of a scrape."""

@@ -120,7 +120,8 @@ class Connection(asyncio.BufferedProtocol):
     # -- one turn ----------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Begins requests, sends answers and reads on, as far as limits allow. Called when something has changed."""
+        """Starts requests, sends answers and continues to read, as far as limits allow. Called when something has
+        changed."""
         self._is_turn_scheduled = False
         if self.close_reason is not None:
             return
@@ -291,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
             self.go_on()
 
     def _log_level(self, reason: CloseReason) -> int:
-        """Of many connections of a host with one fate, one a minute is worth a line."""
+        """If many connections of a host close for one reason, one line a minute is enough."""
         level = _LEVELS.get(reason, logging.DEBUG)
         subject = (reason, self.context.client_host)
         is_worth_it = level == logging.DEBUG or self._parts.closings_limit.is_due(subject)

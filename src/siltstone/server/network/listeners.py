@@ -24,7 +24,8 @@ BACKLOG = 1024
 """Connections that the kernel accepts before the event loop does: all clients of a restarted node connect at once."""
 
 ACCEPTED_PER_TURN_MAX = 100
-"""Of one socket in one turn of the event loop, about 10 ms; the others follow in the next turn."""
+"""The most connections that one socket accepts in one turn of the event loop, about 10 ms; the others follow in the
+next turn."""
 
 ACCEPT_AGAIN_MS = 1_000
 """When accepting fails because there is no free file, the socket stays readable: it is left alone for so long."""

@@ -52,8 +52,8 @@ from siltstone.stream_engine.upload.upload_plan import (
 log = logging.getLogger(__name__)
 
 PREPARED_MS_MAX = DAY_MS
-"""Objects that are prepared again get twice the time of those before them, up to a day, so that an upload which needs
-longer than the time limit is not repeated for ever."""
+"""Each retry doubles the time limit of prepared objects, up to a day: with a fixed limit a slow upload would be
+repeated for ever."""
 
 
 class Turns:

@@ -62,7 +62,7 @@ class WalStatistics(msgspec.Struct, frozen=True):
     segments: int
     trouble: str = ""
     write_seconds: HistogramCounts = HistogramCounts()
-    """Of each group: its write, and its sync where one is due."""
+    """The time of each group: its write, and its sync where one is due."""
 
 
 class WriteAheadLog(Protocol):
