@@ -484,7 +484,7 @@ class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
 
 
 class DeleteTopic(Command[None], frozen=True):
-    """→ None. Deletes the topic and all its streams atomically, also streams that a node has open. Records that the
+    """→ None. Deletes the topic and all its streams atomically, open or not. Records that the
     node uploads for them afterwards are dead on arrival. Refused with TopicNotExist when the topic was deleted
     before."""
 
