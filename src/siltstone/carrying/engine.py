@@ -140,6 +140,8 @@ class Engine(Generic[W, K]):
             if self._have_run(works):
                 yield from self._commit_each(pairs)
                 return
+        # Why from the beginning, with new object ids: tasks of the failed try may still run, and write under the old
+        # ids.
         for unit, _ in pairs:
             yield from self.carry_out([unit])
 

@@ -89,4 +89,6 @@ def chosen_kinds(settings: KindSettings, names: Iterable[str] = ()) -> Sequence[
     wanted = frozenset(names) or frozenset(KIND_NAMES)
     if unknown := sorted(wanted - frozenset(KIND_NAMES)):
         raise InvalidRequest(f"there is no kind named {unknown[0]}; the kinds are {', '.join(KIND_NAMES)}")
+    # Why all kinds are made to choose one: a kind is a name and its settings, so this costs nothing, and the order of
+    # the kinds stands in one place.
     return [kind for kind in all_kinds(settings) if kind.name in wanted]

@@ -137,6 +137,8 @@ class MetadataClient:
                 if records and (head := self._append(records)) is not None:
                     self._took(draft.frozen(head.version, head.append_id), len(records))
                     return answers
+                # Why decide again and not lock the log: a lock needs an end when its holder dies. A decision costs
+                # microseconds, and only the loser of a race repeats it.
                 self._catch_up()
 
     @property

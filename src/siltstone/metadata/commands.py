@@ -484,9 +484,8 @@ class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
 
 
 class DeleteTopic(Command[None], frozen=True):
-    """→ None. Deletes the topic and all its streams atomically, open or not. Records that the
-    node uploads for them afterwards are dead on arrival. Refused with TopicNotExist when the topic was deleted
-    before."""
+    """→ None. Deletes the topic and all its streams atomically, open or not. Records that a node uploads
+    for them afterwards are dead on arrival. Refused with TopicNotExist when the topic was deleted before."""
 
     node_id: int
     node_epoch: int

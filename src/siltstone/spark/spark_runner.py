@@ -296,6 +296,8 @@ class SparkJob:
         try:
             self._context.setJobGroup(self._group, self._label, interruptOnCancel=True)
             self._context.setLocalProperty(CALL_SITE, self._label)
+            # Why an RDD and not a DataFrame: a task input is bytes that no optimiser should touch, and workers need
+            # neither pandas nor pyarrow for it.
             partitions = self._context.parallelize(self._inputs, len(self._inputs))
             # Not ``collect``, which would name the stage after a line of pyspark.
             self._results = self._context.runJob(partitions, self._attempt)

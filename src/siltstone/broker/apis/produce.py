@@ -371,6 +371,8 @@ class ProduceApi:
             if target.partition is not None and target.partition.is_closed:
                 target.partition = None  # it is looked for again, and its leader named
 
+    # Why on first use, and not when the node comes to lead a partition: each start would write two streams for every
+    # partition, also for partitions without producers (decision 43).
     async def _open(self, target: Target) -> None:
         assert target.topic is not None
         try:

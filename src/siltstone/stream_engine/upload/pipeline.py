@@ -218,6 +218,8 @@ class UploadPipeline:
         plan = plan_upload(block.streams, self._settings.split_size_bytes)
         objects = _objects_of(block, plan)
         async with self._slots:
+            # Why ids are prepared before the upload: the metadata then knows each object before a byte is put, so the
+            # sweep finds what a crash leaves.
             async with self._prepare_turns.turn(ticket):
                 prepared = await self._prepare(objects, self._settings.time_limit_ms)
             uploaded = await self._upload(block, objects, prepared)

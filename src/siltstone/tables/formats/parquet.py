@@ -35,6 +35,9 @@ from siltstone.tables.formats.port import (
 from siltstone.tables.ledger import LAYOUT, PREFIX, Ledger, ledger_of, properties_of
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
 
+# Why a table format of our own: a folder of Parquet files has no commit, so readers would see half an export, and a
+# repeated one would double rows. Numbered files need nothing but an exclusive put. Users who have pyiceberg or
+# deltalake choose those formats.
 COMMITS = "_siltstone/"
 _DIGITS = 20
 _LAYOUT = f"{PREFIX}layout"
