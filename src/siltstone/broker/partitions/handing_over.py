@@ -20,7 +20,7 @@ is decided on an image at the head of the log. If the version of the unknown ent
 command is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot
 have. If the version is taken, the image contains the entry that took it. So the metadata, and not the answer alone,
 says afterwards which partitions are still open here. A partition whose streams were closed may have come back to this
-node meanwhile, because its new leader died: it is closed here all the same, and opened again under its next epoch. """
+node meanwhile, because its new leader died: it is closed here all the same, and opened again under its next epoch."""
 
 import asyncio
 import logging

@@ -141,7 +141,11 @@ def test_what_the_strategy_does_is_wrapped_at_a_terminal(buckets: Buckets, folde
         (("fastest",), 2, "'fastest' is not one of 'failover'"),
         (("replication",), 1, "2 copies of each object need as many writable buckets, and there are 1"),
         (("replication", "--copies", "1"), 2, "'--copies': 1 is not in the range"),
-        (("replication", "--copies", "2", "--copies-min", "3"), 1, "2 copies with a minimum of 3 are impossible"),
+        (
+            ("replication", "--copies", "2", "--copies-min", "3"),
+            1,
+            "2 copies with a minimum of 3 are impossible",
+        ),
         (("failover", "--copies", "2"), 2, "leave out --copies"),
     ],
 )
