@@ -49,10 +49,10 @@ node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(mi
 def nodes(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
     """List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.
 
-    A node is live, draining (its partitions move to other nodes), ended (with all others, so that it leads the same
-    partitions after the next start), silent (for five seconds, and no node runs that would have fenced it), fenced (it
-    has ended, or was silent), failing over (a live node replays its write-ahead log), or failed over (that is done, or
-    its log was given up). A fenced node that still runs resumes by itself.
+    A node is live, or draining: its partitions move to other nodes. Ended: it ended together with all others, and leads
+    the same partitions after the next start. Silent: for five seconds, and no other node runs to fence it. Fenced: it
+    has ended, or was silent; if it still runs, it resumes by itself. Failing over: a live node replays its write-ahead
+    log. Failed over: that is done, or its log was given up.
     """
     if context.invoked_subcommand is None:
         list_nodes(choice, as_json)
