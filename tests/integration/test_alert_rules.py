@@ -38,6 +38,24 @@ FIRES = {
         {"instance": BROKER, "job": "siltstone", "severity": "critical"},
         [series("up", "1 0x600", instance=BROKER), series("up", "1x600", instance=OTHER)],
     ),
+    "a target that Prometheus lost": (
+        "SiltstoneTargetGone",
+        "70m",
+        {"severity": "warning"},
+        [series("up", "1x600", instance=BROKER), series("up", "1x60 stale", instance=OTHER)],
+    ),
+    "a Prometheus without any target": (
+        "SiltstoneTargetGone",
+        "70m",
+        {"job": "siltstone", "severity": "warning"},
+        [series("up", "1x60 stale", instance=BROKER)],
+    ),
+    "a metadata database that does not answer": (
+        "SiltstoneMetadataSilent",
+        "3m",
+        {"instance": BROKER, "job": "siltstone", "severity": "critical"},
+        [series("siltstone_metadata_read_age_seconds", "0 15+60x600", instance=BROKER)],
+    ),
     "a bucket that hangs": (
         "SiltstoneBucketSilent",
         "3m",
@@ -52,6 +70,23 @@ FIRES = {
             series("siltstone_last_maintenance_age_seconds", "0+60x600", instance=BROKER, kind="sweep"),
             series("siltstone_last_maintenance_age_seconds", "0+60x600", instance=OTHER, kind="sweep"),
         ],
+    ),
+    "a certificate with less than 14 days left": (
+        "SiltstoneCertificateExpires",
+        "20m",
+        {"instance": BROKER, "job": "siltstone", "listener": "SSL", "severity": "warning"},
+        [
+            series(
+                "siltstone_tls_certificate_expiry_seconds", "1209000x600", instance=BROKER, listener="SSL"
+            ),
+            series("siltstone_tls_certificate_expiry_seconds", "1296000x600", instance=OTHER, listener="SSL"),
+        ],
+    ),
+    "new certificate files that cannot be used": (
+        "SiltstoneCertificateNotTaken",
+        "20m",
+        {"instance": BROKER, "job": "siltstone", "severity": "warning"},
+        [series("siltstone_tls_reload_failures_total", "0x10 1x600", instance=BROKER)],
     ),
     "a node that stays fenced": (
         "SiltstoneNodeFenced",
@@ -88,14 +123,21 @@ FIRES["a group with members that reads only some partitions"] = (
     ],
 )
 
+UP = series("up", "1x600", instance=BROKER)
+
 SILENT = {
+    "a deployment that runs twice while it is replaced": [
+        *(series("up", "1x600", instance=instance) for instance in (BROKER, OTHER)),
+        series("up", "1x22 stale", instance=MAINTENANCE),
+        series("up", "_x18 1x582", instance="maintenance-2:9645"),
+    ],
     "a group without members that has committed one partition": [
         series("siltstone_group_partitions_without_commit", "3x600", instance=BROKER, group="g", topic="t"),
         series("siltstone_group_members", "0x600", instance=BROKER, group="g"),
     ],
     "all is well": [
-        series("up", "1x600", instance=BROKER),
         series("siltstone_store_silent", "0x600", instance=BROKER, bucket="0"),
+        series("siltstone_metadata_read_age_seconds", "0.1x600", instance=BROKER),
         series("siltstone_last_maintenance_age_seconds", "600x600", instance=BROKER, kind="sweep"),
         series("siltstone_nodes", "3x600", instance=BROKER, state="live"),
         series("siltstone_nodes", "0x600", instance=BROKER, state="fenced"),
@@ -158,7 +200,7 @@ def test_what_fires_nothing(promtool: str, tmp_path: Path, what: str) -> None:
         for name in names
         for at in ("30m", "2h")
     )
-    assert_alerts(promtool, tmp_path, alerts, SILENT[what])
+    assert_alerts(promtool, tmp_path, alerts, [*{UP, *SILENT[what]}])
 
 
 def test_promtool_finds_the_rules_sound(promtool: str) -> None:

@@ -195,9 +195,9 @@ def test_a_scan_by_time_asks_all_tails_of_a_node_over_the_same_connections(
     produce(broker.bootstrap_servers, topic, 100, at_ms=10_000)
     opened: list[object] = []
 
-    def counted(address: object, clock: object) -> Any:
+    def counted(address: object, clock: object, security: object) -> Any:
         opened.append(address)
-        return open_connection(address, clock)
+        return open_connection(address, clock, security)
 
     monkeypatch.setattr(cluster, "open_connection", counted)
     times = {"start": datetime.fromtimestamp(10.05, UTC), "end": datetime.fromtimestamp(10.09, UTC)}

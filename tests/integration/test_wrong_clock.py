@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
-from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.model.limits import DAY_MS
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.runtime.clock import SystemClock
 from support.broker.broker_process import BrokerProcess
 from support.metadata.postgres_server import PostgresServer

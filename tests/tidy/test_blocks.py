@@ -23,6 +23,7 @@ RUN_BY = {
     "docs/maintenance.md": "tests/tidy/test_blocks.py",
     "docs/retention.md": "tests/tidy/test_blocks.py",
     "docs/tables.md": "tests/tidy/test_tables_page.py",
+    "docs/security.md": "tests/integration/test_security_page.py",
 }
 """Page → the test file that runs its blocks; its ``RUN`` is a list of them."""
 
@@ -88,6 +89,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "tests/unit/server/settings reads the same settings",
         "docs/s3.md: the test's own MinIO has another port, and its bucket is made by an S3 client",
         "docs/s3.md: there is no AWS where the tests run",
+        "docs/security.md: it installs from an index",
     }
 
 

@@ -47,7 +47,7 @@ ASKS = re.compile(
 )
 """A question in a sentence, such as "says which", is no relative clause."""
 
-TWO_RELATIVES_MAX = {"pages": 1, "source": 2}
+TWO_RELATIVES_MAX = {"pages": 0, "source": 2}
 """Sentences with two relative pronouns. "That" is not counted, because it is also a conjunction. These ceilings may
 only shrink."""
 

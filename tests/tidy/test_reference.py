@@ -7,9 +7,17 @@ import pytest
 
 from siltstone.cli.main import cli
 from siltstone.server.settings.layers import NOT_SETTINGS
+from siltstone.server.settings.listeners import settings_of_listener
 from siltstone.server.settings.store import SETTINGS
 from siltstone.stream_engine.engine import StreamEngine
-from support.pages.reference_tables import REFERENCE, commands_list, settings_table, walk_commands, written
+from support.pages.reference_tables import (
+    LISTENER_REASONS,
+    REFERENCE,
+    commands_list,
+    settings_table,
+    walk_commands,
+    written,
+)
 
 TEXT = REFERENCE.read_text()
 
@@ -23,6 +31,10 @@ def test_every_setting_is_in_the_reference(key: str) -> None:
     row = next(line for line in TEXT.splitlines() if line.startswith(f"| `{key}` |"))
     default, reason = (cell.strip() for cell in row.strip("|").split("|")[1:3])
     assert default and len(reason.split()) >= 2
+
+
+def test_every_setting_of_a_listener_is_in_the_reference() -> None:
+    assert list(settings_of_listener("NAME")) == [f"listener.NAME.{name}" for name in LISTENER_REASONS]
 
 
 def test_the_ten_settings_to_look_at_first_are_ten_that_exist() -> None:

@@ -88,7 +88,8 @@ SMALL_FILES = {
     "nouns, errors or settings that many modules import": {
         "broker/settings.py", "kafka_protocol/malformed.py", "offline/context.py",
         "metadata/node_address.py",
-        "metadata/store_id.py", "model/buffers.py", "model/errors.py", "model/version.py", "server/settings/admin.py",
+        "metadata/store_id.py", "model/access.py", "model/buffers.py", "model/errors.py", "model/version.py",
+        "server/settings/admin.py",
         "stream_engine/errors.py",
     },
     "an entry from outside: public, or the place where components are put together": {

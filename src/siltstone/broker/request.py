@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from siltstone.kafka_protocol.headers import response_prefix
+from siltstone.model.access import ANONYMOUS, Principal, SecurityProtocol
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 
@@ -30,6 +31,7 @@ class Listener(msgspec.Struct, frozen=True):
     name: str
     advertised_host: str
     advertised_port: int
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class Overtakable(msgspec.Struct, frozen=True):
@@ -50,7 +52,8 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     ``sends_records``: the client has sent records to be stored; while ``wants_pause`` is true, the network reads
     nothing more from such connections. ``requests_held``: so many requests of this connection wait, perhaps for
     seconds; while there is one, the network reads nothing more from the connection. ``produces_waiting``: the newest
-    Produce that waits for each partition (``broker.apis.produce_order``).
+    Produce that waits for each partition (``broker.apis.produce_order``). ``principal``: in whose name its requests
+    come.
     """
 
     connection_id: int
@@ -66,6 +69,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     sends_records: bool = False
     requests_held: int = 0
     produces_waiting: dict[tuple[str, int], asyncio.Future[None]] = {}
+    principal: Principal = ANONYMOUS
 
 
 class RequestHandler(Protocol):

@@ -2,20 +2,26 @@
 
 import http.client
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import msgspec
 from rich.console import RenderableType
 
+from siltstone.cli.cluster_options import client_config_option
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.store_options import json_option
 from siltstone.cli.words import cell, count_words, seconds_words
+from siltstone.kafka_client.client_settings import PLAIN, ClientSettings, settings_of_file
+from siltstone.kafka_client.tls import client_context
+from siltstone.model.access import ANONYMOUS
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.endpoints import ClientsReport
 from siltstone.server.network.statistics import ClientConnection
 
 DEFAULT_ADMIN = "127.0.0.1:9644"
+WITH_TLS = "https://"
 TIME_LIMIT_SECONDS = 10
 """A broker answers in milliseconds; a person waits no longer for one that hangs."""
 
@@ -37,17 +43,21 @@ class AdminRefused(InvalidRequest):
     metavar="HOST:PORT",
     envvar="SILTSTONE_ADMIN",
     default=(DEFAULT_ADMIN,),
-    help=f"Admin listener of a broker; repeat it for each one [SILTSTONE_ADMIN; {DEFAULT_ADMIN}].",
+    help="Admin listener of a broker, https://HOST:PORT if it has TLS; repeat it for each one [SILTSTONE_ADMIN; "
+    f"{DEFAULT_ADMIN}].",
 )
+@client_config_option()
 @json_option  # fmt: skip
-def clients(addresses: Sequence[str], as_json: bool) -> None:
+def clients(addresses: Sequence[str], client_config: Path | None, as_json: bool) -> None:
     """List the clients that are connected to brokers.
 
-    Each connection with the client's id, its software and version as it names them, its address, and how long it has
-    been open. A client has a connection to each broker that it needs, and perhaps several. The brokers need admin
-    listeners (--set admin.listeners=127.0.0.1:9644). At most the newest 1,000 connections of each broker are listed.
+    Each connection with the client's id, its software and version as it names them, its address, how long it has been
+    open, and whom its certificate names. A client has a connection to each broker that it needs, and perhaps several.
+    The brokers need admin listeners (--set admin.listeners=127.0.0.1:9644). At most the newest 1,000
+    connections of each broker are listed.
     """
-    reports = [_report_of(address) for address in addresses]
+    settings = PLAIN if client_config is None else settings_of_file(client_config)
+    reports = [_report_of(address, settings) for address in addresses]
     if as_json:
         print_json({"brokers": reports})
         return
@@ -60,9 +70,9 @@ def clients(addresses: Sequence[str], as_json: bool) -> None:
         results().print("No client is connected.")
 
 
-def _report_of(address: str) -> ClientsReport:
-    """Raises AdminNotThere, AdminRefused."""
-    connection = http.client.HTTPConnection(address, timeout=TIME_LIMIT_SECONDS)
+def _report_of(address: str, settings: ClientSettings) -> ClientsReport:
+    """Raises AdminNotThere, AdminRefused, InvalidClientConfig."""
+    connection = _connection(address, settings)
     try:
         connection.request("GET", "/clients", headers={"Accept": "application/json"})
         answer = connection.getresponse()
@@ -86,8 +96,18 @@ def _report_of(address: str) -> ClientsReport:
         connection.close()
 
 
+def _connection(address: str, settings: ClientSettings) -> http.client.HTTPConnection:
+    if not address.startswith(WITH_TLS):
+        return http.client.HTTPConnection(address, timeout=TIME_LIMIT_SECONDS)
+    context, host = client_context(settings), address.removeprefix(WITH_TLS)
+    return http.client.HTTPSConnection(host, timeout=TIME_LIMIT_SECONDS, context=context)
+
+
 def _table(reports: Sequence[ClientsReport], now_ms: int) -> RenderableType:
-    shown = table(">node", "client", "software", "address", "listener", ">open for")
+    """The column of principals is there when a certificate names somebody."""
+    has_names = any(each.principal != str(ANONYMOUS) for report in reports for each in report.clients)
+    names = ["principal"] if has_names else []
+    shown = table(">node", "client", "software", "address", "listener", ">open for", *names)
     for report in reports:
         for each in report.clients:
             shown.add_row(
@@ -97,6 +117,7 @@ def _table(reports: Sequence[ClientsReport], now_ms: int) -> RenderableType:
                 cell(f"{each.host}:{each.port}"),
                 cell(each.listener),
                 _age(each, now_ms),
+                *([cell(each.principal)] if has_names else []),
             )
     return shown
 

@@ -1,14 +1,16 @@
-"""``--bootstrap`` and ``--json``: the options of commands that are clients of a broker."""
+"""``--bootstrap``, ``--client-config`` and ``--json``: the options of commands that are clients of a broker."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 from click.core import ParameterSource
 
+from siltstone.kafka_client.client_settings import CONFIG_VARIABLE, settings_of_file
 from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.connection import Address, parse_bootstrap
+from siltstone.kafka_client.connection import Address, Security, parse_bootstrap
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
@@ -24,14 +26,17 @@ SHOWN_CHARACTERS = 40
 
 
 class ClusterChoice(msgspec.Struct, frozen=True):
-    """The addresses that were typed with --bootstrap."""
+    """The addresses that were typed with --bootstrap, and the file of --client-config. Raises InvalidClientConfig."""
 
     bootstrap: tuple[Address, ...]
+    client_config: Path | None = None
 
     def open(self) -> Cluster:
         """Returns a client of the cluster, which connects at its first request; use it in a ``with`` statement, which
         closes it."""
-        return Cluster(self.bootstrap, SystemClock(), system_randomness())
+        file = self.client_config
+        security = None if file is None else Security(settings_of_file(file))
+        return Cluster(self.bootstrap, SystemClock(), system_randomness(), security)
 
 
 def _inherited(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -61,8 +66,17 @@ def _refuse_unsendable(parameter: click.Parameter, value: Any) -> None:
             )
 
 
+def client_config_option(**options: Any) -> Callable[[F], F]:
+    """Adds --client-config, which the command receives as ``client_config``."""
+    return click.option(
+        "--client-config", type=click.Path(path_type=Path), envvar=CONFIG_VARIABLE, metavar="FILE",
+        help=f"File of name=value lines that say how to connect, such as security.protocol=SSL [{CONFIG_VARIABLE}].",
+        **options,
+    )  # fmt: skip
+
+
 def cluster_options(command: F) -> F:
-    """Adds --bootstrap and --json; the command receives them as ``choice`` and ``as_json``."""
+    """Adds --bootstrap, --client-config and --json; the command receives them as ``choice`` and ``as_json``."""
     bootstrap = click.option(
         "-b", "--bootstrap", "--bootstrap-server", "bootstrap", envvar="SILTSTONE_BOOTSTRAP",
         default=DEFAULT_BOOTSTRAP, metavar="HOST:PORT", callback=_inherited,
@@ -72,13 +86,13 @@ def cluster_options(command: F) -> F:
         "--json", "as_json", is_flag=True, callback=_inherited, help="Print JSON instead of text."
     )
 
-    def with_choice(*, bootstrap: str, **arguments: Any) -> Any:
+    def with_choice(*, bootstrap: str, client_config: Path | None, **arguments: Any) -> Any:
         for parameter in click.get_current_context().command.params:
             if isinstance(parameter, click.Argument) or parameter.metavar == NAME:
                 _refuse_unsendable(parameter, arguments.get(str(parameter.name)))
-        return command(choice=ClusterChoice(parse_bootstrap(bootstrap)), **arguments)
+        return command(choice=ClusterChoice(parse_bootstrap(bootstrap), client_config), **arguments)
 
     with_choice.__doc__ = command.__doc__
     with_choice.__name__ = command.__name__
     with_choice.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    return bootstrap(as_json(with_choice))  # type: ignore[return-value]
+    return bootstrap(client_config_option(callback=_inherited)(as_json(with_choice)))  # type: ignore[return-value]

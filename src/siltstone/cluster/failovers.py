@@ -25,7 +25,7 @@ from siltstone.model.limits import MINUTE_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 
-LOOK_INTERVAL_MS = 100
+FAILOVER_LOOK_INTERVAL_MS = 100
 """As often as the metadata log is read. A look costs a few dictionary reads while every node lives."""
 
 LOOK_AGAIN_MS = 1_000
@@ -79,7 +79,7 @@ class Failovers:
 
     async def _looks(self) -> None:
         while True:
-            await self._clock.sleep_ms(LOOK_INTERVAL_MS)
+            await self._clock.sleep_ms(FAILOVER_LOOK_INTERVAL_MS)
             image = self._metadata.image
             own = image.nodes.get(self._life.node_id)
             if own is None or not own.is_live or own.node_epoch != self._life.node_epoch:

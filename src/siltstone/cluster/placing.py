@@ -25,7 +25,7 @@ from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 
-LOOK_INTERVAL_MS = 100
+PLACING_INTERVAL_MS = 100
 """As often as the metadata log is read. A look costs a few dictionary reads while no node is gone or drained."""
 
 LOOK_AGAIN_MS = 1_000
@@ -114,7 +114,7 @@ class Placing:
 
     async def _looks(self) -> None:
         while True:
-            await self._clock.sleep_ms(LOOK_INTERVAL_MS)
+            await self._clock.sleep_ms(PLACING_INTERVAL_MS)
             if await self._look():
                 await self._clock.sleep_ms(LOOK_AGAIN_MS)
 

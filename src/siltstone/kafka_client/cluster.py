@@ -11,8 +11,15 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from siltstone.kafka_client.connection import Address, Connection, open_connection
-from siltstone.kafka_client.failures import BrokerNotThere, KafkaNotReady, NotKafka, refuse_error
+from siltstone.kafka_client.client_settings import settings_of_process
+from siltstone.kafka_client.connection import Address, Connection, Security, open_connection
+from siltstone.kafka_client.failures import (
+    BrokerNotThere,
+    KafkaNotReady,
+    NotKafka,
+    TlsFailed,
+    refuse_error,
+)
 from siltstone.kafka_client.patience import Patience, patiently
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -45,10 +52,15 @@ NO_LEADER = -1
 class Cluster:
     """The brokers, partition leaders and open connections of one cluster; leaving the ``with`` closes the connections.
 
-    ``clock`` and ``rng`` time the retries; the other modules of this package use them, too.
+    ``clock`` and ``rng`` time the retries; the other modules of this package use them, too. ``security``: how it
+    connects; without it, as the file says that SILTSTONE_CLIENT_CONFIG names, or else without TLS. Raises
+    InvalidClientConfig.
     """
 
-    def __init__(self, bootstrap: Sequence[Address], clock: Clock, rng: Random) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Address], clock: Clock, rng: Random, security: Security | None = None
+    ) -> None:
+        self.security = security or Security(settings_of_process())
         self.clock = clock
         self.rng = rng
         self.bootstrap = bootstrap
@@ -87,8 +99,8 @@ class Cluster:
         failures: list[SiltstoneError] = []
         for address in self.bootstrap:
             try:
-                return open_connection(address, self.clock)
-            except (Unavailable, NotKafka) as failure:
+                return open_connection(address, self.clock, self.security)
+            except (Unavailable, NotKafka, TlsFailed) as failure:
                 failures.append(failure)
         if len(failures) == 1:
             raise failures[0]
@@ -108,7 +120,7 @@ class Cluster:
         if address in self._connections:
             return self._connections[address]
         try:
-            connection = self._connections[address] = open_connection(address, self.clock)
+            connection = self._connections[address] = open_connection(address, self.clock, self.security)
         except BrokerNotThere as missing:
             if address in self.bootstrap:
                 raise

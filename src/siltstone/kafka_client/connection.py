@@ -15,17 +15,20 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from struct import Struct
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.kafka_client.client_settings import CONFIG_VARIABLE, PLAIN, ClientSettings
 from siltstone.kafka_client.failures import (
     BrokerGone,
     BrokerNotThere,
     BrokerSilent,
+    BrokerWantsTls,
     InvalidAddress,
     NotKafka,
     RequestNotSpoken,
+    TlsFailed,
 )
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -158,8 +161,11 @@ class TimeLimit:
 class Connection:
     """A connection to one broker; ``open_connection`` makes it and asks for the broker's versions."""
 
-    def __init__(self, address: Address, connected: socket.socket, clock: Clock) -> None:
+    def __init__(
+        self, address: Address, connected: socket.socket, clock: Clock, security: "Security | None" = None
+    ) -> None:
         self.address = address
+        self._security = security or Security()
         self._clock = clock
         self._socket = connected
         self._under_way: deque[tuple[int, ApiKey, int]] = deque()
@@ -252,8 +258,10 @@ class Connection:
             limit.received(read)
         return received
 
-    def _broken(self, failure: OSError) -> BrokerGone | BrokerSilent:
+    def _broken(self, failure: OSError) -> BrokerGone | BrokerSilent | TlsFailed:
         self.close()
+        if self._security.is_encrypted and (refusal := self._security.failure_of(failure, self.address)):
+            return refusal
         if isinstance(failure, TimeoutError):
             return BrokerSilent(
                 f"the broker at {self.address} did not answer in time: try again, or look at its log"
@@ -264,7 +272,11 @@ class Connection:
 
     def _foreign(self, head: bytes) -> NotKafka:
         if head[0] in _TLS_RECORD_TYPES and head[1] == 3:
-            return self._not_kafka("it speaks TLS, which is not supported yet")
+            self.close()
+            return BrokerWantsTls(
+                f"the server at {self.address} is not a Kafka broker without TLS (it speaks TLS): set "
+                f"security.protocol=SSL and ssl.ca.location in a file for --client-config or {CONFIG_VARIABLE}"
+            )
         if head == b"HTTP":
             return self._not_kafka("it speaks HTTP")
         return self._not_kafka(f"its answer begins with {head!r}")
@@ -301,10 +313,43 @@ class Connection:
             self._socket.close()
 
 
-def open_connection(address: Address, clock: Clock) -> Connection:
+class Security:
+    """How the connections of one client are made. Without settings they are plain."""
+
+    def __init__(self, settings: ClientSettings = PLAIN) -> None:
+        self.settings = settings
+        self._context: Any = None
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.settings.protocol.is_encrypted
+
+    def secured(self, plain: socket.socket, address: Address) -> socket.socket:
+        """Completes the handshake of TLS, if there is one. Raises InvalidClientConfig, TlsFailed, OSError."""
+        if not self.is_encrypted:
+            return plain
+        from siltstone.kafka_client.tls import client_context, with_tls  # noqa: PLC0415  most clients need no TLS
+
+        if self._context is None:
+            self._context = client_context(self.settings)
+        return with_tls(self._context, plain, address.host, str(address), lambda: _connected(address))
+
+    def failure_of(self, failure: OSError, address: Address) -> TlsFailed | None:
+        """Returns the error for a failure of TLS itself; None: the connection just ended."""
+        from ssl import SSLEOFError, SSLError, SSLZeroReturnError  # noqa: PLC0415
+
+        from siltstone.kafka_client.tls import failure_of  # noqa: PLC0415
+
+        if not isinstance(failure, SSLError) or isinstance(failure, SSLEOFError | SSLZeroReturnError):
+            return None
+        return failure_of(failure, str(address))
+
+
+def open_connection(address: Address, clock: Clock, security: Security | None = None) -> Connection:
     """Connects to the broker and asks for its versions. Raises BrokerNotThere, BrokerGone, BrokerSilent, NotKafka,
-    RequestNotSpoken."""
-    connection = Connection(address, _connected(address), clock)
+    RequestNotSpoken, TlsFailed, InvalidClientConfig."""
+    security = security or Security()
+    connection = Connection(address, _secured(address, security), clock, security)
     try:
         connection.ask_versions()
     except BrokerSilent as silent:
@@ -312,10 +357,39 @@ def open_connection(address: Address, clock: Clock) -> Connection:
             f"the server at {address} accepts connections and does not answer: if it is not a Kafka broker, correct "
             "the bootstrap address; if it is, look at its log"
         ) from silent
+    except BrokerGone as gone:
+        raise BrokerGone(f"{gone}. {_FIRST_ANSWER[security.is_encrypted]}") from gone
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+_FIRST_ANSWER = {
+    False: "It did so before its first answer: if its listener has TLS, set security.protocol=SSL in a file for "
+    f"--client-config or {CONFIG_VARIABLE}",
+    True: "It did so after the handshake of TLS: if it wants a certificate of its clients, set "
+    "ssl.certificate.location and ssl.key.location",
+}
+
+
+def _secured(address: Address, security: Security) -> socket.socket:
+    plain = _connected(address)
+    try:
+        return security.secured(plain, address)
+    except TimeoutError as silent:
+        raise BrokerSilent(
+            f"the server at {address} does not complete the handshake of TLS in time: if it has no TLS, set "
+            "security.protocol=PLAINTEXT"
+        ) from silent
+    except OSError as failure:
+        raise BrokerGone(
+            f"the server at {address} closed the connection during the handshake of TLS: if it has no TLS, set "
+            "security.protocol=PLAINTEXT; if it has, look at its log"
+        ) from failure
+    except BaseException:
+        plain.close()
+        raise
 
 
 def _connected(address: Address) -> socket.socket:

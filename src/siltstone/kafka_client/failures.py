@@ -26,6 +26,30 @@ class NotKafka(InvalidRequest):
     """The server at the address answers in another protocol than Kafka's."""
 
 
+class BrokerWantsTls(NotKafka):
+    """The server at the address speaks TLS, and this client does not."""
+
+
+class TlsFailed(InvalidRequest):
+    """No connection with TLS can be made to the broker, until a setting or a certificate is corrected."""
+
+
+class BrokerNotTrusted(TlsFailed):
+    """The broker's certificate is not from an authority that this client trusts, or has expired."""
+
+
+class BrokerOfAnotherName(TlsFailed):
+    """The broker's certificate is not for the host that this client connects to."""
+
+
+class BrokerWithoutTls(TlsFailed):
+    """The server at the address does not speak TLS."""
+
+
+class ClientNotTrusted(TlsFailed):
+    """The broker wants a certificate from this client, or does not trust the one that it shows."""
+
+
 class RequestNotSpoken(InvalidRequest):
     """The broker does not support a request that is needed, or no version of it that this client writes."""
 

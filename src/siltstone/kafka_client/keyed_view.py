@@ -11,8 +11,9 @@ from typing import Self
 
 import msgspec
 
+from siltstone.kafka_client.client_settings import settings_of_mapping
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.connection import Security, parse_bootstrap
 from siltstone.kafka_client.following import Following
 from siltstone.kafka_client.offsets import ends_of
 from siltstone.kafka_client.topics import find_topic, partitions_of
@@ -88,16 +89,20 @@ class KeyedView(Mapping[bytes, bytes]):
         topic: str,
         *,
         bytes_max: int = GIB,
+        client_config: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         rng: Random | None = None,
     ) -> None:
         """``bytes_max`` limits the memory of all keys and values together, including the Python objects of each
-        entry."""
+        entry. ``client_config``: how to encrypt, by librdkafka's names, such as ``{"security.protocol": "SSL",
+        "ssl.ca.location": "ca.pem"}``; None: as the file says that SILTSTONE_CLIENT_CONFIG names. Raises
+        InvalidClientConfig."""
         self.topic = topic
         self._cluster = Cluster(
             parse_bootstrap(bootstrap_servers, "bootstrap_servers"),
             clock or SystemClock(),
             rng or system_randomness(),
+            None if client_config is None else Security(settings_of_mapping(client_config, "client_config")),
         )
         self._bytes_max = bytes_max
         self._size_bytes = 0
@@ -203,7 +208,8 @@ class KeyedView(Mapping[bytes, bytes]):
     def catch_up(self, seconds_max: float = CATCH_UP_SECONDS_MAX) -> None:
         """Waits until the view contains every record that was acknowledged before this call. Raises NotCaughtUp after
         ``seconds_max``, and the error of the thread if it has failed."""
-        with Cluster(self._cluster.bootstrap, self._cluster.clock, self._cluster.rng) as asking:
+        following = self._cluster
+        with Cluster(following.bootstrap, following.clock, following.rng, following.security) as asking:
             if find_topic(asking, self.topic).topic_id != self._topic_id:
                 self._fail(self._outdated())
             ends = {key: each.end_offset for key, each in ends_of(asking, list(self._positions)).items()}

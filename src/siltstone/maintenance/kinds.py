@@ -1,13 +1,6 @@
-"""Lists all kinds of maintenance, in the order that frees space first.
+"""Makes the kinds of maintenance whose rows are in ``offline.kind_rows``, each when it is chosen."""
 
-The sweep deletes what is due. Retention makes bytes dead, so it comes before ``dead-objects``; neither reads an object.
-Then come the kinds that copy: table export, before key compaction removes records that the export has not read; minor
-collections (few live bytes), stream set object compaction, key compaction, stream object compaction, relocation of
-objects that are left in a bucket that is drained, copies that objects lack, and last major collections, which are worth
-doing once a day.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from siltstone.carrying.pipeline.kind import Kind
 from siltstone.maintenance.copies.kind import CopyRepair
@@ -23,28 +16,11 @@ from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectComp
 from siltstone.maintenance.sweep.kind import Sweep
 from siltstone.metadata.image import ImageView
 from siltstone.model.errors import InvalidRequest
-from siltstone.offline.pressure import COPYING
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.offline.settings import KindSettings, Level
 from siltstone.offline.topic_streams import TopicStream
 from siltstone.tables.kind import TableExport
 from siltstone.tables.progress import bound_of as exported_bound
-
-
-def all_kinds(settings: KindSettings) -> tuple[Kind, ...]:
-    maintenance = settings.maintenance
-    return (
-        Sweep(settings.grace_period_ms),
-        Retention(_bounds),
-        DeadObjects(maintenance.gc.lease_ms),
-        TableExport(settings.tables),
-        _collection(Level.MINOR, settings),
-        StreamSetObjectCompaction(settings.compaction),
-        KeyCompaction(maintenance.key_compaction),
-        StreamObjectCompaction(maintenance.so_compaction),
-        Relocation(maintenance.so_compaction),
-        CopyRepair(maintenance.so_compaction),
-        _collection(Level.MAJOR, settings),
-    )
 
 
 def _bounds(image: ImageView) -> BoundOf:
@@ -64,23 +40,19 @@ def _collection(level: Level, settings: KindSettings) -> Collection:
     return Collection(level, maintenance.gc, settings.compaction, maintenance.so_compaction)
 
 
-KIND_NAMES = (
-    "sweep",
-    "retention",
-    "dead-objects",
-    "table-export",
-    "minor-gc",
-    "sso-compaction",
-    "key-compaction",
-    "so-compaction",
-    "relocation",
-    "copies",
-    "major-gc",
-)
-
-FREEING = frozenset(KIND_NAMES) - COPYING
-"""Kinds that copy nothing. In a service they run in a thread of their own, so that no long copy delays the freeing of
-space (GC14)."""
+MAKERS: Mapping[str, Callable[[KindSettings], Kind]] = {
+    "sweep": lambda settings: Sweep(settings.grace_period_ms),
+    "retention": lambda _: Retention(_bounds),
+    "dead-objects": lambda settings: DeadObjects(settings.maintenance.gc.lease_ms),
+    "table-export": lambda settings: TableExport(settings.tables),
+    "minor-gc": lambda settings: _collection(Level.MINOR, settings),
+    "sso-compaction": lambda settings: StreamSetObjectCompaction(settings.compaction),
+    "key-compaction": lambda settings: KeyCompaction(settings.maintenance.key_compaction),
+    "so-compaction": lambda settings: StreamObjectCompaction(settings.maintenance.so_compaction),
+    "relocation": lambda settings: Relocation(settings.maintenance.so_compaction),
+    "copies": lambda settings: CopyRepair(settings.maintenance.so_compaction),
+    "major-gc": lambda settings: _collection(Level.MAJOR, settings),
+}
 
 
 def chosen_kinds(settings: KindSettings, names: Iterable[str] = ()) -> Sequence[Kind]:
@@ -89,6 +61,4 @@ def chosen_kinds(settings: KindSettings, names: Iterable[str] = ()) -> Sequence[
     wanted = frozenset(names) or frozenset(KIND_NAMES)
     if unknown := sorted(wanted - frozenset(KIND_NAMES)):
         raise InvalidRequest(f"there is no kind named {unknown[0]}; the kinds are {', '.join(KIND_NAMES)}")
-    # Why all kinds are made to choose one: a kind is a name and its settings, so this costs nothing, and the order of
-    # the kinds stands in one place.
-    return [kind for kind in all_kinds(settings) if kind.name in wanted]
+    return [MAKERS[name](settings) for name in KIND_NAMES if name in wanted]

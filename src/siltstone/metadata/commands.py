@@ -64,7 +64,7 @@ class FenceNode(Command[None], frozen=True):
 
 
 class ResumeNode(Command[None], frozen=True):
-    """→ None. The fenced process continues in the same life. Refused with NodeFenced once the node's failover was
+    """→ None. The fenced process continues in the same life. Refused with FencedNode once the node's failover was
     claimed, or another process has registered: then the process has to stop. Idempotent."""
 
     node_id: int

@@ -31,7 +31,7 @@ from siltstone.runtime.randomness import Random, random_token
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS_MAX = 8
+COPY_ATTEMPTS_MAX = 8
 """If the log changes this many times during the copy, some process is using it, and the copy is refused."""
 
 
@@ -93,7 +93,7 @@ def copy_log(
     """Moves the log and returns the image that was copied. ``url``: where the new log is, without a password. Both logs
     stay open. Raises NothingToCopy, CopyTaken, LogInUse, CopyDiffers, MetadataMoved, NotMetadataLog, LogUnavailable,
     CorruptData."""
-    for _ in range(ATTEMPTS_MAX):
+    for _ in range(COPY_ATTEMPTS_MAX):
         on_step("reading the metadata")
         ended = LogBeforeMove(old)
         image = MetadataClient(ended, clock, rng).image
@@ -112,7 +112,7 @@ def copy_log(
             new.complete(image.position)
             return Copied(image, was_done=False)
     raise LogInUse(
-        f"the metadata log has moved on {ATTEMPTS_MAX} times while it was copied; stop every process of the store"
+        f"the metadata log has moved on {COPY_ATTEMPTS_MAX} times while it was copied; stop every process of the store"
     )
 
 

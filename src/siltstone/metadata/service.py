@@ -50,6 +50,8 @@ class ServiceStatistics(msgspec.Struct, frozen=True):
     batches: int
     append_seconds: HistogramCounts = HistogramCounts()
     """The time of each append to the metadata log, with the decisions about its commands."""
+    read_age_seconds: float = 0.0
+    """The time since the log was last read to its head. A read that hangs counts, too: it has no error yet."""
 
 
 class _Waiting(msgspec.Struct, eq=False):
@@ -84,6 +86,7 @@ class MetadataService:
         self._closing = False
         self._snapshot_running = False
         self._warned_ms: float | None = None
+        self._read_ms = clock.monotonic_ms()
         self._commands_executed = 0
         self._batches = 0
         self._append_seconds = Histogram()
@@ -128,9 +131,14 @@ class MetadataService:
     async def refresh(self) -> MetadataImage:
         """Reads the log to its head and returns the image. Raises Unavailable, CorruptData."""
         self._check_open()
-        await self._calls.run(self._client.refresh)
+        await self._read()
         self._publish()
         return self._image
+
+    async def _read(self) -> None:
+        begun_ms = self._clock.monotonic_ms()
+        await self._calls.run(self._client.refresh)
+        self._read_ms = begun_ms
 
     @property
     def clock_offset_ms(self) -> int:
@@ -167,6 +175,7 @@ class MetadataService:
             commands_executed=self._commands_executed,
             batches=self._batches,
             append_seconds=self._append_seconds.counts(),
+            read_age_seconds=(self._clock.monotonic_ms() - self._read_ms) / 1000,
         )
 
     def _check_open(self) -> None:
@@ -231,7 +240,7 @@ class MetadataService:
             # commit and is lost in transaction poolers. A read without news costs a tenth of a millisecond.
             await self._clock.sleep_ms(self._follow_interval_ms)
             try:
-                await self._calls.run(self._client.refresh)
+                await self._read()
             except Unavailable as error:
                 self._warn_of_unreadable_log(error)
             else:

@@ -56,6 +56,14 @@ MAX_CONNECTIONS = 10_000
 MAX_CONNECTIONS_PER_IP = 5_000
 """The most connections of one host at a time: a faulty host leaves room for others, and a proxy is not restricted."""
 
+HANDSHAKE_MS_MAX = 10 * SECOND_MS
+"""A client that has not completed the handshake of TLS after this long is closed. Proper ones take two round trips."""
+
+HANDSHAKES_MAX = 400
+"""The most handshakes of TLS under way. When there are more, the oldest is ended, so peers that send nothing do not
+keep clients out: a client would need more than the time in which so many others arrive. Each holds 25 KiB with uvloop
+and 280 KiB without."""
+
 CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
 """A connection without a whole request for this long is closed [Kafka: connections.max.idle.ms]."""
 
@@ -137,8 +145,8 @@ ADMIN_MAINTENANCE_LISTENERS = "off"
 
 ADMIN_OPEN_TO_NETWORK = False
 """Whether an admin listener may be on an address that other machines reach. They see names of topics, of groups and of
-buckets, and who is connected, without a login and without encryption; only a listener on 127.0.0.1, [::1] or localhost
-goes without it."""
+buckets, and who is connected, without a login; a listener on 127.0.0.1, [::1] or localhost, or one that requires
+certificates of its clients, goes without it."""
 
 ADMIN_ALLOWED_HOSTS = "localhost"
 """Host names, separated by commas, by which clients may call an admin listener, besides IP addresses and the listener's

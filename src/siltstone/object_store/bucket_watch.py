@@ -20,18 +20,18 @@ from siltstone.runtime.log_limit import LogLimit
 SILENT_MS_MAX = 4 * SECOND_MS
 """A line within 5 seconds is promised. A request is answered in some ms, 16 MiB over a slow line in two seconds."""
 
-LOOK_INTERVAL_MS = 500
+BUCKET_LOOK_INTERVAL_MS = 500
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def looking(look: Callable[[], None]) -> Iterator[None]:
-    """Calls ``look`` once in LOOK_INTERVAL_MS in this block, from a thread: for programs without an event loop."""
+    """Calls ``look`` once in BUCKET_LOOK_INTERVAL_MS in this block, from a thread, for programs without a loop."""
     ended = Event()
 
     def look_until_ended() -> None:
-        while not ended.wait(LOOK_INTERVAL_MS / 1000):
+        while not ended.wait(BUCKET_LOOK_INTERVAL_MS / 1000):
             look()
 
     Thread(target=look_until_ended, name="look-at-buckets", daemon=True).start()

@@ -210,7 +210,7 @@ class Buckets:
         }
 
     def look(self) -> None:
-        """Logs which buckets do not answer. The owner calls it once in LOOK_INTERVAL_MS while the buckets are used."""
+        """Logs which buckets do not answer. The owner calls it once in BUCKET_LOOK_INTERVAL_MS."""
         for store in self._stores.values():
             if isinstance(store, RetryingStore):
                 store.watch.look()

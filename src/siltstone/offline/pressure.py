@@ -22,6 +22,7 @@ import msgspec
 
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import PRESSURE_FULL_SHARE, PRESSURE_WARN_SHARE
+from siltstone.offline.kind_rows import COPYING, WAITING_EARLY
 from siltstone.runtime.files import Disks
 
 
@@ -73,19 +74,11 @@ class Measured(msgspec.Struct, frozen=True):
 
     def why_waits(self, kind: str, *, is_forced: bool = False) -> str:
         """Returns the reason why the kind has to wait; empty when it may run. A forced run never waits."""
-        stops = self.pressure is Pressure.FULL or (self.pressure is Pressure.WARN and kind in STOPPED_BY_WARN)
+        stops = self.pressure is Pressure.FULL or (self.pressure is Pressure.WARN and kind in WAITING_EARLY)
         fullest = self.fullest
         if kind not in COPYING or is_forced or not stops or fullest is None:
             return ""
         return f"{fullest.name} is {fullest.use:.1%} full: {kind} copies data, so it waits until there is more room"
-
-
-COPYING = frozenset({
-    "table-export", "minor-gc", "sso-compaction", "key-compaction", "so-compaction", "relocation", "copies", "major-gc",
-})  # fmt: skip
-"""Kinds that write before they free anything. The others delete or trim, and never wait."""
-
-STOPPED_BY_WARN = frozenset({"major-gc"})
 
 
 def measure(

@@ -7,12 +7,14 @@ allowed.
 
 from collections.abc import Collection
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from siltstone.foundation.credentials import shown_properties, without_url_credentials
 from siltstone.model import limits
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.kind_rows import KIND_ROWS
 
 PUT_BYTES_MAX = 4 * limits.GIB
 """An iteration puts an object or a part in one request, and S3 and compatible stores take at most 5 GiB in one."""
@@ -195,16 +197,9 @@ class CopyRates(msgspec.Struct, frozen=True, kw_only=True):
         return lowest_rate(self.of_all, self.of_kind.get(kind, 0))
 
 
-class Rates(msgspec.Struct, frozen=True, kw_only=True):
+class _Rates(msgspec.Struct, frozen=True, kw_only=True):
     """The rate of each kind that copies, in bytes read in a second; 0: none. The rate of the collections is in
     ``GcSettings``."""
-
-    table_export_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
-    sso_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
-    key_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
-    so_compaction_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
-    relocation_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
-    copies_bytes_per_second: int = limits.COPY_BYTES_PER_SECOND
 
     def __post_init__(self) -> None:
         _refuse_below(self, may_be_zero=self.__struct_fields__)
@@ -212,41 +207,53 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_kind(self) -> dict[str, int]:
         return {
-            name.removesuffix("_bytes_per_second").replace("_", "-"): getattr(self, name)
-            for name in self.__struct_fields__
+            row.name: getattr(self, f"{row.setting}_bytes_per_second") for row in KIND_ROWS if row.has_rate
         }
 
 
-class Intervals(msgspec.Struct, frozen=True, kw_only=True):
+class _Intervals(msgspec.Struct, frozen=True, kw_only=True):
     """How long each kind waits from the end of one run to the start of the next. Kinds that free space wait less."""
-
-    sweep_ms: int = limits.SWEEP_INTERVAL_MS
-    retention_ms: int = limits.RETENTION_INTERVAL_MS
-    dead_objects_ms: int = limits.DEAD_OBJECTS_INTERVAL_MS
-    table_export_ms: int = limits.TABLE_EXPORT_INTERVAL_MS
-    minor_gc_ms: int = limits.MINOR_GC_INTERVAL_MS
-    sso_compaction_ms: int = limits.SSO_COMPACTION_INTERVAL_MS
-    key_compaction_ms: int = limits.KEY_COMPACTION_INTERVAL_MS
-    so_compaction_ms: int = limits.SO_COMPACTION_INTERVAL_MS
-    relocation_ms: int = limits.RELOCATION_INTERVAL_MS
-    copies_ms: int = limits.COPIES_INTERVAL_MS
-    major_gc_ms: int = limits.MAJOR_GC_INTERVAL_MS
 
     def __post_init__(self) -> None:
         """GC6."""
-        for name in self.__struct_fields__:
-            if (interval_ms := getattr(self, name)) <= 0:
-                raise InvalidRequest(f"{name} is {interval_ms}: an interval is at least 1 ms")
-        if self.minor_gc_ms >= self.major_gc_ms:
+        for row in KIND_ROWS:
+            if (interval_ms := self.of(row.name)) <= 0:
+                raise InvalidRequest(f"{row.setting}_ms is {interval_ms}: an interval is at least 1 ms")
+        minor_ms, major_ms = self.of("minor-gc"), self.of("major-gc")
+        if minor_ms >= major_ms:
             raise InvalidRequest(
-                f"minor_gc_ms is {self.minor_gc_ms} and major_gc_ms {self.major_gc_ms}: a minor collection has to come "
-                "more often than a major one"
+                f"minor_gc_ms is {minor_ms} and major_gc_ms {major_ms}: a minor collection has to come more often than"
+                " a major one"
             )
 
     def of(self, kind: str) -> int:
         """Returns the interval of a kind, by the kind's name, such as ``minor-gc``."""
         interval_ms: int = getattr(self, f"{kind.replace('-', '_')}_ms")
         return interval_ms
+
+
+if TYPE_CHECKING:
+
+    class Rates(_Rates, frozen=True, kw_only=True): ...
+
+    class Intervals(_Intervals, frozen=True, kw_only=True): ...
+
+else:
+    # The fields are made of the rows, so that a new kind has its settings with its row.
+    Rates = msgspec.defstruct(
+        "Rates",
+        [
+            (f"{row.setting}_bytes_per_second", int, limits.COPY_BYTES_PER_SECOND)
+            for row in KIND_ROWS
+            if row.has_rate
+        ],
+        bases=(_Rates,), frozen=True, kw_only=True, module=__name__,
+    )  # fmt: skip
+    Intervals = msgspec.defstruct(
+        "Intervals",
+        [(f"{row.setting}_ms", int, row.interval_ms) for row in KIND_ROWS],
+        bases=(_Intervals,), frozen=True, kw_only=True, module=__name__,
+    )  # fmt: skip
 
 
 class MaintenanceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,7 +289,7 @@ class TableSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KindSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of all kinds, from which ``kinds.all_kinds`` makes them."""
+    """The settings of all kinds, from which ``maintenance.kinds`` makes them."""
 
     grace_period_ms: int = limits.GRACE_PERIOD_MS
     compaction: CompactionSettings = CompactionSettings()

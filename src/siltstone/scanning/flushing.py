@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 FLUSH_MS_MAX = 30 * SECOND_MS
 """How long a scan waits for an owner. A node uploads 100 MiB in seconds; one that was killed never answers."""
 
-LOOK_INTERVAL_MS = 50
+FLUSH_LOOK_INTERVAL_MS = 50
 
 
 def flush_tails(source: MaintenanceContext, partitions: Sequence[ScanPartition]) -> MetadataImage:
@@ -46,7 +46,7 @@ def flush_tails(source: MaintenanceContext, partitions: Sequence[ScanPartition])
             names = [each.name for each in by_node[left[0]]]
             reason = f"it has not uploaded them within {FLUSH_MS_MAX // SECOND_MS} s"
             raise TailNotReadable(names, left[0], reason)
-        source.clock.block_ms(LOOK_INTERVAL_MS)
+        source.clock.block_ms(FLUSH_LOOK_INTERVAL_MS)
 
 
 def _ask(source: MaintenanceContext, node_id: int, theirs: Sequence[ScanPartition]) -> int:

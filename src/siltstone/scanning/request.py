@@ -7,13 +7,13 @@ from enum import Enum, IntEnum
 
 import msgspec
 
-from siltstone.model.limits import DAY_MS, HOUR_MS, MIB, MINUTE_MS, SCAN_PIN_MS_MAX, SECOND_MS
+from siltstone.model import limits
 from siltstone.record_columns.row_columns import ROW_COLUMNS
 from siltstone.scanning.failures import ScanRefused
 from siltstone.value_formats.value_format import BadValues, FormatKind, Schema, ValueFormat
 
-SCAN_LEASE_MS = 1 * HOUR_MS
-UNIT_BYTES_MAX = 64 * MIB
+SCAN_LEASE_MS = 1 * limits.HOUR_MS
+UNIT_BYTES_MAX = 64 * limits.MIB
 """Bytes as stored. A unit of that size keeps a task busy for about a second, compared with which the milliseconds that
 Spark needs for each task are few."""
 
@@ -126,7 +126,7 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _LEASE = re.compile(r"(\d{1,12})(ms|s|min|h|d)?")
-_UNITS_MS = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
+_UNITS_MS = {"ms": 1, "s": limits.SECOND_MS, "min": limits.MINUTE_MS, "h": limits.HOUR_MS, "d": limits.DAY_MS}
 
 
 def lease_ms_of(text: str) -> int:
@@ -135,6 +135,6 @@ def lease_ms_of(text: str) -> int:
     lease_ms = -1
     if parts is not None and (parts[2] or int(parts[1]) == 0):
         lease_ms = int(parts[1]) * _UNITS_MS[parts[2] or "ms"]
-    if not 0 <= lease_ms <= SCAN_PIN_MS_MAX:
+    if not 0 <= lease_ms <= limits.SCAN_PIN_MS_MAX:
         raise ScanRefused(f"the lease of a scan cannot be {text!r}: write 0 to 24h, such as 90min or 6h")
     return lease_ms

@@ -31,7 +31,7 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import CLOCK_ADVANCE_MS_MAX
 from siltstone.object_store.bandwidth.limiter import Limiter, limiter_of_process
 from siltstone.object_store.bucket_identity import is_marked
-from siltstone.object_store.bucket_watch import LOOK_INTERVAL_MS
+from siltstone.object_store.bucket_watch import BUCKET_LOOK_INTERVAL_MS
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.metadata_mark import BucketGuard
@@ -363,7 +363,7 @@ def _let_catch_up_give_way(
 
 async def _look_for_ever(buckets: Buckets, clock: Clock) -> None:
     while True:
-        await clock.sleep_ms(LOOK_INTERVAL_MS)
+        await clock.sleep_ms(BUCKET_LOOK_INTERVAL_MS)
         buckets.look()
 
 

@@ -20,18 +20,21 @@ from weakref import WeakSet
 
 import msgspec
 
+from siltstone.kafka_client.client_settings import settings_of_mapping
 from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.connection import Security, parse_bootstrap
 from siltstone.kafka_client.failures import TopicUnknown
 from siltstone.kafka_client.topic_records import TopicRecord, read_records
 from siltstone.kafka_client.topics import create_topic
+from siltstone.model.access import SecurityProtocol
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread, StoppedEarly
 from siltstone.server.kafka_node import KafkaNode, KafkaNodeStatistics
-from siltstone.server.network.addresses import parse_addresses
+from siltstone.server.network.addresses import ListenerAddress, parse_addresses
+from siltstone.server.network.self_signed import TLS_FOLDER, own_certificate
 from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.settings.store import StoreSettings, load_settings
 
@@ -74,10 +77,11 @@ class Broker:
 
     ``folder`` is the folder of the store, which is kept when the broker stops; None: a temporary folder. ``port`` 0:
     any free port. ``nodes``: how many nodes form a cluster, with the numbers 0, 1 and so on (``engine.node_id`` is the
-    first); each listens one port higher than the one before, unless ``port`` is 0. ``settings`` has values by key, such
-    as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. ``faults``: failures of the bucket, such as
-    ``siltstone.BucketFaults(refuses_writes=True)``. They can be changed while the broker runs, begin when a temporary
-    store has been made, and end when the broker stops.
+    first); each listens one port higher than the one before, unless ``port`` is 0. ``tls``: the broker encrypts, with a
+    certificate that it makes in its folder (extra ``tls``); ``client_config`` has what clients need. ``settings`` has
+    values by key, such as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. ``faults``: failures of
+    the bucket, such as ``siltstone.BucketFaults(refuses_writes=True)``. They can be changed while the broker runs,
+    begin when a temporary store has been made, and end when the broker stops.
 
     An ``async with`` starts and stops the broker without blocking the event loop. Starting raises SettingRefused,
     CannotListen (the port is in use), and what opening a store raises, such as WalInUse (another process has the store
@@ -90,6 +94,7 @@ class Broker:
         *,
         port: int = 0,
         nodes: int = 1,
+        tls: bool = False,
         settings: Mapping[str, str] | None = None,
         faults: BucketFaults | None = None,
     ) -> None:
@@ -99,6 +104,7 @@ class Broker:
         self._port = port
         self._node_count = nodes
         self._settings = dict(settings or {})
+        self._protocol = SecurityProtocol.SSL if tls else SecurityProtocol.PLAINTEXT
         self.faults = faults or BucketFaults()
         self._changing = threading.Lock()
         self._temporary: TemporaryDirectory[str] | None = None
@@ -119,6 +125,15 @@ class Broker:
                 "this broker is not running: use it as a context manager, or call start() first"
             )
         return ",".join(addresses)
+
+    def client_config(self) -> dict[str, str]:
+        """Returns what a Kafka client needs to connect, by librdkafka's names: ``Producer(broker.client_config())``.
+        Raises BrokerNotRunning."""
+        config = {"bootstrap.servers": self.bootstrap_servers}
+        if self._protocol.is_encrypted:
+            authority = str(self.folder / TLS_FOLDER / "ca.pem")
+            config |= {"security.protocol": str(self._protocol), "ssl.ca.location": authority}
+        return config
 
     @property
     def addresses(self) -> dict[int, str]:
@@ -198,7 +213,7 @@ class Broker:
         """Returns the settings of the first node, which listens on the given port and on nothing else."""
         return msgspec.structs.replace(
             self._load({}),
-            listeners=f"127.0.0.1:{self._port}",
+            listeners=f"{self._protocol}://127.0.0.1:{self._port}",
             advertised_listeners="",
             listener_security_protocol_map="",
         )
@@ -206,18 +221,31 @@ class Broker:
     def _load(self, flags: Mapping[str, str]) -> StoreSettings:
         defaults = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {})}
         return load_settings(
-            self.folder, defaults=defaults, flags={**self._settings, **flags}, origin="Broker(settings=…)"
+            self.folder,
+            defaults=defaults,
+            flags={**self._tls_settings(), **self._settings, **flags},
+            origin="Broker(settings=…)",
         )
+
+    def _tls_settings(self) -> dict[str, str]:
+        """Returns the settings of the listener with TLS, whose certificate is made when it is missing."""
+        if not self._protocol.is_encrypted:
+            return {}
+        own = own_certificate(self.folder.absolute() / TLS_FOLDER, (), SystemClock().now_ms())
+        return own.settings_of(self._protocol)
+
+    def _addresses_of(self, settings: StoreSettings) -> tuple[ListenerAddress, ...]:
+        return parse_addresses([settings.listeners], settings=settings.named_listeners)
 
     def _start(self, numbers: Iterable[int]) -> None:
         """Starts the nodes one after the other, since the first one creates the store. A node that is started again
         gets its earlier port."""
         for number in numbers:
             settings = self._load(self._flags[number])
-            running = BrokerThread(settings, parse_addresses([settings.listeners]), self.faults)
+            running = BrokerThread(settings, self._addresses_of(settings), self.faults)
             with self.faults.paused() if self._is_new else nullcontext():
                 address = running.start()
-            self._flags[number] = {**self._flags[number], "listeners": address}
+            self._flags[number] = {**self._flags[number], "listeners": f"{self._protocol}://{address}"}
             self._running[number] = running
             self._addresses = dict(sorted({**self._addresses, number: address}.items()))
         self._is_new = False
@@ -305,7 +333,8 @@ class Broker:
         return []
 
     def _cluster(self) -> Cluster:
-        return Cluster(parse_bootstrap(self.bootstrap_servers), SystemClock(), system_randomness())
+        security = Security(settings_of_mapping(self.client_config(), "client_config"))
+        return Cluster(parse_bootstrap(self.bootstrap_servers), SystemClock(), system_randomness(), security)
 
     @_fails_at_the_caller
     def statistics(self, node_id: int | None = None) -> KafkaNodeStatistics:

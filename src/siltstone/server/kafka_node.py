@@ -13,10 +13,16 @@ from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.groups import GroupsStatistics
 from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
+from siltstone.broker.request import Listener
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
-from siltstone.metadata.node_address import node_address, put_node_address
+from siltstone.metadata.node_address import (
+    ListenerMissing,
+    node_address,
+    node_listener,
+    put_node_address,
+)
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Unavailable
@@ -28,9 +34,11 @@ from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import ends_in_time
 from siltstone.server.admin.listening import AdminListeners, open_admin_listeners
 from siltstone.server.components import Node, open_node
-from siltstone.server.network.addresses import ListenerAddress
+from siltstone.server.network.addresses import ListenerAddress, bracketed
+from siltstone.server.network.certificates import Certificates, watched_certificates
 from siltstone.server.network.listeners import Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
+from siltstone.server.node_listeners import encrypted_listeners
 from siltstone.server.settings.store import StoreSettings
 from siltstone.stream_engine.components import EngineState, EngineStatistics
 from siltstone.stream_engine.engine import StreamEngine
@@ -73,6 +81,7 @@ class KafkaNode(msgspec.Struct, frozen=True):
     node: Node
     broker: KafkaBroker
     listeners: Listeners
+    certificates: Certificates
     admin: AdminListeners | None = None
 
     def abandon(self) -> None:
@@ -107,13 +116,18 @@ async def running_kafka_node(
     """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers the
     requests that were started, commits all data and closes the node's streams. ``ends_with`` is called first then: it
     returns the nodes that end now, this one included. When no other node is live, no node takes the partitions.
-    ``recover`` is that of ``open_node``. Raises CannotListen, before it opens the store, if a listener's address is in
-    use, and what ``open_node`` raises."""
+    ``recover`` is that of ``open_node``. Raises InvalidListenerSetting and CannotListen, before it opens the store, if
+    certificates cannot be used, or a listener's address is in use, and what ``open_node`` raises."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     async with AsyncExitStack() as opened:
         disk_calls = ThreadedCalls("disks", 1)
         opened.callback(disk_calls.close)
-        admin = await opened.enter_async_context(open_admin_listeners(settings.admin, clock))
+        certificates = await opened.enter_async_context(
+            watched_certificates(encrypted_listeners(settings, addresses), clock)
+        )
+        admin = await opened.enter_async_context(
+            open_admin_listeners(settings.admin, clock, settings.admin_listener, certificates)
+        )
         bound = await bind_listeners(addresses)
         opened.callback(bound.close)
         reached_at = tuple(
@@ -122,6 +136,7 @@ async def running_kafka_node(
         node = await opened.enter_async_context(
             open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at, recover=recover)
         )
+        told = _told_listener(node.engine.node_id, bound.listeners, node_listener(node.metadata.image))
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)
         broker = await start_broker(
@@ -130,10 +145,13 @@ async def running_kafka_node(
         )  # fmt: skip
         opened.push_async_callback(broker.close)
         node.place.measure(broker.parts.partitions.counts)
-        listeners = Listeners(bound, broker, settings.network, clock)
+        listeners = Listeners(
+            bound, broker, settings.network, clock,
+            settings_of=settings.named_listeners, certificates=certificates,
+        )  # fmt: skip
         opened.push_async_callback(listeners.close)
         await listeners.bind()
-        await _tell_address(node, listeners)
+        await _tell_address(node, told)
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
@@ -144,7 +162,7 @@ async def running_kafka_node(
                 node, broker, listeners, settings, clock, SystemDisks(), disk_calls
             )
             opened.callback(setattr, admin.endpoints, "is_draining", True)
-        yield KafkaNode(node, broker, listeners, admin)
+        yield KafkaNode(node, broker, listeners, certificates, admin)
 
 
 async def _leave_others(
@@ -182,12 +200,24 @@ async def hand_over_everything(
     await clock.sleep_ms(ANSWERING_ON_MS)
 
 
-async def _tell_address(node: Node, listeners: Listeners) -> None:
-    """Puts the address of the first listener into the metadata, for scans, which read records that are in no object yet
-    from the broker. The address stays there when the node ends, since streams that were closed cleanly have no such
+def _told_listener(node_id: int, listeners: Sequence[Listener], named: str | None) -> Listener:
+    """Returns the listener whose address scans and sinks use: the one that the store names, or else the first
+    without TLS, or else the first. Raises ListenerMissing."""
+    if named is None:
+        return min(listeners, key=lambda each: each.protocol.is_encrypted)
+    told = next((each for each in listeners if each.name == named), None)
+    if told is None:
+        raise ListenerMissing(
+            f"node {node_id} has no listener {named}, by which the nodes of this store are reached: add it to "
+            "listeners, or choose another for all nodes (siltstone nodes listener)"
+        )
+    return told
+
+
+async def _tell_address(node: Node, told: Listener) -> None:
+    """Puts the address of a listener into the metadata, for scans, which read records that are in no object yet from
+    the broker. The address stays there when the node ends, since streams that were closed cleanly have no such
     records."""
-    for first in listeners.listeners[:1]:
-        host = f"[{first.advertised_host}]" if ":" in first.advertised_host else first.advertised_host
-        address = f"{host}:{first.advertised_port}"
-        if node_address(node.metadata.image, node.engine.node_id) != address:
-            await node.metadata.execute(put_node_address(node.engine.node_id, address))
+    address = f"{bracketed(told.advertised_host)}:{told.advertised_port}"
+    if node_address(node.metadata.image, node.engine.node_id) != address:
+        await node.metadata.execute(put_node_address(node.engine.node_id, address))

@@ -1,16 +1,16 @@
 """Makes the maintenance service of a store from its settings."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from siltstone.carrying.pipeline.kind import StartRunner
 from siltstone.carrying.pipeline.rates import spread_ms
-from siltstone.maintenance.kinds import FREEING, KIND_NAMES, all_kinds
+from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
 from siltstone.object_store.bucket_watch import looking
-from siltstone.offline.pressure import COPYING
+from siltstone.offline.kind_rows import KIND_NAMES, KindLane, kinds_of
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.listening import admin_thread
@@ -20,10 +20,6 @@ from siltstone.server.metadata_reach import blocked_until_reached
 from siltstone.server.settings.store import StoreSettings
 
 SPREAD_KIND = "sso-compaction"
-
-REWRITING = frozenset({"minor-gc", "sso-compaction", "major-gc"})
-"""Kinds that rewrite stream set objects. They take turns, because a kind that replaced an object which another kind has
-been rewriting for a quarter of an hour would make that work useless."""
 
 FREEING_SECONDS_MAX = 60.0
 """The most that one run of a freeing kind takes: these kinds take turns every minute, and none may delay the others for
@@ -48,19 +44,19 @@ def open_service(
     counters = Counters(KIND_NAMES, clock)
     stores: list[Store] = []
     with ExitStack() as opened:
-        admin = opened.enter_context(admin_thread(settings.admin, clock))
+        admin = opened.enter_context(admin_thread(settings.admin, clock, settings.admin_listener))
 
-        def lane(name: str, names: Collection[str], start: StartRunner, seconds_max: float) -> Lane:
+        def lane(name: KindLane, start: StartRunner, seconds_max: float) -> Lane:
             store = opened.enter_context(
                 blocked_until_reached(partial(open_store, settings), clock, "maintenance")
                 if waits
                 else open_store(settings)
             )
             stores.append(store)
-            kinds = [kind for kind in all_kinds(store.kind_settings) if kind.name in names]
+            kinds = chosen_kinds(store.kind_settings, kinds_of(name))
             intervals_ms = {kind.name: settings.maintenance.interval.of(kind.name) for kind in kinds}
             return Lane(
-                name,
+                name.value,
                 store.context,
                 kinds,
                 intervals_ms,
@@ -75,9 +71,9 @@ def open_service(
                 store.buckets.look()
 
         seconds = min(run_seconds, FREEING_SECONDS_MAX)
-        freeing = lane("freeing", FREEING, InProcessRunner, seconds)
-        rewriting = lane("rewriting", REWRITING, start_runner, run_seconds)
-        copying = lane("copying", COPYING - REWRITING, start_runner, run_seconds)
+        freeing = lane(KindLane.FREEING, InProcessRunner, seconds)
+        rewriting = lane(KindLane.REWRITING, start_runner, run_seconds)
+        copying = lane(KindLane.COPYING, start_runner, run_seconds)
         service = MaintenanceService([freeing, rewriting, copying], counters)
         if admin is not None:
             intervals_ms = {name: settings.maintenance.interval.of(name) for name in KIND_NAMES}

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from siltstone.server.admin.addresses import parse_admin_addresses
-from siltstone.server.network.addresses import InvalidListener, ListenerAddress, bracketed, parse_addresses
+from siltstone.server.network.addresses import InvalidListener, ListenerAddress, bracketed
+from siltstone.server.node_listeners import addresses_of
 from siltstone.server.settings.store import StoreSettings
 
 PORT_MAX = 65_535
@@ -20,10 +21,8 @@ def flags_of_nodes(settings: StoreSettings, count: int) -> dict[int, dict[str, s
     """Node id → the settings of that node alone, by name. Raises InvalidListener: two nodes would have one address, or
     a port would be too high."""
     first = settings.engine.node_id
-    listeners = parse_addresses(
-        [settings.listeners], [settings.advertised_listeners], settings.listener_security_protocol_map
-    )
-    admin = parse_admin_addresses(settings.admin)
+    listeners = addresses_of(settings)
+    admin = parse_admin_addresses(settings.admin, settings.admin_listener)
     _refuse_shared_ports([*listeners, *admin], count)
     return {
         first + number: dict(_flags(settings, listeners, admin, first, number)) for number in range(count)

@@ -21,7 +21,7 @@ from siltstone.metadata.refusals import CoverageNotMatched
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.objects import object_id_of_key
 from siltstone.object_store.bucket_identity import mark
-from siltstone.offline.pressure import COPYING
+from siltstone.offline.kind_rows import COPYING
 from siltstone.offline.tasks.runner import InProcessRunner, RunFailed
 from siltstone.runtime.randomness import seeded_randomness
 from support.maintenance.kind_cases import KIND_WORLDS, KindWorld

@@ -12,7 +12,7 @@ import pytest
 from siltstone.broker.settings import BrokerSettings
 from siltstone.cli import cluster_options
 from siltstone.kafka_client import cluster
-from siltstone.kafka_client.connection import Address, SpokenVersions
+from siltstone.kafka_client.connection import Address, Security, SpokenVersions
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.version import VERSION
@@ -49,9 +49,9 @@ class InProcessBroker:
         """Runs a command against this broker."""
         return run(*words, stdin=stdin, SILTSTONE_BOOTSTRAP="kafka.example:9092", **environment)
 
-    def connect(self, address: Address, clock: Clock) -> "InProcessConnection":
+    def connect(self, address: Address, clock: Clock, security: Security) -> "InProcessConnection":
         """Opens a connection as ``open_connection`` does; a broker in this process answers at once."""
-        del clock
+        del clock, security
         return InProcessConnection(self, self.world.client(), address)
 
     def close(self) -> None:

@@ -27,7 +27,9 @@ class ServedNode:
     ) -> None:
         flags = {**EMBEDDED_SETTINGS, **TEMPORARY_SETTINGS, **(settings or {})}
         self._settings = load_settings(folder, flags=flags)
-        self._listeners = parse_addresses(listeners, (), self._settings.listener_security_protocol_map)
+        self._listeners = parse_addresses(
+            listeners, (), self._settings.listener_security_protocol_map, self._settings.named_listeners
+        )
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._loop: asyncio.AbstractEventLoop

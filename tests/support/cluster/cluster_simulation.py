@@ -24,7 +24,7 @@ from siltstone.carrying.pipeline.running import run
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import Severity
-from siltstone.maintenance.kinds import all_kinds
+from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
@@ -456,7 +456,9 @@ class ClusterSimulation:
     def _maintain(self) -> None:
         """Runs some kinds of maintenance in their order, as the service does."""
         context = self._maintenance()
-        kinds = [kind for kind in all_kinds(KINDS) if kind.name != "table-export" and self.rng.random() < 0.5]
+        kinds = [
+            kind for kind in chosen_kinds(KINDS) if kind.name != "table-export" and self.rng.random() < 0.5
+        ]
         for kind in kinds:
             watch, scope = Watch(kind.name, self.clock), Scope(is_forced=self.rng.random() < 0.5)
             try:

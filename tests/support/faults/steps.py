@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from siltstone.server.network.sockets import FILES_RESERVED
 from support.faults.s3_proxy import Answers
 from support.faults.scene import SECONDS_MAX, Scene, Unwanted
 
@@ -205,10 +206,16 @@ def stand_still(scene: Scene) -> None:
 
 CONNECTIONS = 150
 
+CONNECTIONS_WITH_FILES = 50
+"""The new connections for which there are files: enough for every client that looks at the broker later."""
+
 
 def connect_beyond_the_file_limit(scene: Scene) -> None:
-    """Opens more connections than the process may have files."""
-    resource.prlimit(scene.broker.process_id, resource.RLIMIT_NOFILE, (64, 4096))
+    """Opens more connections than the process may have files. The limit stays when they are closed, so it is counted
+    from the files that the broker has open anyway: a fixed number would be too low for any client one day."""
+    newest = max(int(each.name) for each in Path(f"/proc/{scene.broker.process_id}/fd").iterdir())
+    limit = newest + 1 + CONNECTIONS_WITH_FILES + FILES_RESERVED
+    resource.prlimit(scene.broker.process_id, resource.RLIMIT_NOFILE, (limit, 4096))
     scene.connections = [
         socket.create_connection(scene.broker.address, timeout=SECONDS_MAX) for _ in range(CONNECTIONS)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 from siltstone.broker.request import ConnectionContext, Listener
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import TaskGroup
+from siltstone.server.network.addresses import written_host
 from siltstone.server.network.connection import Connection
 from siltstone.server.network.connections import Connections
 from siltstone.server.network.frame_reader import RECEIVE_BUFFER_BYTES
@@ -176,6 +177,15 @@ class FakeTransport:
                 self.protocol.connection_lost(failure)
 
 
+def admit(connections: Connections, transport: FakeTransport, listener: Listener = LISTENER) -> None:
+    """As when it is accepted: closed at once if it is refused."""
+    host = written_host(transport.get_extra_info("peername"))
+    if connections.expect(host, transport.fileno()):
+        connections.admit(transport, listener, host)
+    else:
+        transport.close()
+
+
 class NetworkWorld:
     """Inside a running event loop."""
 
@@ -189,7 +199,7 @@ class NetworkWorld:
 
     def connect(self, host: str = "10.0.0.1", file_number: int = 3) -> FakeTransport:
         transport = FakeTransport(host, file_number)
-        self.connections.admit(transport, LISTENER)
+        admit(self.connections, transport)
         return transport
 
     def pass_ms(self, duration_ms: float) -> None:

@@ -17,6 +17,8 @@ import msgspec
 from siltstone.cli.cluster_options import cluster_options
 from siltstone.cli.main import cli
 from siltstone.cli.store_options import store_options
+from siltstone.offline.kind_rows import KIND_ROWS
+from siltstone.offline.settings import Intervals, Rates
 from siltstone.server.settings.store import DEFAULT_LISTENER, PLACES, Tuning
 from siltstone.server.settings.tree import values_of
 from siltstone.server.settings.values import Setting, format_setting
@@ -70,10 +72,9 @@ PLACE_REASONS = {
         "addresses. `--advertised-listener` wins.",
     ),
     "listener_security_protocol_map": (
-        "PLAINTEXT:PLAINTEXT",
-        "Which protocol a listener speaks whose name is not a protocol, such as "
-        "`INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT`; the only protocol is PLAINTEXT "
-        "[Kafka: listener.security.protocol.map].",
+        "each name is a protocol",
+        "Which protocol a listener speaks whose name is not a protocol, such as `INTERNAL:PLAINTEXT,EXTERNAL:SSL`; "
+        "`listener.NAME.protocol` says the same [Kafka: listener.security.protocol.map].",
     ),
     "tables.location": (
         "FOLDER/tables",
@@ -95,6 +96,62 @@ PLACE_REASONS = {
     ),
 }
 
+
+def _texts_below_constants(path: Path) -> dict[str, str]:
+    """Returns the texts below constants. A text applies to all constants above it since the last text."""
+    texts: dict[str, str] = {}
+    waiting: list[str] = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign):
+            waiting += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            texts |= dict.fromkeys(waiting, " ".join(str(node.value.value).split()))
+            waiting = []
+    return texts
+
+
+def _text_of(constant: str) -> str:
+    return _texts_below_constants(ROOT / "src/siltstone/model/serving_limits.py")[constant]
+
+
+LISTENER_REASONS = {
+    "protocol": (
+        "by its name",
+        "`PLAINTEXT` or `SSL`; logins (`SASL_PLAINTEXT`, `SASL_SSL`) are refused until they are supported "
+        "[Kafka: listener.security.protocol.map].",
+    ),
+    "tls_certificate_file": (
+        "none",
+        "The certificate and its chain, in PEM; the listener's own comes first. It is read again each minute and at "
+        "SIGHUP, as the other files are [Kafka: ssl.keystore.location].",
+    ),
+    "tls_key_file": (
+        "none",
+        "Its key, in PEM. A file that every user of the machine may read is refused.",
+    ),
+    "tls_key_password_file": ("none", "A file with the password of the key [Kafka: ssl.key.password]."),
+    "tls_client_ca_file": (
+        "none",
+        "The authorities whose clients are let in, in PEM [Kafka: ssl.truststore.location].",
+    ),
+    "tls_client_auth": (
+        "none",
+        "Whether clients show a certificate: `none`, `requested` (one that is shown must be good), or `required` "
+        "[Kafka: ssl.client.auth].",
+    ),
+    "tls_version_min": ("1.2", "`1.2` or `1.3` [Kafka: ssl.enabled.protocols]."),
+    "tls_ciphers": (
+        "OpenSSL's",
+        "The ciphers of TLS 1.2, as OpenSSL writes them; those of 1.3 are all good [Kafka: ssl.cipher.suites].",
+    ),
+    "tls_principal_mapping_rules": (
+        "DEFAULT",
+        "Rules that make the name of a client of its certificate: `RULE:pattern/replacement/`, with `L` or `U` for "
+        "lower or upper case, or `DEFAULT`, with commas between [Kafka: ssl.principal.mapping.rules].",
+    ),
+    "handshake_ms_max": ("10 s", _text_of("HANDSHAKE_MS_MAX")),
+}
+"""Of the settings ``listener.NAME.…``: default and reason."""
 
 SECTIONS = {
     "engine": "Appends, the write-ahead log, uploads",
@@ -126,6 +183,12 @@ def settings_table() -> str:
     rows.append("| `topics.NAME` | [topic configurations](topic-configurations.md) | What holds where a topic itself "
                 "says nothing, such as `topics.retention.ms`; values as Kafka writes them, or "
                 "with a unit: `86400000` or `1d`. |")  # fmt: skip
+    about = (
+        "NAME is the name of a listener in `listeners`, or ADMIN for those of metrics and health "
+        "([security](security.md)). Files are relative to the store's folder."
+    )
+    rows += ["", "### Single listeners", "", about, "", *HEADER]
+    rows += (f"| `listener.NAME.{name}` | {each[0]} | {each[1]} |" for name, each in LISTENER_REASONS.items())
     for part, settings in groupby(values_of(Tuning()), key=lambda each: each[0].key.partition(".")[0]):
         rows += ["", f"### {SECTIONS.get(part, part)}", "", *HEADER]
         rows += (f"| `{setting.key}` | {format_setting(setting, value) or 'none'} | {_reason(setting, reasons)} |"
@@ -164,8 +227,17 @@ def _structs(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str
             yield from _structs(field.type, f"{prefix}{field.name}.")
 
 
+_OF_ROWS = {
+    Intervals: {f"{row.setting}_ms": f"{row.setting.upper()}_INTERVAL_MS" for row in KIND_ROWS},
+    Rates: {f"{row.setting}_bytes_per_second": "COPY_BYTES_PER_SECOND" for row in KIND_ROWS if row.has_rate},
+}
+"""Settings whose fields are made of the rows of kinds."""
+
+
 def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
     """Returns field name → name of the constant that is its default."""
+    if tree in _OF_ROWS:
+        return _OF_ROWS[tree]
     path = ROOT / "src" / (tree.__module__.replace(".", "/") + ".py")
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef) and node.name == tree.__name__:
@@ -176,19 +248,6 @@ def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
                 if isinstance(line.target, ast.Name) and line.value is not None
             }
     raise LookupError(tree)
-
-
-def _texts_below_constants(path: Path) -> dict[str, str]:
-    """Returns the texts below constants. A text applies to all constants above it since the last text."""
-    texts: dict[str, str] = {}
-    waiting: list[str] = []
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign):
-            waiting += [target.id for target in node.targets if isinstance(target, ast.Name)]
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            texts |= dict.fromkeys(waiting, " ".join(str(node.value.value).split()))
-            waiting = []
-    return texts
 
 
 STORE_COMMANDS = "Which store, for all commands but the ones that ask a broker, below"

@@ -253,6 +253,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("nodes unregister 9 --store {nowhere}", 2, NO_STORE),
         begun("nodes unregister 0 --store {store}"),
     ),
+    "nodes listener": row(
+        Case("nodes listener --store {empty}", shows="by its first listener"),
+        Case("nodes listener --store {store}", shows="by its first listener"),
+        Case("nodes listener --store {nowhere}", 2, NO_STORE),
+        begun("nodes listener --store {store}"),
+    ),
     "nodes give-up": row(
         "it is told whose log to give up",
         Case("nodes give-up 0 --store {store}", shows="Node 0 left nothing open"),

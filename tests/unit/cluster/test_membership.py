@@ -11,7 +11,7 @@ from siltstone.cluster.suspicion import SESSION_MS
 from siltstone.metadata.commands import ClaimFailover, PutKey, RegisterNode, UnregisterNode
 from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, ENDED, Beat, BoardUnavailable, MemoryBoard
 from siltstone.metadata.records import NodeFenced, NodeResumed
-from siltstone.metadata.refusals import NodeFenced as NodeFencedRefusal
+from siltstone.metadata.refusals import FencedNode
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from support.metadata.cluster_world import BoardOfAll, ClusterWorld, HeldCalls
@@ -207,7 +207,7 @@ def test_fo08_a_node_that_was_failed_over_stops_when_it_beats_again() -> None:
         await cluster.thaw(1)
         await cluster.passes(2_000)
         (loss,) = dead.lost
-        assert isinstance(loss, NodeFencedRefusal)
+        assert isinstance(loss, FencedNode)
         assert not dead.membership.lease.is_held
 
     in_cluster(scenario)
@@ -229,7 +229,7 @@ def test_n24_a_node_that_was_unregistered_while_it_was_stopped_ends_when_it_wake
         await living.metadata.execute(UnregisterNode(1))
         await cluster.thaw(1)
         await cluster.passes(5_000)
-        assert [type(loss) for loss in stopped.lost] == [NodeFencedRefusal]
+        assert [type(loss) for loss in stopped.lost] == [FencedNode]
         assert not stopped.membership.lease.is_held
         assert not living.lost
 
@@ -303,7 +303,7 @@ def test_a_node_whose_failover_was_claimed_meanwhile_stops() -> None:
         await cluster.nodes[0].metadata.execute(ClaimFailover(0, 1, 1))
         await cluster.thaw(1)
         await cluster.passes(10_000)
-        assert [type(reason) for reason in cluster.nodes[1].lost] == [NodeFencedRefusal]
+        assert [type(reason) for reason in cluster.nodes[1].lost] == [FencedNode]
         assert cluster.written(NodeResumed) == []
 
     in_cluster(scenario)

@@ -1,8 +1,12 @@
+from typing import Any
+
 import pytest
 
-from siltstone.maintenance.kinds import FREEING, KIND_NAMES, chosen_kinds
+from siltstone.maintenance import kinds
+from siltstone.maintenance.kinds import MAKERS, chosen_kinds
 from siltstone.model.errors import InvalidRequest
-from siltstone.offline.settings import Intervals, KindSettings
+from siltstone.offline.kind_rows import COPYING, FREEING, KIND_NAMES
+from siltstone.offline.settings import Intervals, KindSettings, Rates
 
 
 def test_what_frees_space_comes_first_and_what_copies_most_last() -> None:
@@ -12,8 +16,20 @@ def test_what_frees_space_comes_first_and_what_copies_most_last() -> None:
     assert len(set(KIND_NAMES)) == len(KIND_NAMES)
 
 
-def test_every_kind_has_an_interval() -> None:
+def test_every_row_has_a_maker_and_its_settings() -> None:
+    assert list(MAKERS) == list(KIND_NAMES)
     assert all(Intervals().of(kind) > 0 for kind in KIND_NAMES)
+    assert set(Rates().by_kind) == COPYING - {"minor-gc", "major-gc"}
+
+
+def test_a_kind_is_made_when_it_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: KindSettings) -> Any:
+        raise AssertionError("not chosen")
+
+    others = {name: fail for name in KIND_NAMES if name != "sweep"}
+    monkeypatch.setattr(kinds, "MAKERS", {**MAKERS, **others})
+    (sweep,) = chosen_kinds(KindSettings(), ["sweep"])
+    assert sweep.name == "sweep"
 
 
 def test_kinds_are_chosen_by_name_and_stay_in_order() -> None:

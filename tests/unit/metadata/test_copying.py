@@ -7,7 +7,14 @@ import pytest
 from siltstone.metadata.applying import MetadataMoved
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import PutKey
-from siltstone.metadata.copying import ATTEMPTS_MAX, CopyDiffers, CopyTaken, LogInUse, NothingToCopy, copy_log
+from siltstone.metadata.copying import (
+    COPY_ATTEMPTS_MAX,
+    CopyDiffers,
+    CopyTaken,
+    LogInUse,
+    NothingToCopy,
+    copy_log,
+)
 from siltstone.metadata.log_entry import LogPosition, link_of
 from siltstone.metadata.snapshot import encode_snapshot
 from siltstone.metadata.store.memory import MemoryLog
@@ -110,10 +117,10 @@ def test_a_log_that_moved_on_while_it_was_copied_is_copied_again() -> None:
 def test_a_log_that_always_moves_on_is_in_use_and_stays_valid() -> None:
     log = log_of("a")
     new = CopyInMemory(lambda: client_of(log).execute(PutKey(f"{len(new.written)}", b"")))
-    with pytest.raises(LogInUse, match=f"has moved on {ATTEMPTS_MAX} times"):
+    with pytest.raises(LogInUse, match=f"has moved on {COPY_ATTEMPTS_MAX} times"):
         copied(log, new)
-    assert len(new.written) == ATTEMPTS_MAX and not new.completed
-    assert len(client_of(log).image.keys) == ATTEMPTS_MAX + 1
+    assert len(new.written) == COPY_ATTEMPTS_MAX and not new.completed
+    assert len(client_of(log).image.keys) == COPY_ATTEMPTS_MAX + 1
 
 
 @pytest.mark.parametrize("lands", [False, True])

@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -229,6 +230,51 @@ def test_a_log_that_is_away_is_warned_of_at_once_then_twice_a_minute_and_when_it
         assert caplog.messages[3:] == ["the metadata log cannot be read, the service tries again: gone"]
 
     with_service(body)
+
+
+def test_the_age_of_the_last_read_grows_while_the_log_is_away() -> None:
+    async def body(world: World) -> None:
+        def age() -> float:
+            return world.service.statistics().read_age_seconds
+
+        reads = world.log.read_after
+        await world.tick()
+        assert age() <= FOLLOW_INTERVAL_MS / 1000
+        world.log.read_after = lambda *_: (_ for _ in ()).throw(CommitUnknown("away"))
+        for _ in range(150):
+            await world.tick()
+        assert age() == pytest.approx(15, abs=2 * FOLLOW_INTERVAL_MS / 1000)
+        world.log.read_after = reads
+        await world.tick()
+        assert age() <= FOLLOW_INTERVAL_MS / 1000
+
+    with_service(body)
+
+
+def test_a_read_that_hangs_has_an_age_before_it_fails() -> None:
+    async def run() -> None:
+        clock, read_again, is_asked = ManualClock(), threading.Event(), threading.Event()
+        memory = MemoryLog()
+        client = MetadataClient(memory, clock, seeded_randomness(1))
+
+        def hanging(*_: object) -> None:
+            is_asked.set()
+            read_again.wait(60)
+
+        client.refresh = hanging  # type: ignore[method-assign]
+        service = MetadataService(client, calls := ThreadedCalls("metadata", 2), clock)
+        await service.start()
+        await turns()
+        clock.advance_ms(FOLLOW_INTERVAL_MS)
+        while not is_asked.is_set():
+            await asyncio.sleep(0.001)
+        clock.advance_ms(20_000)
+        assert service.statistics().read_age_seconds >= 20
+        read_again.set()
+        await service.close()
+        calls.close()
+
+    asyncio.run(run())
 
 
 def test_damage_closes_the_service_with_its_reason() -> None:

@@ -8,7 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from siltstone.object_store.backoff import RetrySettings
-from siltstone.object_store.bucket_watch import LOOK_INTERVAL_MS, SILENT_MS_MAX, BucketWatch
+from siltstone.object_store.bucket_watch import BUCKET_LOOK_INTERVAL_MS, SILENT_MS_MAX, BucketWatch
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.object_store.retrying import RetryingStore
@@ -34,7 +34,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 
 def test_the_promise_of_five_seconds_is_kept() -> None:
-    assert SILENT_MS_MAX + LOOK_INTERVAL_MS < 5_000
+    assert SILENT_MS_MAX + BUCKET_LOOK_INTERVAL_MS < 5_000
 
 
 def test_a_call_that_hangs_is_said_once_and_its_answer_too(

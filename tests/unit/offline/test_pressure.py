@@ -7,7 +7,8 @@ import pytest
 
 from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.metadata.image import MetadataImage
-from siltstone.offline.pressure import COPYING, Measured, Pressure, Space, measure
+from siltstone.offline.kind_rows import COPYING
+from siltstone.offline.pressure import Measured, Pressure, Space, measure
 from support.maintenance.collecting_world import all_dead_destroyed, collected, collection, settings
 from support.maintenance.compaction_world import CompactionWorld
 

@@ -7,7 +7,7 @@ from siltstone.metadata.flushes import AnswerFlush, flushes_of
 from siltstone.runtime.clock import ManualClock
 from siltstone.scanning import flushing as module
 from siltstone.scanning.failures import TailNotReadable
-from siltstone.scanning.flushing import FLUSH_MS_MAX, LOOK_INTERVAL_MS, flush_tails
+from siltstone.scanning.flushing import FLUSH_LOOK_INTERVAL_MS, FLUSH_MS_MAX, flush_tails
 from siltstone.scanning.planning import ScanPartition
 from support.maintenance.keyed_world import KeyedWorld
 
@@ -24,7 +24,7 @@ class World:
         monkeypatch.setattr(ManualClock, "block_ms", lambda _, ms: self._pass(clock, ms))
 
     def _pass(self, clock: ManualClock, ms: float) -> None:
-        assert ms == LOOK_INTERVAL_MS
+        assert ms == FLUSH_LOOK_INTERVAL_MS
         clock.advance_ms(ms)
         self.looks += 1
         action = self.at_look.get(self.looks)
@@ -77,7 +77,7 @@ def test_an_owner_that_does_not_answer_is_named_at_the_limit(world: World) -> No
     with pytest.raises(TailNotReadable, match=named) as caught:
         flush_tails(world.store.another_context(), world.partitions())
     assert (caught.value.node_id, caught.value.partitions) == (0, ["t-0", "t-1"])
-    assert world.looks == FLUSH_MS_MAX // LOOK_INTERVAL_MS
+    assert world.looks == FLUSH_MS_MAX // FLUSH_LOOK_INTERVAL_MS
 
 
 def test_an_owner_that_is_not_live_is_named_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

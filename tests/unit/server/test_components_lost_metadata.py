@@ -17,7 +17,7 @@ from siltstone.maintenance.checking.check import check
 from siltstone.maintenance.checking.findings import FindingKind
 from siltstone.maintenance.checking.repair_plan import RepairPlan
 from siltstone.maintenance.checking.repairing import repair
-from siltstone.maintenance.kinds import KIND_NAMES, chosen_kinds
+from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.sweep.kind import SWEEP
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import DeleteStream, PrepareObjects, StartJob
@@ -27,6 +27,7 @@ from siltstone.object_store.bucket_identity import MARKER_KEY, BucketMissing, Bu
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.object_store.port import ObjectStore, ObjectSummary, StoreTransient
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.components import StoreNotFound, open_store, running_node

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from siltstone.maintenance.kinds import FREEING, KIND_NAMES
+from siltstone.offline.kind_rows import FREEING, KIND_NAMES, KindLane, kinds_of
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.server.maintaining import REWRITING, open_service
+from siltstone.server.maintaining import open_service
 from siltstone.server.settings.store import load_settings
 from support.engine.small_store import small_store
 
@@ -13,8 +13,8 @@ def test_gc14_what_frees_space_shares_nothing_with_what_copies(tmp_path: Path) -
     settings = small_store(tmp_path / "store")
     with open_service(settings, InProcessRunner) as service:
         freeing, rewriting, copying = service._lanes
-        assert set(freeing._kinds) == FREEING and set(rewriting._kinds) == REWRITING
-        assert set(copying._kinds) == set(KIND_NAMES) - FREEING - REWRITING
+        assert set(freeing._kinds) == FREEING and set(rewriting._kinds) == kinds_of(KindLane.REWRITING)
+        assert set(copying._kinds) == set(KIND_NAMES) - FREEING - kinds_of(KindLane.REWRITING)
         assert len({id(lane._context.metadata) for lane in service._lanes}) == 3
         assert freeing._seconds_max < rewriting._seconds_max == copying._seconds_max
         service.run_once()

@@ -428,7 +428,7 @@ def test_rule_5_a_commit_that_a_reader_of_the_catalog_holds_up_is_seen_when_it_i
     reader.execute("begin")
     reader.execute("select * from iceberg_tables").fetchall()
     refusal = iceberg.why_failed()
-    assert refusal.startswith(("CommitUnknown", "CatalogFailed")) and "database is locked" in refusal
+    assert refusal.startswith(("TableCommitUnknown", "CatalogFailed")) and "database is locked" in refusal
     reader.close()
     if what != "table":
         assert offsets_by_reader(iceberg) == [0] and iceberg.progress().offsets == {0: 1}

@@ -29,7 +29,7 @@ from siltstone.topic_configs.rows import TABLE
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
 from siltstone.topic_configs.values import ConfigType, InvalidTopicConfig, list_items, written
 
-ATTEMPTS_MAX = 100
+ALTER_ATTEMPTS_MAX = 100
 """How often a change is tried again because another client altered the topic at the same moment."""
 
 THROTTLES = frozenset(
@@ -135,7 +135,7 @@ async def alter(parts: BrokerParts, make: Callable[[], Change], *, validate_only
     """Applies the change that ``make`` returns. ``make`` is called again when another client altered the topic at the
     same moment, so no change is lost. Raises what ``make`` raises, InvalidTopicConfig, TopicNotExist, Unavailable, and
     TopicConfiguredOtherwise after too many attempts."""
-    for _ in range(ATTEMPTS_MAX - 1):
+    for _ in range(ALTER_ATTEMPTS_MAX - 1):
         with suppress(TopicConfiguredOtherwise):
             await _alter(parts, make(), validate_only=validate_only)
             return

@@ -20,7 +20,7 @@ SLOW_MS_MAX = 30 * SECOND_MS
 """Producers give a request up after it [Java: request.timeout.ms]. A broker that opens thousands of partitions after a
 crash needs some of it."""
 
-LOOK_INTERVAL_MS = SECOND_MS
+OPENING_LOOK_INTERVAL_MS = SECOND_MS
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class OpeningWatch:
         try:
             while self._since_ms:
                 self._look()
-                await self._clock.sleep_ms(LOOK_INTERVAL_MS)
+                await self._clock.sleep_ms(OPENING_LOOK_INTERVAL_MS)
             if self._is_said:
                 self._is_said = False
                 log.warning("the partitions that requests waited for are open, or their opening has failed")

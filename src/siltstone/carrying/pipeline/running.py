@@ -43,7 +43,7 @@ from siltstone.offline.context import (
     check_metadata_is_newest,
     refuse_bucket_of_another_store,
 )
-from siltstone.offline.pressure import COPYING
+from siltstone.offline.kind_rows import COPYING
 from siltstone.offline.tasks.pacing import PacedRunner, RunRate
 from siltstone.offline.tasks.runner import RunnerUnusable
 

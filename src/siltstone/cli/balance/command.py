@@ -28,7 +28,7 @@ from siltstone.server.components import Store
 MORE_COUNTED_MAX = 100
 """People want to know whether it is few or many; a cluster of thousands of partitions would take seconds to count."""
 
-LOOK_INTERVAL_MS = 100
+BALANCE_LOOK_INTERVAL_MS = 100
 MOVE_MS_MAX = 60_000
 
 
@@ -173,7 +173,7 @@ def _move(store: Store, turn: tuple[PlannedMove, ...]) -> None:
                 f"partition {first.topic}-{first.partition} has not reached broker {first.target} in a minute; the "
                 "move continues by itself, and the log of its leader may say what it waits for"
             )
-        clock.block_ms(LOOK_INTERVAL_MS)
+        clock.block_ms(BALANCE_LOOK_INTERVAL_MS)
 
 
 def _is_on_its_way(store: Store, move: PlannedMove) -> bool:

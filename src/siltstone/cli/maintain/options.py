@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import click
 
 from siltstone.carrying.pipeline.kind import Scope, topics_named
-from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.server.settings.values import Unit, written_quantity
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,9 +10,9 @@ from siltstone.carrying.pipeline.set_aside import LastRun, SetAside, all_set_asi
 from siltstone.cli.output import print_json, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import count_words, seconds_words, size_words, time_words
-from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.offline.pressure import Pressure, Space
 
 FINISHED_SHOWN_MAX = 15

@@ -9,6 +9,7 @@ import click
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.in_order import InOrder
 from siltstone.cli.nodes.giving_up import ends_table, give_up_log, given_up_ends
+from siltstone.cli.nodes.listener import listener
 from siltstone.cli.nodes.listing import (
     ENDED_TOGETHER,
     SILENT,
@@ -28,7 +29,7 @@ from siltstone.metadata.opening import newest_beats
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.components import Store
 
-LOOK_INTERVAL_MS = 200
+NODES_LOOK_INTERVAL_MS = 200
 
 
 class NodeUnknown(InvalidRequest):
@@ -231,7 +232,7 @@ def _wait_until_drained(store: Store, node_id: int) -> None:
     if _is_leaving(image, node_id):
         remarks().print(f"{counted(image.leader_counts[node_id], 'partition')} to hand over ...", style="dim")
     while _is_leaving(image, node_id):
-        store.context.clock.block_ms(LOOK_INTERVAL_MS)
+        store.context.clock.block_ms(NODES_LOOK_INTERVAL_MS)
         image = store.metadata.refresh()
 
 
@@ -257,3 +258,6 @@ def _tell(store: Store, node_id: int, as_json: bool) -> None:
     for row in rows:
         leads = counted(row.leads, "partition")
         results().print(f"Node {node_id} is {row.state} and leads {leads}.")
+
+
+nodes.add_command(listener)

@@ -11,11 +11,14 @@ from siltstone.cli.output import remark
 from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess, end_with_parent, own_command
 from siltstone.cli.serve.one_node import is_missing, serve_one_node
+from siltstone.cli.serve.own_certificate import ClientFile, with_own_certificate
 from siltstone.cli.serve.several_nodes import NodeProcesses
 from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.addresses import parse_admin_addresses
-from siltstone.server.network.addresses import ListenerAddress, parse_addresses
+from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.node_flags import flags_of_nodes
+from siltstone.server.node_listeners import addresses_of, encrypted_listeners, refuse_unusable_files
 from siltstone.server.python_process import keep_freed_memory, run
 from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
 from siltstone.stream_engine.wal.attached import folder_of_url
@@ -77,6 +80,12 @@ class BrokerCommand(click.Command):
     help="Recover the write-ahead log of a node whose machine is gone: the log's folder on its disk, which is now "
     "attached to this machine; repeatable.",
 )
+@click.option(
+    "--tls-self-signed",
+    is_flag=True,
+    help="Encrypt, with a certificate that is made in FOLDER/tls and kept, for a first try; prints what clients need "
+    "[extra tls].",
+)
 @click.option(WITH_PARENT, "with_parent", is_flag=True, hidden=True, help="End when stdin is closed.")
 @click.option(
     "--together", default="", hidden=True, help="The numbers of the nodes that end when stdin is closed."
@@ -105,6 +114,7 @@ def serve(
     node_id: int | None,
     count: int,
     recover: Sequence[Path],
+    tls_self_signed: bool,
     with_parent: bool,
     together: str,
     verbose: int,
@@ -135,37 +145,64 @@ def serve(
     """
     level = level_for(log_level, verbose)
     log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)
+    number = None if node_id is None else str(node_id)
     settings = choice.settings(
         listeners=",".join(listeners) or None,
         advertised_listeners=",".join(advertised) or None,
-        engine__node_id=None if node_id is None else str(node_id),
+        engine__node_id=number,
     )
+    client_file = None
+    if tls_self_signed:
+        choice, client_file = with_own_certificate(choice, settings, SystemClock())
+        settings = choice.settings(engine__node_id=number)
     _check_runner(context, runner, with_maintenance=with_maintenance)
     if recover and count != 1:
         raise click.UsageError("--recover is for one node: start it without --nodes.", context)
-    addresses = parse_addresses(
-        [settings.listeners], [settings.advertised_listeners], settings.listener_security_protocol_map
-    )
+    addresses = addresses_of(settings)
+    refuse_unusable_files(settings, addresses, SystemClock())
     for address in () if with_parent else addresses:
         _warn_of_misleading(address)
-    maintenance = None
-    if with_maintenance:
-        parse_admin_addresses(settings.admin.of_maintenance)  # refused now, and not in the log
-        maintenance = kept_maintenance(
-            maintenance_command(choice, runner, settings.admin.maintenance_listeners, level, log_format)
-        )
+    log_options = ("--log-level", level, "--log-format", log_format)
+    maintenance = _maintenance_beside(choice, settings, runner, log_options) if with_maintenance else None
     if count == 1:
-        keep_freed_memory()
-        if with_parent:
-            end_with_parent()
-        others = [int(number) for number in together.split(",") if number]
-        run(
-            serve_one_node(
-                settings, addresses, maintenance, has_parent=with_parent, together=others, recover=recover
-            )
+        _serve_one(settings, maintenance, client_file, recover, together if with_parent else None)
+    else:
+        _serve_several(choice, settings, count, maintenance, log_options, client_file)
+
+
+def _serve_one(
+    settings: StoreSettings,
+    maintenance: KeptProcess | None,
+    client_file: ClientFile | None,
+    recover: Sequence[Path],
+    together: str | None,
+) -> None:
+    """Runs the node in this process until it ends. ``together``: the nodes that end when the process that keeps this
+    one is gone; None: no process keeps it."""
+    keep_freed_memory()
+    if together is not None:
+        end_with_parent()
+    others = [int(number) for number in (together or "").split(",") if number]
+    run(
+        serve_one_node(
+            settings,
+            addresses_of(settings),
+            maintenance,
+            client_file,
+            has_parent=together is not None,
+            together=others,
+            recover=recover,
         )
-        return
-    _serve_several(choice, settings, count, maintenance, ("--log-level", level, "--log-format", log_format))
+    )
+
+
+def _maintenance_beside(
+    choice: StoreChoice, settings: StoreSettings, runner: RunnerChoice, log_options: tuple[str, ...]
+) -> KeptProcess:
+    """Raises InvalidListener: what is wrong with its admin listeners is said now, and not in the log."""
+    parse_admin_addresses(settings.admin.of_maintenance, settings.admin_listener)
+    listeners = settings.admin.maintenance_listeners
+    return kept_maintenance(maintenance_command(choice, runner, listeners, log_options))
 
 
 def _serve_several(
@@ -174,6 +211,7 @@ def _serve_several(
     count: int,
     maintenance: KeptProcess | None,
     log_options: tuple[str, ...],
+    client_file: ClientFile | None,
 ) -> None:
     """Runs a process for each node until all of them end."""
     flags_of = flags_of_nodes(settings, count)
@@ -182,7 +220,8 @@ def _serve_several(
         node_id: [*own_command(("serve",), choice, flags), *options] for node_id, flags in flags_of.items()
     }
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
-    nodes = NodeProcesses(commands, promised_ms, maintenance)
+    encrypted = encrypted_listeners(settings, addresses_of(settings))
+    nodes = NodeProcesses(commands, promised_ms, maintenance, client_file, reloads=bool(encrypted))
     is_new = is_missing(settings.metadata)
     if is_new:
         remark(f"creating a new store at {settings.folder}")
@@ -209,7 +248,7 @@ def _warn_of_misleading(address: ListenerAddress) -> None:
 
 
 def maintenance_command(
-    choice: StoreChoice, runner: RunnerChoice, admin_listeners: str, log_level: str, log_format: str
+    choice: StoreChoice, runner: RunnerChoice, admin_listeners: str, log_options: tuple[str, ...]
 ) -> list[str]:
     """Returns the command line of the process. The process has admin listeners of its own, because those of the
     settings are the broker's."""
@@ -217,7 +256,7 @@ def maintenance_command(
     command += ["--runner", runner.name, "--master", runner.master]
     for name, value in runner.settings.items():
         command += ["--conf", f"{name}={value}"]
-    return [*command, "--log-level", log_level, "--log-format", log_format]
+    return [*command, *log_options]
 
 
 def kept_maintenance(command: Sequence[str]) -> KeptProcess:

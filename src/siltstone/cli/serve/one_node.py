@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -14,6 +15,7 @@ from siltstone.cli.deadline import ProcessDeadline, counted_signals
 from siltstone.cli.failures import STOPPED_EARLY, Failure
 from siltstone.cli.output import remark, result
 from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
+from siltstone.cli.serve.own_certificate import ClientFile
 from siltstone.metadata.store.opening import log_exists
 from siltstone.metadata.store.port import LogOutOfReach
 from siltstone.runtime.clock import Clock, SystemClock
@@ -34,15 +36,16 @@ async def serve_one_node(
     settings: StoreSettings,
     addresses: Sequence[ListenerAddress],
     maintenance: KeptProcess | None = None,
+    client_file: ClientFile | None = None,
     *,
     has_parent: bool = False,
     together: Collection[int] = (),
     recover: Collection[Path] = (),
 ) -> None:
     """Runs the broker until a signal, or until it cannot store data. ``maintenance`` runs beside it, if given. The
-    attached logs in the folders ``recover`` are recovered. ``has_parent``: the process that keeps this one prints what
-    concerns all nodes; when that process is gone, the nodes end ``together``. Raises Failure when the broker was
-    stopped before everything was committed."""
+    attached logs in the folders ``recover`` are recovered. ``client_file``: what clients need, for the hint.
+    ``has_parent``: the process that keeps this one prints what concerns all nodes; when that process is gone, the nodes
+    end ``together``. Raises Failure when the broker was stopped before everything was committed."""
     say = remark if not has_parent else _nothing
     is_new = is_missing(settings.metadata) is True  # before the signals are handled: the disk may hang
     stopping = BrokerDeadline(settings, say)
@@ -61,7 +64,8 @@ async def serve_one_node(
                 say(f"created a new store at {settings.folder}")
             _announce(settings, node)
             if not has_parent:
-                hint(_address_of(node))
+                tell_clients(_address_of(node), client_file)
+                hint(_address_of(node), client_file)
             _begin_maintenance(maintenance, node, stopping, opened)
             with tuned_garbage_collection():
                 await _stopped_or_failed(stopping.event, node.node.engine)
@@ -115,10 +119,25 @@ async def _say_when_late(node: KafkaNode, clock: Clock) -> None:
         await clock.sleep_ms(MAINTENANCE_LOOKED_AT_MS)
 
 
+class Terminal:
+    """The terminal of this process, if it has one. When it is closed, its processes get SIGHUP."""
+
+    def __init__(self) -> None:
+        self._was_there = self._is_there
+
+    @property
+    def _is_there(self) -> bool:
+        return os.isatty(2)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._was_there and not self._is_there
+
+
 class BrokerDeadline:
-    """Handles SIGINT and SIGTERM. The first signal stops the broker within the time limits of network and engine
-    together; a broker that is still starting ends at once. The second signal ends the process at once, unless it is the
-    first signal sent twice (``counted_signals``)."""
+    """Handles SIGINT and SIGTERM, and SIGHUP where certificates can be read again. The first signal stops the broker
+    within the time limits of network and engine together; a broker that is still starting ends at once. The second
+    signal ends the process at once, unless it is the first signal sent twice (``counted_signals``)."""
 
     def __init__(self, settings: StoreSettings, say: Callable[..., None] = remark) -> None:
         self.event = asyncio.Event()
@@ -131,10 +150,11 @@ class BrokerDeadline:
         self._node: KafkaNode | None = None
         self.maintenance: KeptProcess | None = None
         # Not ``add_signal_handler``: a loop that hangs would never call it.
-        self._before = {
+        self._before: dict[int, Any] = {
             number: signal.signal(number, lambda *_: self._arrived())
             for number in (signal.SIGINT, signal.SIGTERM)
         }
+        self._terminal = Terminal()
 
     def _arrived(self) -> None:
         """Handles a signal. It takes no lock and prints nothing, because it may interrupt anything."""
@@ -168,7 +188,17 @@ class BrokerDeadline:
         self._serving.cancel()
 
     def is_ready(self, node: KafkaNode) -> None:
+        """From now on SIGHUP reads the certificates again, if there are any. When a terminal is closed, its processes
+        get the signal, too; then it stops the broker."""
         self._node = node
+        if node.certificates:
+            self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self._hung_up(node))
+
+    def _hung_up(self, node: KafkaNode) -> None:
+        if self._terminal.is_gone:
+            self._arrived()
+        else:
+            self._loop.call_soon_threadsafe(node.certificates.reload_soon)
 
     def status(self) -> int:
         """Returns 0 only if everything is committed."""
@@ -207,9 +237,12 @@ async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> N
 def _announce(settings: StoreSettings, node: KafkaNode) -> None:
     """Prints one line for each listener; scripts and supervisors wait for these lines."""
     for listener in node.listeners.listeners:
+        name = (
+            listener.name if listener.name == listener.protocol else f"{listener.name}, {listener.protocol}"
+        )
         result(
             f"Siltstone is ready at {listener.advertised_host}:{listener.advertised_port} "
-            f"({listener.name}, store {settings.folder})"
+            f"({name}, store {settings.folder})"
         )
     if node.admin is not None:
         remark(f"metrics and health: {', '.join(node.admin.urls)} (/metrics, /livez, /readyz)")
@@ -220,10 +253,19 @@ def _address_of(node: KafkaNode) -> str:
     return f"{first.advertised_host}:{first.advertised_port}"
 
 
-def hint(address: str) -> None:
+def tell_clients(addresses: str, client_file: ClientFile | None) -> None:
+    """Prints the settings that clients of a certificate of our own need."""
+    if client_file is not None:
+        remark("clients need these settings:", dim=True)
+        for line in (f"bootstrap.servers={addresses}", *client_file.lines):
+            remark(f"  {line}")
+
+
+def hint(address: str, client_file: ClientFile | None = None) -> None:
     """Suggests the next commands for a broker at this address, at a terminal only."""
     if sys.stderr.isatty():
         option = "" if address == DEFAULT_LISTENER else f" --bootstrap {address}"
+        option += "" if client_file is None else f" --client-config {client_file.path}"
         remark(
             f"Ctrl-C stops it. In another terminal: siltstone topics{option}",
             dim=True,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Event
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,8 @@ from siltstone.cli.deadline import counted_signals
 from siltstone.cli.failures import FAILED, STOPPED_EARLY, Failure
 from siltstone.cli.output import remark, result
 from siltstone.cli.serve.kept_process import KeptProcess
-from siltstone.cli.serve.one_node import hint
+from siltstone.cli.serve.one_node import Terminal, hint
+from siltstone.cli.serve.own_certificate import ClientFile
 
 READY = "Siltstone is ready at "
 """The beginning of the line that a node prints for each listener when clients can connect."""
@@ -45,19 +47,30 @@ class SignalSent(msgspec.Struct, frozen=True):
     is_first: bool
 
 
-Happening = NodeStarted | NodeEnded | SignalSent
+class NodeSignal(msgspec.Struct, frozen=True):
+    """SIGHUP was sent, and not because a terminal was closed."""
+
+
+Happening = NodeStarted | NodeEnded | SignalSent | NodeSignal
 
 
 class NodeProcesses:
     """``commands``: node id → the command line of its process. ``promised_ms``: how long a node may take to end.
-    ``maintenance``: a process beside them, started when all are ready."""
+    ``maintenance``: a process beside them, started when all are ready. ``client_file``: what clients need, for the
+    hint. ``reloads``: SIGHUP is passed on to the nodes, which read their certificates again."""
 
     def __init__(
         self,
         commands: Mapping[int, Sequence[str]],
         promised_ms: float,
         maintenance: KeptProcess | None = None,
+        client_file: ClientFile | None = None,
+        *,
+        reloads: bool = False,
     ) -> None:
+        self._reloads = reloads
+        self._terminal = Terminal()
+        self._client_file = client_file
         self._happenings: SimpleQueue[Happening] = SimpleQueue()
         self._promised_seconds = promised_ms / 1000 + LATE_SECONDS
         self._maintenance = maintenance
@@ -136,6 +149,8 @@ class NodeProcesses:
                 self._stop()
             case SignalSent():
                 self._signal(signal.SIGTERM)
+            case NodeSignal():
+                self._signal(signal.SIGHUP)
         if self._stopping.is_set():
             self._ended |= dict.fromkeys(self._waiting, 0)  # were never started
 
@@ -144,8 +159,9 @@ class NodeProcesses:
             return
         remark(f"{len(self._nodes)} nodes are ready; clients may name any of them, or all:", dim=True)
         addresses = [self._addresses[node_id] for node_id in self._nodes]
-        remark(f"  bootstrap.servers={','.join(addresses)}")
-        hint(addresses[0])
+        for line in (f"bootstrap.servers={','.join(addresses)}", *getattr(self._client_file, "lines", ())):
+            remark(f"  {line}")
+        hint(addresses[0], self._client_file)
         if self._maintenance is not None:
             self._maintenance.start()
             remark("maintenance runs in a process beside the nodes", dim=True)
@@ -176,7 +192,17 @@ class NodeProcesses:
             if (number := count()) > 0:
                 self._happenings.put(SignalSent(is_first=number == 1))
 
-        before = {number: signal.signal(number, arrived) for number in (signal.SIGINT, signal.SIGTERM)}
+        def hung_up(*_: object) -> None:
+            if self._terminal.is_gone:
+                arrived()
+            else:
+                self._happenings.put(NodeSignal())
+
+        before: dict[int, Any] = {
+            number: signal.signal(number, arrived) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        if self._reloads:
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hung_up)
         try:
             yield
         finally:

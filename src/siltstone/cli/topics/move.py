@@ -13,7 +13,7 @@ from siltstone.kafka_client.reassignments import move_partitions, still_moving
 from siltstone.kafka_client.topics import find_topic, partitions_of
 from siltstone.model.errors import InvalidRequest, Unavailable
 
-LOOK_INTERVAL_MS = 100
+MOVE_LOOK_INTERVAL_MS = 100
 WAIT_MS_MAX = 60_000
 """A move takes less than a second. A move that takes a minute waits for the bucket or for a node."""
 
@@ -87,4 +87,4 @@ def _wait(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
                 f"{counted(len(left), 'partition')} did not arrive in a minute; the move continues by itself; see the "
                 f"log of the node that leads {left[0]}"
             )
-        cluster.clock.block_ms(LOOK_INTERVAL_MS)
+        cluster.clock.block_ms(MOVE_LOOK_INTERVAL_MS)

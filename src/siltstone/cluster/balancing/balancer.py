@@ -1,7 +1,7 @@
 """Balances the partitions of the cluster by itself, where that is switched on: the live node with the lowest id plans
 the moves.
 
-The node makes a plan every LOOK_INTERVAL_MS and acts when the plan was not empty LOOKS_MIN times in a row, because a
+A plan is made every BALANCER_INTERVAL_MS, and acted on when the plan was not empty LOOKS_MIN times in a row, because a
 burst is not an imbalance. Then it moves a few partitions of each node at a time, and rests: the moves have to show in a
 minute's mean before the next plan. A partition that was moved stays for a while, so that it never moves back and forth
 between two nodes. While nodes start, as when they are restarted one after the other, nothing is moved: the next node to
@@ -26,7 +26,7 @@ from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 
-LOOK_INTERVAL_MS = 30 * SECOND_MS
+BALANCER_INTERVAL_MS = 30 * SECOND_MS
 LOOKS_MIN = 3
 REST_MS = 5 * MINUTE_MS
 """The pause after a plan was carried out."""
@@ -96,7 +96,7 @@ class Balancer:
 
     async def _run(self) -> None:
         while True:
-            await self._clock.sleep_ms(LOOK_INTERVAL_MS)
+            await self._clock.sleep_ms(BALANCER_INTERVAL_MS)
             try:
                 if await self._look():
                     await self._clock.sleep_ms(REST_MS)

@@ -32,7 +32,7 @@ from siltstone.offline.blocks.columns import SourceUnusable
 from siltstone.offline.context import MaintenanceContext
 
 DEAD_OBJECTS = "dead-objects"
-ATTEMPTS_MAX = 3
+DESTROY_ATTEMPTS_MAX = 3
 """A commit is refused when another driver has destroyed an object of the batch. It is then tried without that object,
 at most this often."""
 
@@ -100,7 +100,7 @@ def _destroyed(
 ) -> UnitReport:
     """Destroys those of the batch that other drivers have not destroyed meanwhile."""
     refusal: Stale | None = None
-    for _ in range(ATTEMPTS_MAX):
+    for _ in range(DESTROY_ATTEMPTS_MAX):
         left = _still_dead(context.metadata.refresh(), batch)
         if not left:
             break

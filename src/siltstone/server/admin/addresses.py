@@ -1,7 +1,8 @@
 """Parses ``admin.listeners``, and decides which hosts a request may name.
 
-An admin listener has no login and no encryption. It is therefore refused on an address that other machines reach unless
-``admin.open_to_network_without_login`` says so. A browser on this machine reaches it all the same, and a web page can
+An admin listener has no login. It is therefore refused on an address that other machines reach, unless
+``listener.ADMIN.*`` gives it TLS and requires certificates of its clients, or ``admin.open_to_network_without_login``
+says so. A browser on this machine reaches it all the same, and a web page can
 point a name of its own at 127.0.0.1; so a request must name an IP address, the listener's own host, or one of
 ``admin.allowed_hosts``.
 """
@@ -9,7 +10,9 @@ point a name of its own at 127.0.0.1; so a request must name an IP address, the 
 import re
 from collections.abc import Collection
 
+from siltstone.model.access import SecurityProtocol
 from siltstone.server.network.addresses import InvalidListener, ListenerAddress, is_ip, is_this_machine
+from siltstone.server.network.listener_settings import PLAIN, CertificateWanted, ListenerSettings
 from siltstone.server.settings.admin import AdminSettings
 
 NAME = "ADMIN"
@@ -17,18 +20,37 @@ _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^:\[\]/]*)):(?
 _PORT_MAX = 65_535
 
 
-def parse_admin_addresses(settings: AdminSettings) -> tuple[ListenerAddress, ...]:
-    """Returns the addresses of the admin listeners; none when they are off. Raises InvalidListener."""
+def parse_admin_addresses(
+    settings: AdminSettings, listener: ListenerSettings = PLAIN
+) -> tuple[ListenerAddress, ...]:
+    """Returns the addresses of the admin listeners; none when they are off. ``listener``: the settings
+    ``listener.ADMIN.*``. Raises InvalidListener."""
     if not settings.is_on:
         return ()
-    addresses = tuple(_parsed(part.strip()) for part in settings.listeners.split(",") if part.strip())
+    protocol = listener.protocol or SecurityProtocol.PLAINTEXT
+    if protocol.wants_login:
+        raise InvalidListener(
+            f"listener.{NAME}.protocol is {protocol}, and logins are not supported: use PLAINTEXT or SSL"
+        )
+    addresses = tuple(
+        _parsed(part.strip(), protocol) for part in settings.listeners.split(",") if part.strip()
+    )
+    if protocol.is_encrypted and listener.tls_client_auth is CertificateWanted.REQUIRED:
+        return addresses
     open_ones = [str(each) for each in addresses if not is_this_machine(each.host)]
     if open_ones and not settings.open_to_network_without_login:
         raise InvalidListener(
             f"admin.listeners: other machines reach {open_ones[0].removeprefix(f'{NAME}://')}, and would see metrics "
-            "without a login: use 127.0.0.1, or allow it with admin.open_to_network_without_login=true"
+            "without a login: use 127.0.0.1, require certificates (listener.ADMIN.tls_client_auth=required), or allow "
+            "it with admin.open_to_network_without_login=true"
         )
     return addresses
+
+
+def encrypted_admin(settings: AdminSettings, listener: ListenerSettings) -> dict[str, ListenerSettings]:
+    """Returns the name and the settings of the admin listeners, if there are any and they have TLS."""
+    addresses = parse_admin_addresses(settings, listener)
+    return {NAME: listener} if any(each.protocol.is_encrypted for each in addresses) else {}
 
 
 def allowed_hosts(settings: AdminSettings, addresses: Collection[ListenerAddress]) -> frozenset[str]:
@@ -43,11 +65,11 @@ def may_be_called(host: str, allowed: Collection[str]) -> bool:
     return host == "" or host in allowed or is_ip(host)
 
 
-def _parsed(text: str) -> ListenerAddress:
+def _parsed(text: str, protocol: SecurityProtocol) -> ListenerAddress:
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > _PORT_MAX or (match["ipv6"] and not is_ip(match["ipv6"])):
         raise InvalidListener(
             f"admin.listeners: {text!r} is not an address: write HOST:PORT, such as 127.0.0.1:9644, or off"
         )
     host, port = match["ipv6"] or match["host"] or "", int(match["port"])
-    return ListenerAddress(NAME, host, port, host, port)
+    return ListenerAddress(NAME, host, port, host, port, protocol)

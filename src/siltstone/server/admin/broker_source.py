@@ -12,12 +12,12 @@ from siltstone.broker.partitions.partitions import Traffic
 from siltstone.broker.request_measures import error_name
 from siltstone.carrying.pipeline.set_aside import last_runs
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.metadata.entities import NodeState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import TOPICS_SHOWN_MAX
 from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.files import Disks
@@ -29,6 +29,8 @@ from siltstone.server.admin.object_source import OTHERS, ObjectSource
 from siltstone.server.admin.scrape import Collected, MetricSource
 from siltstone.server.admin.store_source import DiskSource, StoreSource
 from siltstone.server.components import Node
+from siltstone.server.network.certificates import CertificateStatistics
+from siltstone.server.network.handshakes import HandshakeStatistics
 from siltstone.server.network.listeners import Listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.settings.store import StoreSettings
@@ -133,7 +135,10 @@ class NetworkSource:
         for stage, seconds in requests.stages.items():
             collected.add("request_stage_seconds", seconds, api_name(stage.api_key), stage.title)
         yield
-        _add_network(collected, self._listeners.statistics())
+        listeners = self._listeners
+        _add_network(collected, listeners.statistics(), [each.name for each in listeners.listeners])
+        if listeners.certificates:
+            _add_tls(collected, listeners.statistics().handshakes, listeners.certificates.statistics())
         yield
 
 
@@ -142,14 +147,26 @@ def api_name(api_key: int) -> str:
     return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
 
 
-def _add_network(collected: Collected, network: NetworkStatistics) -> None:
+def _add_network(collected: Collected, network: NetworkStatistics, listeners: Sequence[str]) -> None:
     collected.add("request_bytes", network.bytes_in)
     collected.add("response_bytes", network.bytes_out)
-    collected.add("connections", network.connections)
+    for listener in listeners:
+        collected.add("connections", network.of_listener.get(listener, 0), listener)
     collected.add("connections_accepted", network.accepted)
     collected.add("requests_in_flight", network.requests_in_flight)
     for reason, count in network.closed.items():
         collected.add("connections_closed", count, reason.value)
+
+
+def _add_tls(collected: Collected, handshakes: HandshakeStatistics, files: CertificateStatistics) -> None:
+    collected.add("tls_handshake_seconds", handshakes.seconds)
+    collected.add("tls_handshakes_in_flight", handshakes.under_way)
+    for failure, count in handshakes.failures.items():
+        collected.add("tls_handshake_failures", count, failure.value)
+    for listener, expires_ms in files.expires_ms.items():
+        collected.add("tls_certificate_expiry_seconds", expires_ms / 1000, listener)
+    collected.add("tls_reloads", files.reloads)
+    collected.add("tls_reload_failures", files.reload_failures)
 
 
 class TopicSource:
@@ -203,6 +220,7 @@ class EngineSource:
         collected.add("catch_up_held_seconds", catch_up.held_seconds)
         metadata = self._node.metadata.statistics()
         collected.add("metadata_version", metadata.version)
+        collected.add("metadata_read_age_seconds", round(metadata.read_age_seconds, 3))
         collected.add("metadata_append_seconds", metadata.append_seconds)
         collected.add("metadata_commands_waiting", metadata.commands_waiting)
         collected.add("metadata_commands", metadata.commands_executed)

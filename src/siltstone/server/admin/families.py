@@ -50,9 +50,17 @@ NETWORK = (
              "only fetches that waited), encode.", "api", "stage"),
     _counter("request_bytes", "Bytes received from clients.", unit="bytes"),
     _counter("response_bytes", "Bytes sent to clients.", unit="bytes"),
-    _gauge("connections", "Open connections of clients."),
+    _gauge("connections", "Open connections of clients, by listener.", "listener"),
     _counter("connections_accepted", "Connections that were accepted, also if they were closed at once."),
     _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
+    _seconds("tls_handshake", "The time of handshakes of TLS that succeeded, from the acceptance of the connection."),
+    _counter("tls_handshake_failures", "Handshakes of TLS that failed, by reason; the log has a line a minute for each "
+             "reason and host.", "reason"),
+    _gauge("tls_handshakes_in_flight", "Handshakes of TLS under way."),
+    _gauge("tls_certificate_expiry_seconds", "When the certificate of a listener expires, in seconds since 1970.",
+           "listener", unit="seconds"),
+    _counter("tls_reloads", "New certificate files that listeners have taken while the process runs."),
+    _counter("tls_reload_failures", "New certificate files that could not be used; the listener kept the ones before."),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
     _gauge("topic_stored_bytes", "Bytes of a topic in committed objects, copies and what waits for its deletion "
            "included, for the 500 topics with the most; _other is the rest.", "topic", unit="bytes"),
@@ -140,6 +148,8 @@ STORE = (
 
 METADATA = (
     _gauge("metadata_version", "The version of the metadata that this process has."),
+    _gauge("metadata_read_age_seconds", "How long ago this broker last read the metadata log to its head. It does so "
+           "ten times a second, so an age of ten seconds says that the database does not answer.", unit="seconds"),
     _seconds("metadata_append", "The time of each append to the metadata log."),
     _gauge("metadata_commands_waiting", "Metadata commands that wait to be executed."),
     _counter("metadata_commands", "Metadata commands that were executed."),

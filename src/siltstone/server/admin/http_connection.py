@@ -82,8 +82,11 @@ class HttpConnections:
 
 
 class HttpConnection(asyncio.Protocol):
-    def __init__(self, connections: HttpConnections) -> None:
+    """``on_made`` is called when there is a transport, after the handshake where there is one."""
+
+    def __init__(self, connections: HttpConnections, on_made: Callable[[], None] = lambda: None) -> None:
         self._connections = connections
+        self._on_made = on_made
         self._head = bytearray()
         self._transport: asyncio.Transport | None = None
         self._timer: Timer | None = None
@@ -92,6 +95,7 @@ class HttpConnection(asyncio.Protocol):
     # -- callbacks of the event loop ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._on_made()
         self._transport = cast(asyncio.Transport, transport)
         if not self._connections.admit(self):
             self._transport.abort()
@@ -154,7 +158,15 @@ class HttpConnection(asyncio.Protocol):
             "Connection: close\r\n\r\n"
         ).encode("ascii")
         transport.writelines([head, answer.body] if has_body else [head])
-        transport.write_eof()
+        try:
+            if transport.can_write_eof():
+                transport.write_eof()
+            else:  # TLS, whose end is a message of its own
+                transport.close()
+        except OSError:
+            # The client ended the connection before the answer: a scrape that took too long for it.
+            self.abort()
+            return
         self.phase = Phase.LINGER
 
     def _enter(self, phase: Phase, limit_ms: float) -> None:

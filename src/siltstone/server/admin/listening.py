@@ -14,11 +14,15 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 
 from siltstone.runtime.clock import Clock
-from siltstone.server.admin.addresses import allowed_hosts, parse_admin_addresses
+from siltstone.server.admin.addresses import NAME, allowed_hosts, encrypted_admin, parse_admin_addresses
 from siltstone.server.admin.endpoints import Endpoints, Observed
 from siltstone.server.admin.http_connection import HttpConnection, HttpConnections
+from siltstone.server.network.accepting import Accepting, Arrival
 from siltstone.server.network.addresses import bracketed
+from siltstone.server.network.certificates import Certificates, watched_certificates
+from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.sockets import bind_sockets
+from siltstone.server.network.tls import ServerTls
 from siltstone.server.settings.admin import AdminSettings
 
 BACKLOG = 64
@@ -26,55 +30,94 @@ BACKLOG = 64
 log = logging.getLogger(__name__)
 
 
-class AdminListeners:
-    """``urls`` are the addresses at which the listeners are reached, once they are open."""
+class AdminEntrance:
+    """Where the connections of the admin listeners go, as ``network.accepting`` wants it. ``HttpConnections`` limits
+    connections that have a transport, and the limit of handshakes the others."""
 
-    def __init__(self, settings: AdminSettings, clock: Clock) -> None:
-        self._addresses = parse_admin_addresses(settings)
+    name = NAME
+
+    def __init__(
+        self, connections: HttpConnections, certificates: Certificates | None, listener: ListenerSettings
+    ) -> None:
+        self._connections = connections
+        self._certificates = certificates
+        self.handshake_ms_max: float = listener.handshake_ms_max
+
+    @property
+    def tls(self) -> ServerTls | None:
+        return None if self._certificates is None else self._certificates.of(NAME)
+
+    def expects(self, host: str, accepted: socket.socket) -> bool:
+        return True
+
+    def protocol(self, arrival: Arrival) -> asyncio.BaseProtocol:
+        def made() -> None:
+            arrival.is_made = True
+
+        return HttpConnection(self._connections, made)
+
+    def missed(self, host: str) -> None:
+        pass
+
+
+class AdminListeners:
+    """``urls`` are the addresses at which the listeners are reached, once they are open. ``certificates`` have those of
+    the listener ADMIN, if ``listener`` is one with TLS."""
+
+    def __init__(
+        self,
+        settings: AdminSettings,
+        clock: Clock,
+        listener: ListenerSettings = PLAIN,
+        certificates: Certificates | None = None,
+    ) -> None:
+        self._addresses = parse_admin_addresses(settings, listener)
         self.endpoints = Endpoints(clock, allowed_hosts(settings, self._addresses))
         self._connections = HttpConnections(self.endpoints.answer, clock)
-        self._servers: list[asyncio.Server] = []
+        self._accepting = Accepting(clock, self._connections.tasks)
+        self._entrance = AdminEntrance(self._connections, certificates, listener)
         self.urls: list[str] = []
 
     async def open(self) -> None:
         """Raises CannotListen."""
-        loop = asyncio.get_running_loop()
         bound: list[socket.socket] = []
+        scheme = "http" if self._entrance.tls is None else "https"
         try:
             for address in self._addresses:
                 sockets = await bind_sockets(address, "the setting admin.listeners")
                 bound += sockets
                 port = sockets[0].getsockname()[1]
-                self.urls.append(f"http://{bracketed(address.host or socket.gethostname())}:{port}")
-            while bound:  # a server closes the socket that it was given
-                server = await loop.create_server(
-                    lambda: HttpConnection(self._connections), sock=bound.pop(), backlog=BACKLOG
-                )
-                self._servers.append(server)
+                self.urls.append(f"{scheme}://{bracketed(address.host or socket.gethostname())}:{port}")
         except BaseException:
             for each in bound:
                 each.close()
             await self.close()
             raise
+        for each in bound:
+            self._accepting.listen(each, self._entrance, BACKLOG)
         self._connections.tasks.start("event-loop-lag", self.endpoints.process.watch())
         log.info("metrics and health are served at %s", ", ".join(self.urls))
 
     async def close(self) -> None:
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        self._accepting.close_sockets()
         self.endpoints.process.close()
         await self._connections.close()
+        self._accepting.abandon_arrivals()
         await self.endpoints.scrapes.close()
 
 
 @asynccontextmanager
-async def open_admin_listeners(settings: AdminSettings, clock: Clock) -> AsyncIterator[AdminListeners | None]:
+async def open_admin_listeners(
+    settings: AdminSettings,
+    clock: Clock,
+    listener: ListenerSettings = PLAIN,
+    certificates: Certificates | None = None,
+) -> AsyncIterator[AdminListeners | None]:
     """Yields None when the setting ``admin.listeners`` is off. Raises InvalidListener and CannotListen."""
     if not settings.is_on:
         yield None
         return
-    listeners = AdminListeners(settings, clock)
+    listeners = AdminListeners(settings, clock, listener, certificates)
     await listeners.open()
     try:
         yield listeners
@@ -85,9 +128,10 @@ async def open_admin_listeners(settings: AdminSettings, clock: Clock) -> AsyncIt
 class AdminThread:
     """Admin listeners on an event loop in a thread."""
 
-    def __init__(self, settings: AdminSettings, clock: Clock) -> None:
+    def __init__(self, settings: AdminSettings, clock: Clock, listener: ListenerSettings = PLAIN) -> None:
         self._settings = settings
         self._clock = clock
+        self._listener = listener
         self._opened: Future[AdminListeners] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -116,7 +160,11 @@ class AdminThread:
             log.exception("the admin listeners have failed: metrics and health are not served any more")
 
     async def _serve(self) -> None:
-        async with open_admin_listeners(self._settings, self._clock) as listeners:
+        encrypted = encrypted_admin(self._settings, self._listener)
+        async with (
+            watched_certificates(encrypted, self._clock) as certificates,
+            open_admin_listeners(self._settings, self._clock, self._listener, certificates) as listeners,
+        ):
             assert listeners is not None
             self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
             self._opened.set_result(listeners)
@@ -124,12 +172,14 @@ class AdminThread:
 
 
 @contextmanager
-def admin_thread(settings: AdminSettings, clock: Clock) -> Iterator[AdminThread | None]:
+def admin_thread(
+    settings: AdminSettings, clock: Clock, listener: ListenerSettings = PLAIN
+) -> Iterator[AdminThread | None]:
     """None when the setting ``admin.listeners`` is off."""
     if not settings.is_on:
         yield None
         return
-    thread = AdminThread(settings, clock)
+    thread = AdminThread(settings, clock, listener)
     thread.start()
     try:
         yield thread

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from siltstone.maintenance.service.service import MaintenanceService
 from siltstone.maintenance.service.statistics import KindStatistics
 from siltstone.object_store.buckets import Buckets
-from siltstone.offline.pressure import COPYING
+from siltstone.offline.kind_rows import COPYING
 from siltstone.server.admin.scrape import Collected, MetricSource
 from siltstone.server.admin.store_source import StoreSource
 from siltstone.server.settings.admin import AdminPrices

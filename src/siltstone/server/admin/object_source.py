@@ -26,7 +26,7 @@ from siltstone.topic_configs.table import stored_topic_config
 OTHERS = "_other"
 """The label of all topics without a series of their own: no topic's name begins so in metrics of traffic, either."""
 
-LOOK_INTERVAL_MS = 1 * MINUTE_MS
+OBJECTS_LOOK_INTERVAL_MS = 1 * MINUTE_MS
 """A walk over half a million objects takes half a second, in short turns."""
 STEPS_PER_TURN = 100
 """Objects, ranges and topics between two yields: 50 to 100 µs."""
@@ -117,7 +117,7 @@ class ObjectSource:
 
     async def collect(self, collected: Collected) -> AsyncIterator[None]:
         now_ms = self._clock.monotonic_ms()
-        if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_INTERVAL_MS:
+        if self._looked_ms is None or now_ms - self._looked_ms >= OBJECTS_LOOK_INTERVAL_MS:
             async for _ in self._look():
                 yield
             self._looked_ms = now_ms

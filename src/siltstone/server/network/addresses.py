@@ -4,30 +4,33 @@ ones.
 A client connects to a listener's address first, and from then on to the address that the broker advertises for that
 listener. So 0.0.0.0, or no host at all, which mean "all addresses of this machine", cannot be advertised.
 
-A listener is named after its protocol. Any other name needs an entry in ``listener_security_protocol_map``, as in
-Kafka, so that nobody takes a listener for an encrypted one because of its name.
+A listener is named after its protocol. For any other name ``listener.NAME.protocol`` says it, or, as in Kafka, an entry
+in ``listener_security_protocol_map``: so nobody takes a listener for an encrypted one because of its name.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
+from types import MappingProxyType
 
 import msgspec
 
+from siltstone.model.access import SecurityProtocol
 from siltstone.model.errors import InvalidRequest
+from siltstone.server.network.listener_settings import ListenerSettings
 
 DEFAULT_NAME = "PLAINTEXT"
-PROTOCOLS = ("PLAINTEXT",)
-"""The protocols that a listener can have; Kafka's others encrypt, or ask for a login."""
+PROTOCOLS = tuple(each for each in SecurityProtocol if not each.wants_login)
+"""The protocols that a listener can have; Kafka's others ask for a login."""
 
 _LISTENER = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_-]+)://)?(?:\[(?P<ipv6>[^\]]*)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d{1,5})"
 )
 _EXAMPLE = "[NAME://]HOST:PORT, such as 127.0.0.1:9092 or EXTERNAL://[::1]:9093"
 _PORT_MAX = 65_535
-_ENCRYPTED = frozenset({"SSL", "SASL_SSL", "SASL_PLAINTEXT"})
-_KNOWN = ", ".join(PROTOCOLS)
+_NAMES = frozenset(SecurityProtocol)
+_KNOWN = " and ".join(PROTOCOLS)
 
 
 class InvalidListener(InvalidRequest):
@@ -43,6 +46,7 @@ class ListenerAddress(msgspec.Struct, frozen=True):
     port: int
     advertised_host: str
     advertised_port: int
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     @property
     def misleads_others(self) -> bool:
@@ -55,11 +59,15 @@ class ListenerAddress(msgspec.Struct, frozen=True):
 
 
 def parse_addresses(
-    listeners: Sequence[str], advertised_listeners: Sequence[str] = (), protocols: str = ""
+    listeners: Sequence[str],
+    advertised_listeners: Sequence[str] = (),
+    protocols: str = "",
+    settings: Mapping[str, ListenerSettings] = MappingProxyType({}),
 ) -> tuple[ListenerAddress, ...]:
     """Parses listeners; each text may have several, separated by commas. A listener without an entry in
     ``advertised_listeners`` advertises the address that it binds. ``protocols`` is the value of
-    ``listener_security_protocol_map``, such as ``INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT``. Raises InvalidListener."""
+    ``listener_security_protocol_map``, such as ``INTERNAL:PLAINTEXT,EXTERNAL:SSL``; ``settings`` are those of
+    ``listener.NAME.*``, by name. Raises InvalidListener."""
     bound = list(_parsed("listeners", listeners))
     if not bound:
         raise InvalidListener(f"listeners is empty: name at least one as {_EXAMPLE}")
@@ -67,13 +75,14 @@ def parse_addresses(
         name: (host, port) for name, host, port in _parsed("advertised_listeners", advertised_listeners)
     }
     names = [name for name, _, _ in bound]
-    _refuse_without_protocol(names, _parsed_protocols(protocols))
+    spoken = _protocols(_parsed_protocols(protocols), settings)
+    _refuse_without_protocol(names, spoken)
     if unknown := advertised.keys() - set(names):
         raise InvalidListener(
             f"advertised_listeners names {', '.join(sorted(unknown))}, but listeners has only {', '.join(names)}"
         )
     _refuse_shared_ports(bound)
-    return tuple(_address(name, host, port, advertised.get(name)) for name, host, port in bound)
+    return tuple(_address(name, host, port, advertised.get(name), spoken[name]) for name, host, port in bound)
 
 
 def _parsed(setting: str, texts: Sequence[str]) -> Iterator[tuple[str, str, int]]:
@@ -85,11 +94,6 @@ def _parsed(setting: str, texts: Sequence[str]) -> Iterator[tuple[str, str, int]
         name, port = (match["name"] or DEFAULT_NAME).upper(), int(match["port"])
         if port > _PORT_MAX:
             raise InvalidListener(f"{setting}: port {port} of {name} is above {_PORT_MAX}")
-        if name in _ENCRYPTED:
-            raise InvalidListener(
-                f"{setting}: encryption and login are not supported, so no listener may be named {name}; the known "
-                f"protocol is {_KNOWN}"
-            )
         if name in seen:
             raise InvalidListener(
                 f"{setting}: the name {name} is used twice; give every listener its own name"
@@ -98,25 +102,50 @@ def _parsed(setting: str, texts: Sequence[str]) -> Iterator[tuple[str, str, int]
         yield name, _checked_host(setting, part, match["host"], match["ipv6"]), port
 
 
-def _parsed_protocols(text: str) -> dict[str, str]:
-    """Listener name → protocol. Raises InvalidListener."""
-    protocols = {protocol: protocol for protocol in PROTOCOLS}
+def _parsed_protocols(text: str) -> dict[str, SecurityProtocol]:
+    """Listener name → protocol, as ``listener_security_protocol_map`` says. Raises InvalidListener."""
+    protocols: dict[str, SecurityProtocol] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (part.strip().upper() for part in entry.partition(":"))
-        if protocol not in PROTOCOLS or (name in protocols and protocols[name] != protocol):
+        if protocol not in _NAMES or protocols.get(name, protocol) != protocol or name in _NAMES - {protocol}:
             raise InvalidListener(
-                f"listener_security_protocol_map: {entry!r} is not NAME:PROTOCOL; the known protocol is {_KNOWN}"
+                f"listener_security_protocol_map: {entry!r} is not NAME:PROTOCOL; the known protocols are {_KNOWN}"
             )
-        protocols[name] = protocol
+        protocols[name] = SecurityProtocol(protocol)
     return protocols
 
 
-def _refuse_without_protocol(names: Iterable[str], protocols: Mapping[str, str]) -> None:
-    if unknown := [name for name in names if name not in protocols]:
-        raise InvalidListener(
-            f"listeners: {', '.join(unknown)} is not a protocol; the known protocol is {_KNOWN}. For a listener of "
-            f"another name, say what it speaks: listener_security_protocol_map={unknown[0]}:{DEFAULT_NAME}"
-        )
+def _protocols(
+    mapped: Mapping[str, SecurityProtocol], settings: Mapping[str, ListenerSettings]
+) -> dict[str, SecurityProtocol]:
+    """Listener name → protocol, from all three places that may say it. Raises InvalidListener."""
+    said = {each.value: each for each in SecurityProtocol} | dict(mapped)
+    for name, each in settings.items():
+        protocol = each.protocol or said.get(name)
+        if protocol is None:
+            continue
+        if said.get(name, protocol) is not protocol:
+            raise InvalidListener(
+                f"listener.{name}.protocol is {protocol}, but listener {name} is {said[name]} by its name or by "
+                "listener_security_protocol_map: say it once"
+            )
+        said[name] = protocol
+    return said
+
+
+def _refuse_without_protocol(names: Iterable[str], protocols: Mapping[str, SecurityProtocol]) -> None:
+    for name in names:
+        if (protocol := protocols.get(name)) is None:
+            raise InvalidListener(
+                f"listeners: {name} is not a protocol; the known protocols are {_KNOWN}. For a listener of another "
+                f"name, say what it speaks: listener.{name}.protocol={DEFAULT_NAME}, or "
+                f"listener_security_protocol_map={name}:{DEFAULT_NAME}"
+            )
+        if protocol.wants_login:
+            raise InvalidListener(
+                f"listeners: {name} is to speak {protocol}, and logins are not supported yet: use SSL, where "
+                "certificates say who a client is (tls_client_auth=required)"
+            )
 
 
 def _checked_host(setting: str, part: str, host: str | None, ipv6: str | None) -> str:
@@ -134,7 +163,9 @@ def _refuse_shared_ports(bound: Iterable[tuple[str, str, int]]) -> None:
             raise InvalidListener(f"listeners: the address {bracketed(host)}:{port} is used twice")
 
 
-def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None) -> ListenerAddress:
+def _address(
+    name: str, host: str, port: int, advertised: tuple[str, int] | None, protocol: SecurityProtocol
+) -> ListenerAddress:
     advertised_host, advertised_port = advertised or (host, port)
     if _is_everywhere(advertised_host):
         raise InvalidListener(
@@ -142,7 +173,7 @@ def _address(name: str, host: str, port: int, advertised: tuple[str, int] | None
             f"{name}://HOST:{port}; it listens on {host or 'all addresses'}, and clients cannot connect to "
             f"{advertised_host or 'that'}"
         )
-    return ListenerAddress(name, host, port, advertised_host, advertised_port)
+    return ListenerAddress(name, host, port, advertised_host, advertised_port, protocol)
 
 
 def _is_everywhere(host: str) -> bool:

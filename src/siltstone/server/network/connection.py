@@ -14,6 +14,7 @@ An unexpected exception closes this connection and no other. Read next: ``reques
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 
 from siltstone.broker.request import CloseConnection, ConnectionContext
@@ -24,6 +25,7 @@ from siltstone.server.network.frame_reader import FrameReader, FrameRefused
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.request_pipeline import RequestPipeline
 from siltstone.server.network.statistics import CloseReason
+from siltstone.server.network.tls_transport import TlsTransport
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self,
         parts: NetworkParts,
         context: ConnectionContext,
-        transport: asyncio.Transport,
+        transport: "asyncio.Transport | TlsTransport",
         on_gone: "Callable[[Connection], None]",
     ) -> None:
         self._parts = parts
@@ -53,7 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self.context = context
         self._transport = transport
         self._on_gone = on_gone
-        self._reader = FrameReader(parts.receive_buffer, parts.settings.socket_request_max_bytes)
+        self._reader = self._new_reader()
         handle = parts.handler.handle
         self._pipeline = RequestPipeline(
             lambda frame: handle(context, frame), parts.tasks, self._may_begin, self.go_on
@@ -65,11 +67,14 @@ class Connection(asyncio.BufferedProtocol):
         self._is_writing_paused = False
         self._receives_much = False
         self._is_turn_scheduled = False
-        self._is_finishing = False
+        self._is_finishing = self._has_peer_ended = False
         self._active_ms = parts.now_ms
         self._progress_bytes, self._progress_ms = 0, parts.now_ms
         self.close_reason: CloseReason | None = None
         transport.set_write_buffer_limits(high=parts.settings.connection_answer_bytes_max)
+
+    def _new_reader(self) -> FrameReader:
+        return FrameReader(self._parts.receive_buffer, self._settings.socket_request_max_bytes)
 
     # -- callbacks of the event loop ---------------------------------------------------------------------
 
@@ -94,6 +99,23 @@ class Connection(asyncio.BufferedProtocol):
             self._fail()
 
     def eof_received(self) -> None:
+        self._end_with_peer()
+
+    def _end_with_peer(self) -> None:
+        """Begins what arrived before the peer's end, though nobody waits for the answers: a producer with acks=0
+        closes its connection after its last request."""
+        if self.close_reason is not None:
+            return
+        try:
+            self._has_peer_ended = True
+            dropped: list[Buffer] = []
+            self._pipeline.add(self._reader.take(sys.maxsize))
+            while self._pipeline.advance(dropped):
+                dropped.clear()
+        except FrameRefused as refusal:
+            self.close(CloseReason.MALFORMED, str(refusal))
+        except Exception:
+            self._fail()
         self.close(CloseReason.PEER)
 
     def pause_writing(self) -> None:
@@ -107,7 +129,9 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_turn()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close(CloseReason.PEER if exc is None else CloseReason.LOST, repr(exc))
+        if exc is None:  # without ``eof_received``, as uvloop does when a peer with TLS says no goodbye
+            self._end_with_peer()
+        self.close(CloseReason.LOST, repr(exc))
         self._pipeline.abandon()
         self._charge(0, 0)
         self._parts.answer_memory.forget(self)
@@ -204,6 +228,8 @@ class Connection(asyncio.BufferedProtocol):
     # -- limits ------------------------------------------------------------------------------------------
 
     def _may_begin(self) -> bool:
+        if self._has_peer_ended:
+            return True
         if self._is_writing_paused or self._waits_for_store():
             return False
         return not self._receives_much or self._parts.answer_memory.line.admits(self)
@@ -341,3 +367,32 @@ class Connection(asyncio.BufferedProtocol):
 
     def __str__(self) -> str:
         return f"connection {self.context.connection_id} from {self.context.client_host}"
+
+
+class TlsConnection(Connection):
+    """A connection with TLS. It writes in pieces (``tls_transport``), and reads whatever was decrypted at once: at the
+    peer's end, event loops drop what does not fit into the buffer that they are given."""
+
+    def __init__(
+        self,
+        parts: NetworkParts,
+        context: ConnectionContext,
+        transport: asyncio.Transport,
+        on_gone: "Callable[[Connection], None]",
+    ) -> None:
+        self._paced = TlsTransport(transport, super().pause_writing, super().resume_writing)
+        super().__init__(parts, context, self._paced, on_gone)
+
+    def _new_reader(self) -> FrameReader:
+        size_max = self._settings.socket_request_max_bytes
+        return FrameReader(self._parts.decrypted_buffer, size_max, takes_everything=True)
+
+    def pause_writing(self) -> None:
+        self._paced.below_is_full()
+
+    def resume_writing(self) -> None:
+        self._paced.below_has_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._paced.lost()
+        super().connection_lost(exc)

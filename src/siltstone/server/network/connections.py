@@ -7,17 +7,23 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from collections.abc import Callable
 from itertools import count, islice
 from typing import cast
 
 from siltstone.broker.request import ConnectionContext, Listener
+from siltstone.model.access import ANONYMOUS, Principal
 from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.log_limit import LogLimit
-from siltstone.server.network.addresses import written_host, written_port
-from siltstone.server.network.connection import Connection
+from siltstone.server.network.accepting import Accepting, Arrival
+from siltstone.server.network.addresses import written_port
+from siltstone.server.network.connection import Connection, TlsConnection
+from siltstone.server.network.handshakes import HandshakeFailure
 from siltstone.server.network.parts import NetworkParts
+from siltstone.server.network.principal_mapping import NoPrincipal
 from siltstone.server.network.sockets import leaves_too_few_files, open_files_max
 from siltstone.server.network.statistics import ClientConnection, CloseReason, NetworkStatistics
+from siltstone.server.network.tls import ServerTls
 
 INSPECTION_INTERVAL_MS = 1 * SECOND_MS
 
@@ -33,54 +39,132 @@ TEXT_CHARACTERS_MAX = 200
 log = logging.getLogger(__name__)
 
 
-class Admission(asyncio.Protocol):
-    """The protocol of a new transport until ``Connections`` admits it; a refused transport keeps it until it is
-    closed."""
+class ListenerEntrance:
+    """Where the connections of one listener go, as ``accepting`` wants it."""
 
-    def __init__(self, connections: "Connections", listener: Listener) -> None:
+    def __init__(
+        self,
+        connections: "Connections",
+        listener: Listener,
+        tls: Callable[[], ServerTls | None],
+        handshake_ms_max: float,
+    ) -> None:
+        self._connections = connections
+        self.listener = listener
+        self._tls = tls
+        self.handshake_ms_max = handshake_ms_max
+
+    @property
+    def name(self) -> str:
+        return self.listener.name
+
+    @property
+    def tls(self) -> ServerTls | None:
+        return self._tls()
+
+    def expects(self, host: str, accepted: socket.socket) -> bool:
+        return self._connections.expect(host, accepted.fileno())
+
+    def protocol(self, arrival: Arrival) -> asyncio.BaseProtocol:
+        return Admission(self._connections, self.listener, arrival, self.tls)
+
+    def missed(self, host: str) -> None:
+        reason = CloseReason.LOST if self.tls is None else CloseReason.HANDSHAKE
+        self._connections.missed(host, reason)
+
+
+class Admission(asyncio.Protocol):
+    """The protocol of a new transport until ``Connections`` has it; a transport whose client is nobody keeps it until
+    it is closed."""
+
+    def __init__(
+        self, connections: "Connections", listener: Listener, arrival: Arrival, tls: ServerTls | None
+    ) -> None:
         self._connections = connections
         self._listener = listener
+        self._arrival = arrival
+        self._tls = tls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._connections.admit(cast(asyncio.Transport, transport), self._listener)
+        made = cast(asyncio.Transport, transport)
+        try:
+            principal = self._principal(made)
+        except (NoPrincipal, ValueError) as refusal:
+            self._connections.nobody(self._listener, self._arrival.host, refusal)
+            made.abort()  # the arrival was not made, so it is missed
+            return
+        self._arrival.is_made = True
+        self._connections.admit(made, self._listener, self._arrival.host, principal)
+
+    def _principal(self, transport: asyncio.Transport) -> Principal:
+        if self._tls is None:
+            return ANONYMOUS
+        return self._tls.principal_of(transport.get_extra_info("ssl_object").getpeercert(binary_form=True))
 
 
 class Connections:
-    """The admitted connections of a node."""
+    """The admitted connections of a node, and the expected ones, which are counted by host and not admitted yet."""
 
     def __init__(self, parts: NetworkParts) -> None:
         self._parts = parts
+        self.accepting = Accepting(parts.clock, parts.tasks, self.accept_failed)
         self._hosts: dict[Connection, str] = {}
         self._of_host: Counter[str] = Counter()
+        self._expected = 0
         self._refused: Counter[CloseReason] = Counter()
         self._refusals_limit = LogLimit(parts.clock, REFUSALS_LOGGED_INTERVAL_MS)
         self._ids = count()
         self._is_closing = False
         self._all_gone = asyncio.Event()
 
-    def admit(self, transport: asyncio.Transport, listener: Listener) -> None:
-        host = written_host(transport.get_extra_info("peername"))
+    def expect(self, host: str, file_number: int) -> bool:
+        """Counts a connection that was accepted. False: it is refused."""
         self._parts.counters.accepted += 1
-        if (refusal := self._refusal(host, transport.get_extra_info("socket"))) is not None:
+        if (refusal := self._refusal(host, file_number)) is not None:
             self._refused[refusal] += 1
             self._parts.counters.closed[refusal] += 1
-            transport.close()
-            return
+            return False
+        self._of_host[host] += 1
+        self._expected += 1
+        return True
+
+    def missed(self, host: str, reason: CloseReason) -> None:
+        """An expected connection ended before it was admitted."""
+        self._expected -= 1
+        self._parts.counters.closed[reason] += 1
+        self._leave(host)
+
+    def nobody(self, listener: Listener, host: str, refusal: Exception) -> None:
+        """A client has completed its handshake, and its certificate is nobody's."""
+        self.accepting.handshakes.failed(listener.name, host, HandshakeFailure.NO_PRINCIPAL, str(refusal))
+
+    def admit(
+        self,
+        transport: asyncio.Transport,
+        listener: Listener,
+        host: str,
+        principal: Principal = ANONYMOUS,
+    ) -> Connection:
+        """Makes an expected connection one of the node's."""
         context = ConnectionContext(
-            next(self._ids), host, listener,
+            next(self._ids), host, listener, principal=principal,
             client_port=written_port(transport.get_extra_info("peername")), connected_ms=self._parts.clock.now_ms(),
         )  # fmt: skip
-        connection = Connection(self._parts, context, transport, self._gone)
+        made = TlsConnection if listener.protocol.is_encrypted else Connection
+        connection = made(self._parts, context, transport, self._gone)
+        self._expected -= 1
         self._hosts[connection] = host
-        self._of_host[host] += 1
         transport.set_protocol(connection)
+        if self._is_closing:  # it was expected before
+            connection.shut_down()
+        return connection
 
-    def _refusal(self, host: str, accepted: socket.socket) -> CloseReason | None:
+    def _refusal(self, host: str, file_number: int) -> CloseReason | None:
         if self._is_closing:
             return CloseReason.SHUTDOWN
-        if leaves_too_few_files(accepted.fileno()):
+        if leaves_too_few_files(file_number):
             return CloseReason.TOO_FEW_FILES
-        if len(self._hosts) >= self._parts.settings.max_connections:
+        if len(self._hosts) + self._expected >= self._parts.settings.max_connections:
             return CloseReason.TOO_MANY
         if self._of_host[host] >= self._parts.settings.max_connections_per_ip:
             return CloseReason.TOO_MANY_OF_HOST
@@ -92,14 +176,16 @@ class Connections:
         self._refused[CloseReason.TOO_FEW_FILES] = max(1, self._refused[CloseReason.TOO_FEW_FILES])
 
     def _gone(self, connection: Connection) -> None:
-        host = self._hosts.pop(connection)
-        self._of_host[host] -= 1
-        if not self._of_host[host]:
-            del self._of_host[host]
+        self._leave(self._hosts.pop(connection))
         assert connection.close_reason is not None
         self._parts.counters.closed[connection.close_reason] += 1
         if not self._hosts:
             self._all_gone.set()
+
+    def _leave(self, host: str) -> None:
+        self._of_host[host] -= 1
+        if not self._of_host[host]:
+            del self._of_host[host]
 
     # -- once a second -----------------------------------------------------------------------------------
 
@@ -162,6 +248,8 @@ class Connections:
             waiting_for_store=len(parts.store_line),
             waiting_for_readers=len(parts.answer_memory.line),
             closed=dict(counters.closed),
+            of_listener=dict(Counter(each.context.listener.name for each in self._hosts)),
+            handshakes=self.accepting.statistics(),
         )
 
 
@@ -173,6 +261,7 @@ def _client_of(context: ConnectionContext) -> ClientConnection:
         host=context.client_host,
         port=context.client_port,
         listener=context.listener.name,
+        principal=str(context.principal)[:TEXT_CHARACTERS_MAX],
         connected_ms=context.connected_ms,
     )
 

@@ -18,6 +18,10 @@ from siltstone.model.limits import KIB, MIB
 RECEIVE_BUFFER_BYTES = 256 * KIB
 """A larger buffer is not faster: docs/decisions/0007-network.md."""
 
+DECRYPTED_BYTES = 576 * KIB
+"""The buffer for connections with TLS, into which everything fits that an event loop holds decrypted: it stops reading
+when 256 KiB wait, and reads at most as much at a time."""
+
 FIRST_BYTES = 64 * KIB
 TRUSTED_BYTES_MAX = 1 * MIB
 """The largest request that clients send with default settings."""
@@ -43,16 +47,19 @@ class FrameRefused(InvalidRequest):
     """The bytes that were received cannot be the size of a frame."""
 
 
-def receive_buffer() -> memoryview:
+def receive_buffer(byte_count: int = RECEIVE_BUFFER_BYTES) -> memoryview:
     """Makes the buffer that all readers of one event loop share."""
-    return memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+    return memoryview(bytearray(byte_count))
 
 
 class FrameReader:
     """Reads the frames of one connection: call ``buffer``, then ``received``, then ``take`` until ``has_rest`` is
-    false."""
+    false. ``takes_everything``: each read gets the whole shared buffer, because the bytes are in memory already."""
 
-    def __init__(self, receive_buffer: memoryview, frame_bytes_max: int) -> None:
+    def __init__(
+        self, receive_buffer: memoryview, frame_bytes_max: int, *, takes_everything: bool = False
+    ) -> None:
+        self._takes_everything = takes_everything
         self._receive_buffer = receive_buffer
         self._frame_bytes_max = frame_bytes_max
         self._source = receive_buffer
@@ -88,8 +95,11 @@ class FrameReader:
         """The buffer for the next read; never empty. ``only_its_frame``: receive only bytes of the frame that was
         started, not what follows it. ``may_grow`` is false if memory has run out since the connection was allowed to
         read."""
-        assert not self.has_rest
+        assert not self.has_rest or self._takes_everything
         self._may_grow = may_grow
+        if self._takes_everything:
+            self._is_direct = False
+            return self._receive_buffer[len(self._size_begun) :]
         if self._frame is not None:
             missing = self._frame_bytes - self._filled_bytes
             if only_its_frame or len(self._frame) < self._frame_bytes or missing >= DIRECT_BYTES_MIN:
@@ -105,6 +115,11 @@ class FrameReader:
     def received(self, byte_count: int) -> None:
         if self._is_direct:
             self._filled_bytes += byte_count
+            return
+        if self.has_rest:  # several reads came of what was decrypted at once
+            rest = bytes(self._source[self._position : self._end])
+            self._source = memoryview(rest + bytes(self._receive_buffer[:byte_count]))
+            self._position, self._end = 0, len(self._source)
             return
         if begun := self._size_begun:
             self._receive_buffer[: len(begun)] = begun
@@ -159,9 +174,9 @@ class FrameReader:
             frame = self._grow(frame)
         return frame[self._filled_bytes :]
 
-    def _grow(self, frame: memoryview) -> memoryview:
+    def _grow(self, frame: memoryview, bytes_min: int = 0) -> memoryview:
         capacity = max(FIRST_BYTES, 4 * len(frame)) if self._may_grow else len(frame) + SHORT_READ_BYTES
-        larger = _allocate(min(self._frame_bytes, capacity))
+        larger = _allocate(min(self._frame_bytes, max(capacity, bytes_min)))
         larger[: len(frame)] = frame
         self._frame = larger
         return larger
@@ -170,6 +185,8 @@ class FrameReader:
         """Copies received bytes into the frame, and moves the frame to ``frames`` when it is complete."""
         filled = self._filled_bytes
         count = min(self._frame_bytes - filled, self._end - self._position)
+        if count > len(frame) - filled:
+            frame = self._grow(frame, filled + count)
         if count:
             frame[filled : filled + count] = self._source[self._position : self._position + count]
             self._position += count
@@ -199,7 +216,10 @@ class FrameReader:
 
     def _refusal(self, size: int, first: bytes) -> str:
         if first[:2] == b"\x16\x03":
-            return "the client speaks TLS, which this listener does not support"
+            return (
+                "the client speaks TLS, and this listener does not: set security.protocol=PLAINTEXT in the client, or "
+                "give it the address of a listener with TLS"
+            )
         if first in {b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI "}:
             return "the client speaks HTTP, but this port is for Kafka clients"
         if size < 0:

@@ -4,31 +4,22 @@
 clients, waits for the requests that were started, and aborts connections that are left after a time limit.
 """
 
-import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from siltstone.broker.request import Listener, RequestHandler
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.network.connections import Admission, Connections
+from siltstone.server.network.certificates import Certificates
+from siltstone.server.network.connections import Connections, ListenerEntrance
+from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.sockets import allow_connections, bind_sockets
 from siltstone.server.network.statistics import ClientConnection, NetworkStatistics
-
-BACKLOG = 1024
-"""Connections that the kernel accepts before the event loop does: all clients of a restarted node connect at once."""
-
-ACCEPTED_PER_TURN_MAX = 100
-"""The most connections that one socket accepts in one turn of the event loop, about 10 ms; the others follow in the
-next turn."""
-
-ACCEPT_AGAIN_MS = 1_000
-"""When accepting fails because there is no free file, the socket stays readable: it is left alone for so long."""
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +48,7 @@ async def bind_listeners(addresses: Sequence[ListenerAddress]) -> BoundListeners
         for address in addresses:
             sockets = await bind_sockets(address)
             port = address.advertised_port or sockets[0].getsockname()[1]
-            listener = Listener(address.name, address.advertised_host, port)
+            listener = Listener(address.name, address.advertised_host, port, address.protocol)
             bound += [(listener, each) for each in sockets]
     except BaseException:
         BoundListeners(bound).close()
@@ -70,8 +61,9 @@ class Listeners:
 
     ``listeners`` has the advertised address of each listener, in the order of ``addresses``, once they are bound;
     ``addresses`` may be sockets that are bound already.
-    ``on_failure`` is called if a bug ends the inspection of connections; the bug is logged, and time limits of
-    connections are no longer enforced.
+    ``settings_of`` and ``certificates`` have what ``listener.NAME.*`` says of listeners with TLS. ``on_failure`` is
+    called if a bug ends the inspection of connections; the bug is logged, and time limits of connections are no longer
+    enforced.
     """
 
     def __init__(
@@ -81,6 +73,9 @@ class Listeners:
         settings: NetworkSettings,
         clock: Clock,
         on_failure: Callable[[BaseException], None] = lambda _: None,
+        *,
+        settings_of: Mapping[str, ListenerSettings] = MappingProxyType({}),
+        certificates: Certificates | None = None,
     ) -> None:
         self._addresses = addresses
         self._settings = settings
@@ -88,9 +83,11 @@ class Listeners:
         self._tasks = TaskGroup("network", on_failure)
         self._parts = NetworkParts(handler, settings, clock, self._tasks)
         self._connections = Connections(self._parts)
+        self._accepting = self._connections.accepting
+        self._settings_of = settings_of
+        self.certificates = certificates
         self._bound: list[tuple[Listener, socket.socket]] = []
         self._are_open = False
-        self._arriving: set[socket.socket] = set()
         self.listeners: tuple[Listener, ...] = ()
 
     async def bind(self) -> None:
@@ -106,51 +103,17 @@ class Listeners:
         allow_connections(self._settings.max_connections)
         self._tasks.start("inspect-connections", self._connections.inspect_for_ever())
         for listener, bound in self._bound:
-            bound.listen(BACKLOG)
-            self._watch(listener, bound)
+            self._accepting.listen(bound, self._entrance(listener))
             log.info("%s listens on %s", listener.name, bound.getsockname()[:2])
         self._are_open = True
 
-    def _watch(self, listener: Listener, bound: socket.socket) -> None:
-        if bound.fileno() >= 0:  # it was not closed meanwhile
-            asyncio.get_running_loop().add_reader(bound, self._accept, listener, bound)
-
-    def _accept(self, listener: Listener, bound: socket.socket) -> None:
-        """Accepts the connections that wait. The servers of event loops are not used, because they cannot pause: while
-        there is no free file asyncio's logs a thousand lines a second, and uvloop's takes a whole processor."""
-        for _ in range(ACCEPTED_PER_TURN_MAX):
-            try:
-                accepted, _ = bound.accept()
-            except (BlockingIOError, InterruptedError):
-                return
-            except ConnectionAbortedError:
-                continue
-            except OSError as trouble:
-                log.debug("accepting a connection failed: %s", trouble)
-                self._connections.accept_failed()
-                asyncio.get_running_loop().remove_reader(bound)
-                self._clock.call_after_ms(ACCEPT_AGAIN_MS, partial(self._watch, listener, bound))
-                return
-            self._arriving.add(accepted)  # a task that is cancelled before it begins does not close it
-            self._tasks.start("accept", self._connect(listener, accepted))
-
-    async def _connect(self, listener: Listener, accepted: socket.socket) -> None:
-        try:
-            accepted.setblocking(False)
-            await asyncio.get_running_loop().connect_accepted_socket(
-                partial(Admission, self._connections, listener), accepted
-            )
-            self._arriving.discard(accepted)
-        except OSError as trouble:  # it broke already
-            log.debug("an accepted connection failed: %s", trouble)
-            self._close_arrived(accepted)
-        except BaseException:
-            self._close_arrived(accepted)
-            raise
-
-    def _close_arrived(self, accepted: socket.socket) -> None:
-        self._arriving.discard(accepted)
-        accepted.close()
+    def _entrance(self, listener: Listener) -> ListenerEntrance:
+        name, certificates = listener.name, self.certificates
+        handshake_ms_max = self._settings_of.get(name, PLAIN).handshake_ms_max
+        if not listener.protocol.is_encrypted:
+            return ListenerEntrance(self._connections, listener, lambda: None, handshake_ms_max)
+        assert certificates is not None and certificates.of(name) is not None
+        return ListenerEntrance(self._connections, listener, lambda: certificates.of(name), handshake_ms_max)
 
     def abort(self) -> None:
         """Refuses new clients and ends all connections at once, whatever they wait for."""
@@ -171,14 +134,12 @@ class Listeners:
             timer.cancel()
             self._connections.abort()
             await self._tasks.cancel()
-            for accepted in tuple(self._arriving):
-                self._close_arrived(accepted)
+            self._accepting.abandon_arrivals()
 
     def _close_sockets(self) -> None:
         self._are_open = False
-        for _, bound in self._bound:
-            if bound.fileno() >= 0:
-                asyncio.get_running_loop().remove_reader(bound)
+        self._accepting.close_sockets()
+        for _, bound in self._bound:  # also those that do not listen yet
             bound.close()
         self._bound.clear()
 

@@ -1,11 +1,13 @@
 """The objects that all connections of a node share."""
 
+from functools import cached_property
+
 from siltstone.broker.request import RequestHandler
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.log_limit import LogLimit
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.answer_memory import AnswerMemory
-from siltstone.server.network.frame_reader import receive_buffer
+from siltstone.server.network.frame_reader import DECRYPTED_BYTES, receive_buffer
 from siltstone.server.network.request_memory import RequestMemory
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.network.statistics import NetworkCounters
@@ -34,3 +36,8 @@ class NetworkParts:
         self.store_line: WaitingLine[Waiter] = WaitingLine(lambda: 0 if handler.wants_pause else 1)
         self.closings_limit = LogLimit(clock)
         self.now_ms = clock.monotonic_ms()
+
+    @cached_property
+    def decrypted_buffer(self) -> memoryview:
+        """The receive buffer of connections with TLS, made for the first of them."""
+        return receive_buffer(DECRYPTED_BYTES)

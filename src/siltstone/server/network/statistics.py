@@ -5,6 +5,9 @@ from enum import StrEnum
 
 import msgspec
 
+from siltstone.model.access import ANONYMOUS
+from siltstone.server.network.handshakes import HandshakeStatistics
+
 
 class CloseReason(StrEnum):
     """Why a connection was closed."""
@@ -24,6 +27,8 @@ class CloseReason(StrEnum):
     """The unread answers of all connections were too large, and this connection's were the largest."""
     REFUSED = "refused"
     """The broker closes the connection because Kafka has no error response for the request."""
+    HANDSHAKE = "handshake"
+    """The handshake of TLS failed, took too long, or made no principal of the client's certificate."""
     FAILURE = "failure"
     """A bug: an unexpected exception."""
     TOO_MANY = "too-many"
@@ -37,7 +42,7 @@ class NetworkStatistics(msgspec.Struct, frozen=True):
     """What the network has done since the start, and what it holds now.
 
     ``closed`` counts closed connections by reason, including those refused at once. ``waiting_*`` are the numbers of
-    connections in the waiting lines.
+    connections in the waiting lines. ``of_listener``: listener → its open connections.
     """
 
     connections: int
@@ -52,6 +57,8 @@ class NetworkStatistics(msgspec.Struct, frozen=True):
     waiting_for_store: int
     waiting_for_readers: int
     closed: dict[CloseReason, int]
+    of_listener: dict[str, int]
+    handshakes: HandshakeStatistics
 
 
 class NetworkCounters:
@@ -67,7 +74,8 @@ class NetworkCounters:
 
 class ClientConnection(msgspec.Struct, frozen=True):
     """An open connection, as ``siltstone clients`` shows it. ``software`` and its version are what the client has sent
-    in ApiVersions, empty if it sent none; ``connected_ms`` is in ms since 1970."""
+    in ApiVersions, empty if it sent none; ``connected_ms`` is in ms since 1970. ``principal``: whom its certificate
+    names, User:ANONYMOUS without one."""
 
     client_id: str
     software: str
@@ -76,3 +84,4 @@ class ClientConnection(msgspec.Struct, frozen=True):
     port: int
     listener: str
     connected_ms: int
+    principal: str = str(ANONYMOUS)

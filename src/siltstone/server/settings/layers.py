@@ -11,15 +11,16 @@ from pathlib import Path
 import msgspec
 
 from siltstone.foundation.credentials import is_secret, without_password
+from siltstone.server.settings.listeners import key_of_variable
 from siltstone.server.settings.tree import ENVIRONMENT_PREFIX, environment_name, known_settings
 from siltstone.server.settings.values import SettingRefused
 
 NOT_SETTINGS = frozenset({
     "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
-    "SILTSTONE_REGISTRY_AUTH",
+    "SILTSTONE_REGISTRY_AUTH", "SILTSTONE_CLIENT_CONFIG",
 })  # fmt: skip
-"""Variables with the prefix that are not settings: they choose the store, the broker or Java, show stack traces, or are
-a password."""
+"""Variables with the prefix that are not settings: they choose the store, the broker, how clients of it encrypt, or
+Java, show stack traces, or are a password."""
 
 CATALOG_PREFIX = "tables.catalog."
 
@@ -83,9 +84,10 @@ def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]
         if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS:
             continue
         bucket = name.removeprefix(f"{ENVIRONMENT_PREFIX}BUCKETS_")
-        if name not in known and bucket == name:
+        key = known.get(name) or key_of_variable(name) or (f"buckets.{bucket}" if bucket != name else None)
+        if key is None:
             raise SettingRefused(f"environment: {name} is not a setting; {known_settings('', keys)}")
-        values[known.get(name) or f"buckets.{bucket}"] = value
+        values[key] = value
     return Layer("environment", values)
 
 

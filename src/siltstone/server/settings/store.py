@@ -4,9 +4,9 @@
 
 A store is a folder with FOLDER/metadata.sqlite, FOLDER/wal/node-N and FOLDER/bucket, unless ``metadata``,
 ``wal_folder`` or ``buckets.0`` place a part elsewhere. ``listeners`` and ``advertised_listeners`` are the addresses
-of a broker on the store. ``topics.…`` are defaults of topic configurations, such as ``topics.retention.ms``. This
-module reads the settings file and touches nothing else on the disk. ``values`` parses single values, ``tree`` builds
-the tree, ``components`` makes objects from it.
+of a broker on the store, and ``listener.NAME.…`` says what the one of that name speaks. ``topics.…`` are defaults of
+topic configurations, such as ``topics.retention.ms``. This module reads the settings file and touches nothing else on
+the disk. ``values`` parses single values, ``tree`` builds the tree, ``components`` makes objects from it.
 """
 
 import os
@@ -25,9 +25,16 @@ from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.bandwidth.grades import BandwidthSettings
 from siltstone.offline.settings import CompactionSettings, MaintenanceSettings, TableSettings
+from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.settings import NetworkSettings
 from siltstone.server.settings.admin import AdminSettings
 from siltstone.server.settings.layers import CATALOG_PREFIX, Layer, environment_layer, file_layer, flags_layer
+from siltstone.server.settings.listeners import (
+    LISTENER_PREFIX,
+    listeners_of,
+    parse_listener_setting,
+    printed_listeners,
+)
 from siltstone.server.settings.tree import build_tree, settings_of, unknown_key, values_of
 from siltstone.server.settings.values import (
     Setting,
@@ -75,6 +82,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
     listeners: str = DEFAULT_LISTENER
     advertised_listeners: str = ""
     listener_security_protocol_map: str = ""
+    named_listeners: dict[str, ListenerSettings] = {}
     tables: TableSettings = TableSettings()
     tuning: Tuning = Tuning()
 
@@ -101,6 +109,11 @@ class StoreSettings(msgspec.Struct, frozen=True):
     @property
     def admin(self) -> AdminSettings:
         return self.tuning.admin
+
+    @property
+    def admin_listener(self) -> ListenerSettings:
+        """What ``listener.ADMIN.*`` says of the listeners of metrics and health."""
+        return self.named_listeners.get("ADMIN", PLAIN)
 
     @property
     def retry(self) -> RetrySettings:
@@ -142,7 +155,7 @@ PLACES: tuple[Setting, ...] = (
     Setting("tables.catalog.uri", str, None),
 )
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*PLACES, *settings_of(Tuning))}
-"""Every key but ``buckets.N`` and ``topics.…``."""
+"""Every key but ``buckets.N``, ``topics.…`` and ``listener.NAME.…``."""
 
 TOPICS_PREFIX = "topics."
 
@@ -208,6 +221,8 @@ def _parsed_layer(layer: Layer) -> Iterator[tuple[str, object]]:
             )
         elif key.startswith(TOPICS_PREFIX):
             yield key, _topic_text(key, raw)
+        elif key.startswith(LISTENER_PREFIX):
+            yield parse_listener_setting(key, raw, origin=layer.origin, is_text=layer.is_text)
         elif key.startswith(CATALOG_PREFIX):
             yield key, str(raw).lower() if isinstance(raw, bool) else str(raw)
         elif (setting := SETTINGS.get(key)) is not None:
@@ -254,6 +269,7 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> StoreSett
         listeners=str(values.get("listeners") or DEFAULT_LISTENER),
         advertised_listeners=str(values.get("advertised_listeners") or ""),
         listener_security_protocol_map=str(values.get("listener_security_protocol_map") or ""),
+        named_listeners=listeners_of(folder, values),
         tables=_tables(folder, values),
         tuning=tuning,
     )
@@ -301,6 +317,7 @@ def printed_settings(settings: StoreSettings) -> Iterator[tuple[str, str]]:
     yield "listeners", settings.listeners
     yield "advertised_listeners", settings.advertised_listeners
     yield "listener_security_protocol_map", settings.listener_security_protocol_map
+    yield from printed_listeners(settings.named_listeners)
     yield from ((f"buckets.{number}", url) for number, url in settings.buckets.items())
     yield from ((f"{TOPICS_PREFIX}{name}", text) for name, text in settings.broker.topic_defaults.items())
     yield "tables.location", settings.tables.location

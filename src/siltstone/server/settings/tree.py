@@ -90,7 +90,7 @@ def known_settings(key: str, known: Iterable[str]) -> str:
     heads = dict.fromkeys(
         f"{head}.…" if rest else head for head, _, rest in (candidate.partition(".") for candidate in known)
     )
-    return f"known are {', '.join(heads)}, buckets.… and topics.…"
+    return f"known are {', '.join(heads)}, buckets.…, listener.… and topics.…"
 
 
 def _is_branch(kind: object) -> bool:

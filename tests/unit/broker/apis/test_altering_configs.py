@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from siltstone.broker.apis import altering_configs as module
-from siltstone.broker.apis.altering_configs import ATTEMPTS_MAX, Change
+from siltstone.broker.apis.altering_configs import ALTER_ATTEMPTS_MAX, Change
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.alter_configs import (
     AlterableConfig,
@@ -122,7 +122,9 @@ def test_what_is_left_out() -> None:
     assert numbers_left_out(Change) == {"replace": False}
 
 
-@pytest.mark.parametrize(("failures", "stands"), [(0, True), (ATTEMPTS_MAX - 1, True), (ATTEMPTS_MAX, False)])
+@pytest.mark.parametrize(
+    ("failures", "stands"), [(0, True), (ALTER_ATTEMPTS_MAX - 1, True), (ALTER_ATTEMPTS_MAX, False)]
+)
 def test_a_change_that_another_client_overtook_is_made_anew_so_many_times(monkeypatch, failures, stands):
     made, tried = [], []
 
@@ -142,4 +144,4 @@ def test_a_change_that_another_client_overtook_is_made_anew_so_many_times(monkey
         with pytest.raises(TopicConfiguredOtherwise):
             asyncio.run(module.alter(None, make, validate_only=True))
     assert tried == [(change, True) for change in made]
-    assert len(made) == min(failures + 1, ATTEMPTS_MAX)
+    assert len(made) == min(failures + 1, ALTER_ATTEMPTS_MAX)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from siltstone.broker.partitions.opening_watch import (
-    LOOK_INTERVAL_MS,
+    OPENING_LOOK_INTERVAL_MS,
     SILENT_MS_MAX,
     SLOW_MS_MAX,
     OpeningWatch,
@@ -47,13 +47,13 @@ def test_one_line_at_the_beginning_and_one_at_the_end(caplog: pytest.LogCaptureF
         assert watch.begin("a") and not watch.begin("b"), "one look is enough"
         looking = asyncio.ensure_future(watch.look_while_there_are())
         for _ in range(20):
-            clock.advance_ms(LOOK_INTERVAL_MS)
+            clock.advance_ms(OPENING_LOOK_INTERVAL_MS)
             await settled()
         watch.end("a")
         assert "1 partition cannot be opened for 20.0 s" in watch.trouble
         watch.end("b")
         assert watch.trouble == ""
-        clock.advance_ms(LOOK_INTERVAL_MS)
+        clock.advance_ms(OPENING_LOOK_INTERVAL_MS)
         await settled()
         assert looking.done() and watch.begin("c")
         assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]

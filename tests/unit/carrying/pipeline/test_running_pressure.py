@@ -9,10 +9,10 @@ import pytest
 from siltstone.carrying.pipeline.kind import Kind, Plan, Scope
 from siltstone.carrying.pipeline.running import plan_of
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.kinds import FREEING, all_kinds
+from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.offline.context import MaintenanceContext
-from siltstone.offline.pressure import COPYING
+from siltstone.offline.kind_rows import COPYING, FREEING
 from siltstone.offline.settings import KindSettings
 from siltstone.runtime.clock import ManualClock
 from support.maintenance.collecting_world import collected, collection
@@ -98,14 +98,14 @@ def test_gc17_every_kind_that_copies_waits_for_room_and_no_other(
     context = with_disk(in_folder, _Disk(percent_used))
     waits = {
         kind.name
-        for kind in all_kinds(KindSettings())
+        for kind in chosen_kinds(KindSettings())
         if any("waits until there is more room" in each.reason for each in planned(context, kind).unplanned)
     }
     assert waits == waiting
 
 
 def test_kinds_that_copy_and_kinds_that_free_are_all_kinds_in_this_order() -> None:
-    names = [kind.name for kind in all_kinds(KindSettings())]
+    names = [kind.name for kind in chosen_kinds(KindSettings())]
     assert set(names) == COPYING | FREEING
     assert not COPYING & FREEING
     assert names.index("minor-gc") < names.index("sso-compaction") < names.index("major-gc")

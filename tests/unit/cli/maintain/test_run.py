@@ -7,9 +7,9 @@ import pytest
 
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.cli import deadline, runner_options
-from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.metadata.commands import StartJob
 from siltstone.model.errors import Unavailable
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.server.components import open_store
 from siltstone.server.settings.store import StoreSettings
 from siltstone.spark.java import JavaNotFound

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.cli.nodes.command import LOOK_INTERVAL_MS, _wait_until_drained
+from siltstone.cli.nodes.command import NODES_LOOK_INTERVAL_MS, _wait_until_drained
 from siltstone.metadata.commands import (
     CreateTopic,
     DrainNode,
@@ -178,5 +178,5 @@ def test_a_drain_looks_until_the_last_partition_has_left(capsys: pytest.CaptureF
         metadata=SimpleNamespace(refresh=refresh), context=SimpleNamespace(clock=clock)
     )
     _wait_until_drained(store, 1)
-    assert waited == [LOOK_INTERVAL_MS] * 3 and next(images, None) is None
+    assert waited == [NODES_LOOK_INTERVAL_MS] * 3 and next(images, None) is None
     assert capsys.readouterr().err == "2 partitions to hand over ...\n"

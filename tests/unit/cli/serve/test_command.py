@@ -11,6 +11,7 @@ from siltstone.cli.runner_options import RunnerChoice
 from siltstone.cli.serve import command as module
 from siltstone.cli.serve.command import maintenance_command
 from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess
+from siltstone.cli.serve.own_certificate import ClientFile
 from siltstone.cli.store_options import StoreChoice
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.settings.store import StoreSettings
@@ -41,12 +42,13 @@ class Served:
         settings: StoreSettings,
         addresses: list[ListenerAddress],
         maintenance: KeptProcess | None,
+        client_file: ClientFile | None,
         *,
         has_parent: bool,
         together: list[int],
         recover: list[Path],
     ) -> None:
-        self.recover = recover
+        self.recover, self.client_file = recover, client_file
         self.settings, self.addresses = settings, [*addresses]
         self.maintenance = None if maintenance is None else maintenance._command
         self.has_parent = has_parent
@@ -108,7 +110,7 @@ def test_a_listener_that_looks_encrypted_is_refused_before_anything_listens(
 ) -> None:
     outcome = run("serve", "--store", tmp_path, "--listener", "TLS://127.0.0.1:0")
     assert outcome.status == 2
-    assert "TLS is not a protocol; the known protocol is PLAINTEXT" in outcome.err
+    assert "TLS is not a protocol; the known protocols are PLAINTEXT and SSL" in outcome.err
     assert served.addresses == []
 
 
@@ -216,7 +218,7 @@ def test_a_start_loads_nothing_heavy(tmp_path: Path) -> None:
 def test_the_process_gets_the_options_of_the_broker_and_its_own_admin_listeners(admin: str) -> None:
     choice = StoreChoice(Path("s"), Path("c.toml"), {"buckets.0": "s3://b", "admin.listeners": "127.0.0.1:1"})
     runner = RunnerChoice("spark", "spark://host:7077", {"spark.executor.memory": "4g"})
-    command = maintenance_command(choice, runner, admin, "info", "json")
+    command = maintenance_command(choice, runner, admin, ("--log-level", "info", "--log-format", "json"))
     assert command[0] == sys.executable
     assert command[3:] == [
         "maintain", "serve", WITH_PARENT, "--store", "s", "--config", "c.toml", "--set", "buckets.0=s3://b",

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from siltstone.broker.request import Listener
 from siltstone.cli import deadline as deadline_module
 from siltstone.cli.deadline import ONE_SIGNAL_MS_MAX, ProcessDeadline
 from siltstone.cli.serve import one_node as module
@@ -24,6 +25,7 @@ class PlayedNode:
     """Takes the place of a node: notes its life, and ends when ``closing`` lets it."""
 
     admin = None
+    certificates = None
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *, is_failing: bool = False, ends: bool = True
@@ -36,8 +38,8 @@ class PlayedNode:
             self.closing.set()
         self.limits_ms: list[float] = []
         self.engine = SimpleNamespace(raise_when_failed=self.raise_when_failed, is_clean=True, node_id=0)
-        listener = SimpleNamespace(name="PLAINTEXT", advertised_host="here", advertised_port=9)
-        default = SimpleNamespace(name="INSIDE", advertised_host="127.0.0.1", advertised_port=9092)
+        listener = Listener("PLAINTEXT", "here", 9)
+        default = Listener("INSIDE", "127.0.0.1", 9092)
         self.listeners = SimpleNamespace(listeners=[listener, default])
         self.node = SimpleNamespace(engine=self.engine, metadata=SimpleNamespace(image=MetadataImage()))
         monkeypatch.setattr(module, "running_kafka_node", self.running)

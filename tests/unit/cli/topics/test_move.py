@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from siltstone.cli.topics import move as module
-from siltstone.cli.topics.move import LOOK_INTERVAL_MS, WAIT_MS_MAX, StillMoving, _in_words, _wait
+from siltstone.cli.topics.move import MOVE_LOOK_INTERVAL_MS, WAIT_MS_MAX, StillMoving, _in_words, _wait
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.runtime.clock import ManualClock
 from support.broker.in_process import InProcessBroker
@@ -89,13 +89,13 @@ def test_a_move_is_looked_at_until_it_has_ended_or_a_minute_has_passed(
     monkeypatch.setattr(module, "still_moving", lambda *_: next(left))
     cluster: Any = Looks()
     _wait(cluster, wanted)
-    assert cluster.waited == [LOOK_INTERVAL_MS] * 2
+    assert cluster.waited == [MOVE_LOOK_INTERVAL_MS] * 2
     monkeypatch.setattr(module, "still_moving", lambda *_: wanted[1:])
     with pytest.raises(
         StillMoving, match=r"^1 partition did not arrive in a minute; .* the node that leads t-1$"
     ):
         _wait(cluster, wanted)
-    assert WAIT_MS_MAX <= sum(cluster.waited[2:]) <= WAIT_MS_MAX + LOOK_INTERVAL_MS
+    assert WAIT_MS_MAX <= sum(cluster.waited[2:]) <= WAIT_MS_MAX + MOVE_LOOK_INTERVAL_MS
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from siltstone.cluster.balancing.balancer import (
-    LOOK_INTERVAL_MS,
+    BALANCER_INTERVAL_MS,
     LOOKS_MIN,
     MOVES_AT_A_TIME,
     ON,
@@ -86,15 +86,15 @@ def in_world(scenario, *, is_on: bool = True) -> None:
 def test_it_is_off_until_it_is_switched_on_and_ends_when_it_is_switched_off() -> None:
     async def scenario(balanced: Balanced) -> None:
         node = balanced.world.nodes[2]
-        await balanced.passes(LOOKS_MIN * LOOK_INTERVAL_MS + 5_000)
+        await balanced.passes(LOOKS_MIN * BALANCER_INTERVAL_MS + 5_000)
         assert balanced.counts == [9, 0, 0]
         assert balanced.world.nodes[0].membership.loads == (), "nobody reads what nobody needs"
         await node.metadata.execute(PutKey(SWITCH_KEY, ON))
-        await balanced.passes(2 * LOOK_INTERVAL_MS)
+        await balanced.passes(2 * BALANCER_INTERVAL_MS)
         assert len(balanced.world.nodes[0].membership.loads) == 3
         assert node.membership.loads == ()
         await node.metadata.execute(RemoveKey(SWITCH_KEY))
-        await balanced.passes(2 * LOOK_INTERVAL_MS)
+        await balanced.passes(2 * BALANCER_INTERVAL_MS)
         assert balanced.counts == [9, 0, 0]
 
     in_world(scenario, is_on=False)
@@ -104,9 +104,9 @@ def test_it_looks_three_times_then_moves_a_few_at_a_time_and_tells_why(caplog) -
     caplog.set_level(logging.WARNING, "siltstone.cluster.balancing")
 
     async def scenario(balanced: Balanced) -> None:
-        await balanced.passes((LOOKS_MIN - 1) * LOOK_INTERVAL_MS + 5_000)
+        await balanced.passes((LOOKS_MIN - 1) * BALANCER_INTERVAL_MS + 5_000)
         assert balanced.counts == [9, 0, 0]
-        await balanced.passes(LOOK_INTERVAL_MS + 20_000)
+        await balanced.passes(BALANCER_INTERVAL_MS + 20_000)
         assert balanced.counts == [4, 3, 2], "one more or less than the mean is in band"
         assert balanced.turns == [MOVES_AT_A_TIME, MOVES_AT_A_TIME, 1]
         assert len(caplog.records) == 5, "one balancer acts, and says each move"
@@ -122,7 +122,7 @@ def test_while_brokers_are_started_again_one_after_the_other_nothing_is_moved(ca
     caplog.set_level(logging.INFO, "siltstone.cluster.balancing")
 
     async def scenario(balanced: Balanced) -> None:
-        await balanced.passes((LOOKS_MIN - 1) * LOOK_INTERVAL_MS + 5_000)
+        await balanced.passes((LOOKS_MIN - 1) * BALANCER_INTERVAL_MS + 5_000)
         node = balanced.world.nodes[2]
         listeners = (NodeListener("PLAINTEXT", "host-2", 9092),)
         await node.metadata.execute(RegisterNode(2, "another life", "wal-of-2", listeners=listeners))
@@ -130,7 +130,7 @@ def test_while_brokers_are_started_again_one_after_the_other_nothing_is_moved(ca
         await balanced.passes(YOUNG_MS)
         assert balanced.counts == [9, 0, 0]
         assert "no partition is moved for balance: broker 2 has run for less than a minute" in caplog.messages
-        await balanced.passes((LOOKS_MIN + 1) * LOOK_INTERVAL_MS)
+        await balanced.passes((LOOKS_MIN + 1) * BALANCER_INTERVAL_MS)
         assert balanced.counts == [4, 3, 2]
 
     in_world(scenario)
@@ -139,13 +139,13 @@ def test_while_brokers_are_started_again_one_after_the_other_nothing_is_moved(ca
 def test_it_rests_after_a_plan_and_leaves_alone_what_it_moved() -> None:
     async def scenario(balanced: Balanced) -> None:
         world = balanced.world
-        await balanced.passes((LOOKS_MIN + 1) * LOOK_INTERVAL_MS)
+        await balanced.passes((LOOKS_MIN + 1) * BALANCER_INTERVAL_MS)
         assert balanced.counts == [4, 3, 2]
         await world.nodes[0].metadata.execute(CreateTopic(0, 1, "u", OTHER_ID, 6, leaders=(1,) * 6))
         turns = len(balanced.turns)
         await balanced.passes(REST_MS)
         assert len(balanced.turns) == turns, "it rests"
-        await balanced.passes(LOOKS_MIN * LOOK_INTERVAL_MS)
+        await balanced.passes(LOOKS_MIN * BALANCER_INTERVAL_MS)
         moved = {record.topic_id for record in world.written(PartitionsMoving)[turns:]}
         assert moved == {OTHER_ID}, "those of topic t have moved lately"
 
@@ -159,7 +159,7 @@ def test_the_next_broker_balances_when_the_first_one_is_gone() -> None:
         await balanced.loops[0].close()
         await world.nodes[0].membership.close()
         await world.nodes[1].metadata.execute(FenceNode(0, 1))
-        await balanced.passes((LOOKS_MIN + 1) * LOOK_INTERVAL_MS)
+        await balanced.passes((LOOKS_MIN + 1) * BALANCER_INTERVAL_MS)
         targets = [target for record in world.written(PartitionsMoving) for _, target in record.targets]
         assert set(targets) == {2}
 

@@ -146,6 +146,19 @@ def test_the_oldest_uncommitted_batch_has_its_age_until_it_is_committed(tmp_path
     in_broker_world(scenario)
 
 
+def test_the_age_of_the_newest_look_into_the_metadata_log(tmp_path):
+    async def scenario(world):
+        node = SimpleNamespace(
+            engine=world.node.engine, reader=world.node.reader, metadata=world.node.metadata
+        )
+        source = EngineSource(node, world.broker, load_settings(tmp_path, environment={}))
+        await world.node.metadata.refresh()
+        world.clock.advance_ms(12_345)
+        assert rows_of(await collected_on_loop(source), "metadata_read_age_seconds")[()] == 12.345
+
+    in_broker_world(scenario)
+
+
 class FakeListeners:
     are_open = True
 

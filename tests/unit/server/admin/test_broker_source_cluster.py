@@ -1,9 +1,9 @@
 """What a broker knows of other processes: nodes, and the last runs of maintenance."""
 
 from siltstone.carrying.pipeline.set_aside import note_run
-from siltstone.maintenance.kinds import KIND_NAMES
 from siltstone.metadata.commands import ClaimFailover, FenceNode, RegisterNode
 from siltstone.metadata.entities import NodeState
+from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.server.admin.broker_source import ClusterSource
 from support.maintenance.maintained_store import MaintainedStore
 from support.metrics.scraping import collected_of, rows_of

@@ -278,6 +278,9 @@ class RecordedTransport:
         self.done: list[str] = []
         self.sent = b""
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def writelines(self, pieces: list[bytes]) -> None:
         self.done.append("write")
         self.sent += b"".join(pieces)
@@ -369,6 +372,23 @@ def test_a_client_that_is_gone_before_its_answer_costs_nothing_more():
         assert transport.done == ["abort"], "its time limit went with it"
 
     in_http_world(scenario)
+
+
+def test_an_answer_to_a_client_that_has_given_up_is_no_failure(caplog: pytest.LogCaptureFixture):
+    """A scrape ends its connection at its time limit: each scrape of a process that hung, or is slow."""
+
+    async def scenario(world):
+        world.gate.clear()
+        _, writer = await world.connect()
+        writer.write(GET)
+        await world.until(lambda: len(world.asked) == 1)
+        writer.close()
+        await writer.wait_closed()
+        world.gate.set()
+        await world.until(lambda: len(world.connections) == 0)
+
+    in_http_world(scenario)
+    assert caplog.messages == []
 
 
 def test_a_head_of_the_largest_size_is_taken_and_a_larger_one_refused():

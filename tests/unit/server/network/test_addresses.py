@@ -49,7 +49,7 @@ def test_several_and_what_is_advertised_for_them() -> None:
         ("A://[::z]:1", "", "'::z' is not an IPv6 address"),
         ("A://::1:1", "", "is not a listener"),
         ("A://host:1/path", "", "is not a listener"),
-        ("SSL://host:1", "", "encryption and login are not supported, so no listener may be named SSL"),
+        ("SASL_SSL://host:1", "", "SASL_SSL is to speak SASL_SSL, and logins are not supported yet: use SSL"),
         ("A://host:1", "B://host:1", "advertised_listeners names B, but listeners has only A"),
         ("A://host:1", "A://other", "advertised_listeners: 'A://other' is not a listener"),
         (
@@ -77,13 +77,13 @@ def test_two_listeners_may_have_any_free_port() -> None:
         (
             "TLS://host:1",
             "",
-            "listeners: TLS is not a protocol; the known protocol is PLAINTEXT. .*=TLS:PLAINTEXT",
+            "listeners: TLS is not a protocol; the known protocols are PLAINTEXT and SSL. .*=TLS:PLAINTEXT",
         ),
         ("PLAINTEXT://host:1,A://host:2,B://host:3", "B:PLAINTEXT", "listeners: A is not a protocol"),
         (
             "A://host:1",
-            "A:SSL",
-            "listener_security_protocol_map: 'A:SSL' is not NAME:PROTOCOL; the known protocol is",
+            "A:TLS",
+            "listener_security_protocol_map: 'A:TLS' is not NAME:PROTOCOL; the known protocols are",
         ),
         ("A://host:1", "A", "'A' is not NAME:PROTOCOL"),
         ("A://host:1", "A:PLAINTEXT,PLAINTEXT:SSL", "'PLAINTEXT:SSL' is not NAME:PROTOCOL"),

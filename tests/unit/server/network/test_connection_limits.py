@@ -11,12 +11,12 @@ from siltstone.server.network.frame_reader import FIRST_BYTES, RECEIVE_BUFFER_BY
 from siltstone.server.network.statistics import CloseReason
 from support.kafka.network_world import (
     KIB,
-    LISTENER,
     MIB,
     SECOND_MS,
     FakeTransport,
     Handler,
     NetworkWorld,
+    admit,
     closed,
     framed,
     handler_of_futures,
@@ -258,7 +258,7 @@ def test_idle_connections_are_small() -> None:
         tracemalloc.start()
         try:
             for transport in transports:
-                world.connections.admit(transport, LISTENER)
+                admit(world.connections, transport)
                 transport.feed(framed(b"x" * 1_000))
                 transport.writes.clear()
             world.handler.begun.clear()

@@ -1,11 +1,13 @@
 import os
 import tracemalloc
+from random import Random
 from struct import pack
 
 import pytest
 
 from siltstone.server.network.frame_reader import (
     AFTER_LARGE_BYTES,
+    DECRYPTED_BYTES,
     DIRECT_BYTES_MIN,
     FIRST_BYTES,
     RECEIVE_BUFFER_BYTES,
@@ -256,3 +258,46 @@ def test_the_largest_frame_is_none_too_large() -> None:
     assert [bytes(frame) for frame in receive(to, framed(b"x" * 10))] == [b"x" * 10]
     with pytest.raises(FrameRefused):
         receive(to, framed(b"x" * 11))
+
+
+# -- with TLS: what was decrypted is in memory already
+
+
+def decrypted_reader() -> FrameReader:
+    return FrameReader(receive_buffer(DECRYPTED_BYTES), FRAME_BYTES_MAX, takes_everything=True)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_tl11_frames_are_the_same_wherever_the_bytes_are_split(seed: int) -> None:
+    rng = Random(seed)
+    bodies = [rng.randbytes(rng.choice((0, 3, 700, 70_000, 600 * KIB, 2 * MIB))) for _ in range(12)]
+    data, reader, frames = memoryview(framed(*bodies)), decrypted_reader(), []
+    while data:
+        room = reader.buffer(only_its_frame=rng.random() < 0.3, may_grow=rng.random() < 0.7)
+        assert len(room) > DECRYPTED_BYTES - 4, "there is always room for everything"
+        count = min(rng.choice((1, 5, 16 * KIB, 272 * KIB, 512 * KIB)), len(data), len(room))
+        room[:count] = data[:count]
+        data = data[count:]
+        reader.received(count)
+        frames += reader.take(rng.choice((0, 1, 100)))  # several reads may come before all is taken
+    frames += reader.take(1_000)
+    assert [bytes(frame) for frame in frames] == bodies
+
+
+def test_tl14_the_last_read_holds_all_that_an_event_loop_has() -> None:
+    bodies = [bytes(100)] * 5_000
+    reader = decrypted_reader()
+    data = framed(*bodies)
+    assert len(reader.buffer()) >= len(data)
+    reader.buffer()[: len(data)] = data
+    reader.received(len(data))
+    assert len(reader.take(1_000)) == 1_000 and reader.has_rest
+    assert len(reader.take(10_000)) == 4_000 and not reader.has_rest
+
+
+def test_a_claim_costs_what_was_sent_and_little_more_with_tls() -> None:
+    reader = decrypted_reader()
+    begun = (100 * MIB).to_bytes(4, "big") + bytes(500_000)
+    reader.buffer()[: len(begun)] = begun
+    reader.received(len(begun))
+    assert reader.take(1) == [] and reader.held_bytes <= 4 * len(begun)

@@ -15,8 +15,8 @@ KNOWN = {"wal.segment_bytes": 0, "wal.sync": 0, "upload.block_size_bytes": 0, "n
         ("bytes.segment", "did you mean wal.segment_bytes?"),
         ("read.block_size_byte", "did you mean upload.block_size_bytes?"),
         ("wal.zzz", "known are wal.segment_bytes, wal.sync"),
-        ("zzz", "known are wal.…, upload.…, node_id, buckets.… and topics.…"),
-        ("qqq.zzz", "known are wal.…, upload.…, node_id, buckets.… and topics.…"),
+        ("zzz", "known are wal.…, upload.…, node_id, buckets.…, listener.… and topics.…"),
+        ("qqq.zzz", "known are wal.…, upload.…, node_id, buckets.…, listener.… and topics.…"),
     ],
 )
 def test_the_hint_is_the_nearest_name_or_what_there_is(key: str, hint: str) -> None:

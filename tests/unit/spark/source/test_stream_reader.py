@@ -55,7 +55,7 @@ def test_a_reader_that_was_asked_nothing_opens_no_store_and_stops(monkeypatch: p
 
 
 class FollowedTopic:
-    """Stands for the TopicStream: each call is recorded and answered with a position."""
+    """Stands for the StreamOfTopics: each call is recorded and answered with a position."""
 
     def __init__(self, *_: object) -> None:
         self.called: list[Any] = []
@@ -96,7 +96,7 @@ def test_one_stream_answers_all_questions_of_a_query_in_the_form_of_the_checkpoi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     STREAMS.clear()
-    monkeypatch.setattr(module, "TopicStream", FollowedTopic)
+    monkeypatch.setattr(module, "StreamOfTopics", FollowedTopic)
     reader = reader_of()
     start, end = encode_position(START), encode_position(END)
     reader.prepareForTriggerAvailableNow()

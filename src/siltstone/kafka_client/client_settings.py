@@ -1,0 +1,140 @@
+"""How this client encrypts: settings under librdkafka's names, from a file of ``name=value`` lines or from a mapping.
+
+    SILTSTONE_CLIENT_CONFIG  <  --client-config FILE  <  an argument of a program
+
+A file may be shared with other programs, so names of other groups than ``security.``, ``ssl.`` and ``sasl.`` are left
+to those. Unknown names of these groups are refused, because a misspelt one would leave a connection less safe than its
+owner believes. Texts of errors show no values. ``tls`` makes connections of the settings.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from siltstone.model.access import SecurityProtocol
+from siltstone.model.errors import InvalidRequest, did_you_mean
+
+CONFIG_VARIABLE = "SILTSTONE_CLIENT_CONFIG"
+"""The variable of the environment that names a file for all clients of a process."""
+
+FILE_BYTES_MAX = 1 << 20
+_GROUPS = ("security.", "ssl.", "sasl.")
+_FIELDS = {
+    "security.protocol": "protocol",
+    "ssl.ca.location": "authorities",
+    "ssl.certificate.location": "certificate",
+    "ssl.key.location": "key",
+    "ssl.key.password": "key_password",
+    "ssl.endpoint.identification.algorithm": "host_check",
+}
+_OF_JAVA = {
+    "ssl.truststore.location": "ssl.ca.location, a file in PEM",
+    "ssl.keystore.location": "ssl.certificate.location and ssl.key.location, files in PEM",
+    "ssl.key.pem": "ssl.key.location, a file",
+    "ssl.certificate.pem": "ssl.certificate.location, a file",
+    "ssl.ca.pem": "ssl.ca.location, a file",
+}
+_CHECKS = {"https": True, "none": False}
+
+
+class InvalidClientConfig(InvalidRequest):
+    """The settings of a client cannot be used."""
+
+
+class ClientSettings(msgspec.Struct, frozen=True):
+    """Files are named by path; "" means none: the authorities of this machine, no certificate of one's own."""
+
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    authorities: str = ""
+    certificate: str = ""
+    key: str = ""
+    key_password: str = ""
+    checks_host: bool = True
+
+    def __repr__(self) -> str:
+        """Shows no password."""
+        return f"ClientSettings({self.protocol}, authorities={self.authorities!r}, certificate={self.certificate!r})"
+
+
+PLAIN = ClientSettings()
+
+
+def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings:
+    """Returns the settings in a mapping by librdkafka's names. Raises InvalidClientConfig."""
+    fields = {
+        _field(name, origin): value.strip() for name, value in given.items() if name.startswith(_GROUPS)
+    }
+    protocol = _protocol(fields.pop("protocol", SecurityProtocol.PLAINTEXT), origin)
+    check = fields.pop("host_check", "https").lower()
+    if check not in _CHECKS:
+        raise InvalidClientConfig(f"{origin}: ssl.endpoint.identification.algorithm is https or none")
+    if not protocol.is_encrypted and fields:
+        raise InvalidClientConfig(
+            f"{origin}: settings of TLS have no effect with security.protocol=PLAINTEXT: set security.protocol=SSL"
+        )
+    if bool(fields.get("certificate")) is not bool(fields.get("key")):
+        raise InvalidClientConfig(
+            f"{origin}: ssl.certificate.location and ssl.key.location belong together: name both"
+        )
+    return ClientSettings(protocol=protocol, checks_host=_CHECKS[check], **fields)
+
+
+def _field(name: str, origin: str) -> str:
+    if name in _FIELDS:
+        return _FIELDS[name]
+    if name in _OF_JAVA:
+        raise InvalidClientConfig(f"{origin}: {name} is a setting of Java's clients: use {_OF_JAVA[name]}")
+    if name.startswith("sasl."):
+        raise InvalidClientConfig(f"{origin}: {name}: logins (SASL) are not supported yet")
+    hint = did_you_mean(name, _FIELDS, f"known are {', '.join(_FIELDS)}")
+    raise InvalidClientConfig(f"{origin}: {name} is not a setting of this client; {hint}")
+
+
+def _protocol(written: str, origin: str) -> SecurityProtocol:
+    known = {each.value: each for each in SecurityProtocol}
+    protocol = known.get(written.upper())
+    if protocol is None:
+        raise InvalidClientConfig(f"{origin}: security.protocol is PLAINTEXT or SSL")
+    if protocol.wants_login:
+        raise InvalidClientConfig(
+            f"{origin}: security.protocol={protocol}: logins (SASL) are not supported yet; use SSL"
+        )
+    return protocol
+
+
+def settings_of_file(path: Path) -> ClientSettings:
+    """Reads a file of ``name=value`` lines, with comments that begin with #. One with a password must not be readable
+    by every user of the machine. Raises InvalidClientConfig."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1).decode()
+            mode = os.fstat(file.fileno()).st_mode
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else "not UTF-8"
+        raise InvalidClientConfig(f"client configuration {path} cannot be read: {reason}") from failure
+    if len(content) > FILE_BYTES_MAX:
+        raise InvalidClientConfig(f"client configuration {path} has more than {FILE_BYTES_MAX} bytes")
+    given: dict[str, str] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped[0] == "#":
+            continue
+        name, separator, value = stripped.partition("=")
+        if not separator:
+            raise InvalidClientConfig(f"client configuration {path}, line {number}: write name=value")
+        given[name.strip()] = value
+    if "ssl.key.password" in given and stat.S_ISREG(mode) and mode & stat.S_IROTH:
+        raise InvalidClientConfig(
+            f"client configuration {path} holds a password, and every user of this machine may read it: chmod 640 it"
+        )
+    return settings_of_mapping(given, f"client configuration {path}")
+
+
+def settings_of_process(environment: Mapping[str, str] = os.environ) -> ClientSettings:
+    """Returns the settings of a client that was given none: those of the file that the environment names. Raises
+    InvalidClientConfig."""
+    named = environment.get(CONFIG_VARIABLE)
+    return settings_of_file(Path(named)) if named else PLAIN

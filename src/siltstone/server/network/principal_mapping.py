@@ -1,0 +1,100 @@
+"""Makes the principal of a client from the name of its certificate's owner, by rules as Kafka's. Pure.
+
+    listener.NAME.tls_principal_mapping_rules = RULE:^CN=(.*?),OU=dev.*$/$1/L,DEFAULT
+
+The first rule whose pattern matches the whole name wins. ``RULE:pattern/replacement/`` takes groups as ``$1``, with
+``L`` or ``U`` behind it in lower or upper case; a slash within it is written ``\\/``. ``DEFAULT`` takes the name as it
+is. A certificate that no rule fits belongs to nobody, and its client is refused [Kafka:
+ssl.principal.mapping.rules]. Patterns are Python's regular expressions.
+"""
+
+import re
+
+import msgspec
+
+from siltstone.model.access import Principal
+from siltstone.model.errors import InvalidRequest
+
+OWNER_NAME_CHARACTERS_MAX = 4096
+"""Some patterns take time that grows fast with the length of the name."""
+
+DEFAULT = "DEFAULT"
+
+_PART = r"(?:\\.|[^\\/])*"
+_RULE = re.compile(
+    rf"RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<letters>[LU]?)|(?P<default>DEFAULT)"
+)
+_GAP = re.compile(r"\s*(?:,\s*|$)")
+_GROUP = re.compile(r"\$(\d)")
+
+
+class InvalidMappingRule(InvalidRequest):
+    """A rule for the principals of certificates is not written as one, or its pattern is wrong."""
+
+
+class NoPrincipal(InvalidRequest):
+    """No rule fits the certificate of a client."""
+
+
+class MappingRule(msgspec.Struct, frozen=True):
+    """``pattern`` None: the rule takes every name as it is."""
+
+    pattern: re.Pattern[str] | None = None
+    replacement: str = ""
+    letters: str = ""
+
+    def name_of(self, owner: str) -> str | None:
+        """Returns the name of the principal; None if the rule does not fit."""
+        if self.pattern is None:
+            return owner
+        if (found := self.pattern.fullmatch(owner)) is None:
+            return None
+        name = _GROUP.sub(lambda group: found[int(group[1])] or "", self.replacement)
+        return name.lower() if self.letters == "L" else name.upper() if self.letters == "U" else name
+
+
+def parse_mapping_rules(text: str) -> tuple[MappingRule, ...]:
+    """Raises InvalidMappingRule."""
+    rules: list[MappingRule] = []
+    position = len(text) - len(text.lstrip())
+    while position < len(text):
+        found = _RULE.match(text, position)
+        gap = None if found is None else _GAP.match(text, found.end())
+        if found is None or gap is None:
+            raise InvalidMappingRule(
+                f"{text[position:]!r} does not begin with a rule: write RULE:pattern/replacement/ with L or U behind "
+                "it, or DEFAULT, and commas between them"
+            )
+        rules.append(_rule(found))
+        position = gap.end()
+    if not rules:
+        raise InvalidMappingRule("there is no rule: write at least DEFAULT")
+    return tuple(rules)
+
+
+def _rule(found: re.Match[str]) -> MappingRule:
+    if found["default"]:
+        return MappingRule()
+    try:
+        pattern = re.compile(found["pattern"])
+    except re.error as wrong:
+        raise InvalidMappingRule(f"the pattern {found['pattern']!r} is wrong: {wrong}") from wrong
+    replacement = re.sub(r"\\(.)", r"\1", found["replacement"])
+    if missing := [group for group in _GROUP.findall(replacement) if int(group) > pattern.groups]:
+        raise InvalidMappingRule(f"the pattern {found['pattern']!r} has no group ${missing[0]}")
+    return MappingRule(pattern, replacement, found["letters"])
+
+
+def principal_of(owner: str, rules: tuple[MappingRule, ...]) -> Principal:
+    """Returns the principal of a certificate by the name of its owner. Raises NoPrincipal."""
+    if len(owner) > OWNER_NAME_CHARACTERS_MAX:
+        raise NoPrincipal(
+            f"the name in the client's certificate has {len(owner)} characters, and {OWNER_NAME_CHARACTERS_MAX} is "
+            "the most"
+        )
+    name = next((name for rule in rules if (name := rule.name_of(owner)) is not None), None)
+    if not name:
+        raise NoPrincipal(
+            f"no rule of tls_principal_mapping_rules makes a name of the client's certificate, {owner[:200]!r}"
+        )
+    return Principal(name)

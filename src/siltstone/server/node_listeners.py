@@ -1,0 +1,40 @@
+"""Which listeners the settings of a node make: their addresses, and those of them that encrypt."""
+
+from collections.abc import Sequence
+
+from siltstone.runtime.clock import Clock
+from siltstone.server.admin.addresses import encrypted_admin
+from siltstone.server.network.addresses import ListenerAddress, parse_addresses
+from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
+from siltstone.server.network.tls import server_tls
+from siltstone.server.settings.store import StoreSettings
+
+
+def addresses_of(settings: StoreSettings) -> tuple[ListenerAddress, ...]:
+    """Returns the addresses of the listeners of a broker. Raises InvalidListener."""
+    return parse_addresses(
+        [settings.listeners],
+        [settings.advertised_listeners],
+        settings.listener_security_protocol_map,
+        settings.named_listeners,
+    )
+
+
+def encrypted_listeners(
+    settings: StoreSettings, addresses: Sequence[ListenerAddress]
+) -> dict[str, ListenerSettings]:
+    """Returns name and settings of each listener with TLS, that of metrics and health included. Raises
+    InvalidListener."""
+    named = settings.named_listeners
+    brokers = {each.name: named.get(each.name, PLAIN) for each in addresses if each.protocol.is_encrypted}
+    return brokers | encrypted_admin(settings.admin, settings.admin_listener)
+
+
+def refuse_unusable_files(
+    settings: StoreSettings, addresses: Sequence[ListenerAddress], clock: Clock
+) -> None:
+    """Checks the files of all listeners, before a process is started or a port is bound. Raises InvalidListener and
+    InvalidListenerSetting."""
+    maintenance = encrypted_admin(settings.admin.of_maintenance, settings.admin_listener)
+    for name, listener in (encrypted_listeners(settings, addresses) | maintenance).items():
+        server_tls(name, listener, clock.now_ms())

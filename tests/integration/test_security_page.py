@@ -1,0 +1,44 @@
+"""docs/security.md is true: its blocks are run, its settings are read. What each client does is in test_tls."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from siltstone.model.access import SecurityProtocol
+from siltstone.server.network.listener_settings import CertificateWanted
+from siltstone.server.node_listeners import addresses_of
+from siltstone.server.settings.store import load_settings
+from support.pages.bare_environment import BareEnvironment
+from support.pages.documents import ROOT, blocks
+
+PAGE = ROOT / "docs" / "security.md"
+_, SERVE, COMMANDS = blocks(PAGE, "sh")
+(SETTINGS,) = blocks(PAGE, "toml")
+RUN = [SERVE, COMMANDS, SETTINGS]
+
+
+def test_tl21_a_broker_with_tls_in_a_few_commands(tmp_path: Path) -> None:
+    bare = BareEnvironment(tmp_path / "bare")
+    command = f"exec {SERVE.strip()} --listener 127.0.0.1:0"
+    with subprocess.Popen(
+        ["bash", "-c", command], cwd=tmp_path, env=bare.variables(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            ready = re.search(r"ready at (\S+)", process.stdout.readline())
+            assert ready
+            done = bare.run(COMMANDS, tmp_path, SILTSTONE_BOOTSTRAP=ready[1])
+            assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "hello"), done.stderr
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+
+
+def test_the_settings_are_read(tmp_path: Path) -> None:
+    (tmp_path / "siltstone.toml").write_text(SETTINGS)
+    settings = load_settings(tmp_path, environment={})
+    inside, outside = addresses_of(settings)
+    assert (inside.protocol, outside.protocol) == (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
+    assert outside.advertised_host == "broker.example"
+    external = settings.named_listeners["EXTERNAL"]
+    assert external.tls_client_auth is CertificateWanted.REQUIRED
