@@ -1,7 +1,7 @@
 """Siltstone: a Kafka-compatible stream store on object storage, with its data pipeline on Apache Spark.
 
-The public names, each of which is imported on first use, because Spark's workers import this package too and must
-not load a server:
+The public names. Each is imported on first use, because Spark's workers import this package too and must not load a
+server:
 
 ================  ==============================================================================================
 ``Broker``        a broker inside this process, for tests and notebooks
@@ -33,7 +33,7 @@ __version__ = VERSION
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, also those that nobody has used yet: notebooks complete them."""
+    """Lists all public names, used or not: notebooks complete them."""
     return sorted([*__all__, "__doc__", "__file__", "__name__", "__path__"])
 
 

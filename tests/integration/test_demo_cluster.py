@@ -50,5 +50,5 @@ def test_a_broker_is_killed_and_nothing_is_lost_or_doubled(
 
 def test_a_runner_is_for_the_other_demo(tmp_path: Path) -> None:
     refused = run("demo", "--cluster", "--runner", "in-process", "--store", tmp_path / "store")
-    assert_one_line(refused, 2, "--runner is for maintenance, of which --cluster shows none.")
+    assert_one_line(refused, 2, "--runner is for maintenance, and --cluster shows none.")
     assert not (tmp_path / "store").exists()

@@ -282,7 +282,7 @@ def test_sw15_a_topic_that_went_away_is_named_and_nothing_is_written(store: Stor
     with store.broker:
         admin = AdminClient({"bootstrap.servers": store.broker.bootstrap_servers, **QUIET})
         admin.delete_topics([topic])[topic].result(60)
-    with pytest.raises(TopicGoneForSink, match="topic going was deleted or made anew"):
+    with pytest.raises(TopicGoneForSink, match="topic going was deleted or created again"):
         sink.commit(0, reports)
     store.topic("going")
     with pytest.raises(TopicGoneForSink):

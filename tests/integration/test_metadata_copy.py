@@ -102,7 +102,7 @@ def test_p17_the_old_log_names_the_new_one(old_path, new_url) -> None:
         lambda: client_of(f"sqlite://{old_path}"),
     ]
     for attempt in attempts:
-        with pytest.raises(MetadataMoved, match=r"were moved to postgresql://.*; name that log"):
+        with pytest.raises(MetadataMoved, match=r"was moved to postgresql://.*; name that log"):
             attempt()
     open_client.close()
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_copied_is_refused(tmp_path, old_path, new_url, postgres_
     with pytest.raises(CopyTaken, match="name an empty schema"):
         copied(old_path, other)
     copied(old_path, new_url)
-    with pytest.raises(CopyTaken, match="were moved to"):
+    with pytest.raises(CopyTaken, match="was moved to"):
         copied(old_path, postgres_server.url(postgres_server.new_schema(), "connect_timeout=60"))
 
 
@@ -250,7 +250,7 @@ def test_the_command_says_what_it_does_and_how_to_go_on(tmp_path, old_path, new_
     done = run("--store", str(tmp_path), "--to", new_url)
     assert done.exit_code == 0, done.output
     assert (
-        "The metadata were moved to postgresql://" in done.stdout
+        "The metadata was moved to postgresql://" in done.stdout
         and 'metadata = "postgresql://' in done.stdout
     )
     again = run("--store", str(tmp_path), "--to", new_url)

@@ -294,7 +294,7 @@ def test_sw15_a_topic_that_went_away_is_named_and_nothing_is_written(broker: sil
     sink = Sink(broker.folder, create(address, "going"), "going")
     reports = sink.stage(0, rows_of(0, 5))
     admin.delete_topics(["going"])["going"].result(60)
-    with pytest.raises(TopicGoneForSink, match="topic going was deleted or made anew"):
+    with pytest.raises(TopicGoneForSink, match="topic going was deleted or created again"):
         sink.commit(0, reports)
     create(address, "going")
     with pytest.raises(TopicGoneForSink):

@@ -186,12 +186,12 @@ def test_ss5_a_topic_made_anew_is_never_taken_for_the_old_one(
         create(address, topic)
         produce(address, topic, 30)  # more than before: only ids tell them apart
         for ask in (query.next, lambda: query.read(end)):
-            with pytest.raises(TopicMadeAnew, match="topic renewed was deleted and made anew"):
+            with pytest.raises(TopicMadeAnew, match="topic renewed was deleted and created again"):
                 ask()
     with Query(broker.folder, topic, start, fail_on_data_loss=False) as lenient:
         assert lenient.batch() == 30
         assert lenient.rows == {(topic, 0): [*range(30)]}
-        assert "made anew" in caplog.text
+        assert "created again" in caplog.text
         delete(address, topic)
         assert lenient.batch() == 0 and lenient.position.offsets == {}
 

@@ -104,12 +104,3 @@ def test_the_third_program_compacts_on_a_spark_that_it_starts(bare: BareEnvironm
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
-
-
-def test_named_files_exist() -> None:
-    """In the table of promises: where they are kept, what shows them."""
-    rows = [line for line in README.splitlines() if line.startswith("| ") and "`" in line]
-    paths = [path for row in rows for path in re.findall(r"`([a-z_]+/[a-z_/.]+)`", row)]
-    assert len(paths) >= 8
-    for path in paths:
-        assert (ROOT / path).exists() or (ROOT / "src" / "siltstone" / path).exists(), path

@@ -3,9 +3,8 @@
 Every answer follows from the metadata image, so all nodes give the same answers, except while the image of one is
 behind. A node therefore reads the log once before it refuses a request (``refreshed``).
 
-A node answers for partitions only while it *serves*: its lease is held, and the metadata do not say that it is fenced.
-A node that knows of no other node always serves, because no other could lead in its place.
-"""
+A node answers for partitions only while it *serves*: it holds its lease, and the metadata does not say that it is
+fenced. A node that knows of no other node always serves, because no other could lead in its place."""
 
 import asyncio
 from collections import deque
@@ -39,7 +38,7 @@ class BrokerEndpoint(msgspec.Struct, frozen=True):
 
 class LeaderState(msgspec.Struct, frozen=True):
     """``leader_id`` is NO_NODE when the partition has no leader that the client can reach; ``error`` says why.
-    ``replica_id`` is the leader that the metadata name."""
+    ``replica_id`` is the leader that the metadata names."""
 
     leader_id: int
     error: ErrorCode
@@ -109,7 +108,7 @@ class ClusterView:
 
     @property
     def has_others(self) -> bool:
-        """Whether the metadata know another node that clients can find."""
+        """Whether the metadata knows another node that clients can find."""
         if self._metadata.image is not self._image:
             self._follow(self._metadata.image)
         return self._has_others
@@ -155,8 +154,8 @@ class ClusterView:
     # -- brokers -----------------------------------------------------------------------------------------
 
     def brokers(self, listener: Listener, *, with_fenced: bool = False) -> list[BrokerEndpoint]:
-        """Returns the brokers that have the client's listener, ordered by id: live ones, those that are drained
-        included, and this node itself; fenced ones only if asked for."""
+        """Returns the brokers that have the client's listener, ordered by id: live brokers, the drained ones included,
+        and this node itself; fenced ones only if asked for."""
         found = {
             node.node_id: endpoint
             for node in self.image.nodes.values()

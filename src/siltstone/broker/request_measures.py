@@ -1,4 +1,4 @@
-"""Counts of the requests of a broker by API: begun, answered with their seconds, and the errors in their answers; of
+"""Counts of the requests of a broker by API: started, answered with their seconds, and the errors in their answers; of
 Produce and Fetch the seconds of each stage.
 
 Counting a request costs less than a microsecond and takes no lock: everything here belongs to the broker's event loop.
@@ -27,7 +27,7 @@ class RequestStage(Enum):
 
     A Produce is *appended* when all its batches are in the queue of the write-ahead log: until then its partitions are
     opened, its records checked, and a backlog quota waited for. A Fetch *waits* once or several times in between;
-    those that find enough at once are not counted there.
+    fetches that find enough at once are not counted there.
     """
 
     PRODUCE_APPEND = (ApiKey.PRODUCE, "append")

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class UnsupportedRequests:
-    """Of one broker."""
+    """Logs the requests of one broker's clients that it does not support."""
 
     def __init__(self, clock: Clock) -> None:
         self._limit = LogLimit(clock)

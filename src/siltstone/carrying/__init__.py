@@ -6,5 +6,7 @@ is one plan of one kind, carried out; a *driver* does one run after another.
 
 Flow: image → plan → job → tasks on a runner → a commit for each unit → report.
 
-Reading order: ``pipeline.kind`` (what a kind is), ``pipeline.running``, ``jobs``, ``committing``.
+Reading order: ``pipeline.kind`` (what a kind is), ``pipeline.running`` (one run), ``jobs`` (one driver at a time),
+``engine`` (the steps of all kinds that make objects), ``committing`` (ids, copies, commit), ``outcomes`` (done, refused
+or unknown).
 """

@@ -62,9 +62,8 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def copy_outputs(attempt: Attempt, sizes: Mapping[int, int]) -> dict[int, Standing]:
-    """Puts new objects, each of which is complete in its first bucket, into the further buckets for which it was
-    prepared, before they are committed. ``sizes``: the size of each by id. Raises RunFailed, RunnerUnusable,
-    Cancelled."""
+    """Puts new objects into their further buckets before they are committed. Each is complete in its first bucket, and
+    was prepared for the others. ``sizes``: the size of each by id. Raises RunFailed, RunnerUnusable, Cancelled."""
     context = attempt.context
     image = context.metadata.image
     needed = bucket_list_of(image).strategy.copies_needed

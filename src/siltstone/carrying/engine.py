@@ -27,7 +27,7 @@ from siltstone.offline.output_buckets import why_not_writable
 from siltstone.offline.tasks.runner import RunFailed, Task, failure_in_one_line
 
 REQUESTS_SIDE_BY_SIDE = 16
-"""This many works are begun or completed at a time; each is one small request to a bucket."""
+"""This many works are started or completed at a time; each is one small request to a bucket."""
 
 
 class Wanted(Protocol):
@@ -145,6 +145,8 @@ class Engine(Generic[W, K]):
             if self._have_run(works):
                 yield from self._commit_each(pairs)
                 return
+        # Why from the beginning, with new object ids: tasks of the failed try may still run, and write under the old
+        # ids.
         for unit, _ in pairs:
             yield from self.carry_out([unit])
 

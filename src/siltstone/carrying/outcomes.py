@@ -55,6 +55,8 @@ def settle(context: MaintenanceContext, commit: ObjectCommit) -> None:
                 commit.check()
             context.metadata.execute(commit.command)
         except Refusal:
+            # After an unknown outcome a refusal proves nothing: an earlier try may have been applied, and be the very
+            # reason why this one is refused. Its objects would be in use.
             if not is_uncertain:
                 commit.discard()
             raise

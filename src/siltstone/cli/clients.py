@@ -53,8 +53,8 @@ def clients(addresses: Sequence[str], client_config: Path | None, as_json: bool)
 
     Each connection with the client's id, its software and version as it names them, its address, how long it has been
     open, and whom its certificate names. A client has a connection to each broker that it needs, and perhaps several.
-    The brokers need admin listeners (--set admin.listeners=127.0.0.1:9644). Of each broker the newest 1,000 connections
-    are listed.
+    The brokers need admin listeners (--set admin.listeners=127.0.0.1:9644). At most the newest 1,000
+    connections of each broker are listed.
     """
     settings = PLAIN if client_config is None else settings_of_file(client_config)
     reports = [_report_of(address, settings) for address in addresses]

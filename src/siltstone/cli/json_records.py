@@ -31,7 +31,7 @@ _KNOWN = frozenset({
 _TIMESTAMP_MAX = 2**63 - 1
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What bytes raise that are not JSON, or are JSON of thousands of nested lists, which nobody writes on purpose."""
+"""Raised for bytes that are not JSON, or that are thousands of nested lists."""
 
 
 class LineRefused(InvalidRequest):
@@ -67,7 +67,7 @@ def _embedded(value: Buffer | None) -> Mapping[str, object]:
 
 
 def _written_name(name: str) -> str:
-    """JSON has no bytes: those that are not UTF-8 become the replacement character U+FFFD."""
+    """JSON has no bytes: bytes that are not UTF-8 become the replacement character U+FFFD."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -24,7 +24,7 @@ class SinkUnfinished(InvalidRequest):
 
 
 class SinkRow(msgspec.Struct, frozen=True):
-    """``state`` is that of the newest batch: intent (begun, and not finished yet), done or abandoned."""
+    """``state`` is that of the newest batch: intent (started, and not finished yet), done or abandoned."""
 
     sink: str
     query: str
@@ -53,7 +53,7 @@ def sinks(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
     """List the sinks of a store; give an unfinished batch up, or forget a sink.
 
     A sink writes DataFrames of Spark into topics, each batch exactly once. Its record in the metadata names its newest
-    batch. A batch in state intent was begun and is not finished; Spark finishes it when the query is started again.
+    batch. A batch in state intent was started and is not finished; Spark finishes it when the query is started again.
     """
     if context.invoked_subcommand is None:
         list_sinks(choice, as_json)
@@ -76,7 +76,7 @@ def list_sinks(choice: StoreChoice, as_json: bool) -> None:
     if not rows:
         results().print("There are no sinks.")
         return
-    shown = table("sink", "query", ">batch", "state", "begun (UTC)", ">partitions")
+    shown = table("sink", "query", ">batch", "state", "started (UTC)", ">partitions")
     for row in rows:
         shown.add_row(
             cell(row.sink), cell(row.query or "-"), str(row.batch), row.state, time_words(row.begun_ms),

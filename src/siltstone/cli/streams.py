@@ -19,8 +19,9 @@ OF_PARTITION = {"topic", "partition", "kind"}
 
 
 class StreamRow(msgspec.Struct, frozen=True):
-    """``objects``: objects that hold data of the stream; ``buckets``: those that they are in, by id; ``size_bytes``:
-    bytes of the stream in them; ``owner``: the node that opened the stream last, -1 before the first opening."""
+    """``objects``: objects that hold data of the stream; ``buckets``: the ids of the buckets that they are in;
+    ``size_bytes``: bytes of the stream in them; ``owner``: the node that opened the stream last, -1 before the first
+    opening."""
 
     stream_id: int
     state: str

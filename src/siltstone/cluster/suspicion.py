@@ -25,7 +25,7 @@ POLLS_MIN = 3
 of the others are still under way."""
 
 GAP_MS_MAX = 3 * BEAT_INTERVAL_MS
-"""A longer time between two polls means that the observer was stopped: it begins to count anew."""
+"""A longer time between two polls means that the observer was stopped: it starts to count again."""
 
 
 class NodeLife(msgspec.Struct, frozen=True):
@@ -129,9 +129,9 @@ class OwnLease:
     another node may lead by now. The lease is checked when an answer is *sent* (N22), because the process may have been
     stopped since the request arrived.
 
-    A lease that was over is held again only when a read of the metadata log, begun after the next beat, has shown that
-    the node is still live in this life (``confirmed``). A beat alone proves nothing then: meanwhile another node may
-    have fenced this one and may lead in its place, and this node's image may be older than that.
+    A lease that was over is held again only when a read of the metadata log, started after the next beat, has shown
+    that the node is still live in this life (``confirmed``). A beat alone proves nothing then: meanwhile another node
+    may have fenced this one and may lead in its place, and this node's image may be older than that.
 
     ``boottime_ms`` is a clock that counts the suspension of the machine (``runtime.clock.boottime_ms``), which
     ``monotonic_ms`` does not (N07)."""
@@ -153,7 +153,7 @@ class OwnLease:
         self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
 
     def confirmed(self, times_over: int) -> None:
-        """Notes that the log showed the node live, in a read begun when the lease had been over ``times_over``
+        """Notes that the log showed the node live, in a read started when the lease had been over ``times_over``
         times."""
         self._times_confirmed = max(self._times_confirmed, times_over)
 

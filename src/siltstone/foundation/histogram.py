@@ -9,7 +9,7 @@ from bisect import bisect_left
 import msgspec
 
 REQUEST_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""For whatever a client or a caller waits for: half a millisecond to ten seconds."""
+"""Bounds for the waits of clients and callers: half a millisecond to ten seconds."""
 
 
 class HistogramCounts(msgspec.Struct, frozen=True):

@@ -7,4 +7,7 @@ records; ``consuming`` fetches them, ``following`` adds reconnecting, and ``keye
 each key. ``patience`` retries what is not ready, ``failures`` has all errors. Only ``connection`` uses sockets, with
 ``tls`` as ``client_settings`` say; it also chooses the version of each request, such that Apache Kafka 3.0 and later
 are supported.
+
+Why not a client library: the commands would need one more package, and a call would wait for the library's threads
+instead of blocking in the caller's, where Ctrl-C and time limits are.
 """

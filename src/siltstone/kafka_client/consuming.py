@@ -52,8 +52,9 @@ class Fetcher:
         self._on_gap = on_gap
 
     def fetch(self, wait_ms: int) -> Iterator[tuple[TopicPartition, Record]]:
-        """Yields the records that are there, or else those that arrive within ``wait_ms``. Raises BrokerGone,
-        BrokerSilent and KafkaNotReady, after which the caller may fetch again; KafkaRefusal, CorruptData."""
+        """Yields the records that are there; if there are none, the records that arrive within ``wait_ms``. Raises
+        BrokerGone, BrokerSilent and KafkaNotReady, after which the caller may fetch again; KafkaRefusal,
+        CorruptData."""
         asked: list[Connection] = []
         for leader, partitions in self._cluster.by_leader(sorted(self.positions)).items():
             connection = self._cluster.broker(leader)

@@ -254,7 +254,7 @@ def _commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicParti
 
 
 def delete_groups(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, str]:
-    """Deletes each group independently. Returns group → reason for those that were not deleted."""
+    """Deletes each group independently. Returns group → reason for each group that was not deleted."""
     refused: dict[str, str] = {}
     for node_id, theirs in cluster.coordinators_of(group_ids).items():
         request = DeleteGroupsRequest(groups_names=theirs)

@@ -111,7 +111,7 @@ class GroupMember:
                 return answer
 
     def _synced(self, joined: JoinGroupResponse) -> SyncGroupResponse | None:
-        """Returns None if the group has begun another rebalance meanwhile."""
+        """Returns None if the group has started another rebalance meanwhile."""
         is_leader = joined.leader == joined.member_id
         request = SyncGroupRequest(
             group_id=self._group_id,

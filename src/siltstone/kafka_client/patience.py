@@ -34,7 +34,7 @@ class Patience:
         self._clock.block_ms(self._rng.uniform(ceiling_ms / 2, ceiling_ms))
 
     def restart(self) -> None:
-        """Starts the time limit and the pauses anew, after a success."""
+        """Starts the time limit and the pauses again, after a success."""
         self._failures = 0
         self._began_ms = self._clock.monotonic_ms()
 

@@ -124,7 +124,7 @@ def add_partitions(cluster: Cluster, name: str, count: int, *, validate_only: bo
 
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
-    """Deletes each topic independently. Returns topic → reason for those that were not deleted."""
+    """Deletes each topic independently. Returns topic → reason for each topic that was not deleted."""
     topics = [DeleteTopicState(name=name) for name in names]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=CHANGE_TIME_LIMIT_MS)
     results = cluster.ask(request, DeleteTopicsResponse).responses

@@ -105,6 +105,8 @@ class MaintenancePlan:
         budget = Budget(bytes_max=max_bytes, seconds_max=max_seconds)
         driver = Driver(self._store.context, runner.start, self._scope, budget)
         try:
+            # Why not carry out the plan that was shown: it is for people, and may be an hour old when they have read
+            # it. A run plans from the newest image.
             kinds = chosen_kinds(self._store.kind_settings, self._names)
             return MaintenanceReport(tuple(driver.run(kinds)))
         finally:

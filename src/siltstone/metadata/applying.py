@@ -78,7 +78,7 @@ class RecordContradictsImage(CorruptData):
 
 
 class MetadataMoved(InvalidRequest):
-    """The log has ended: the metadata of the store are in another log, which the text names."""
+    """The log has ended: the metadata of the store is in another log, which the text names."""
 
 
 def apply_records(draft: ImageDraft, records: Iterable[Record]) -> None:
@@ -439,7 +439,7 @@ def _scan_unpinned(draft: ImageDraft, record: ScanUnpinned) -> None:
 
 def _log_moved(_: ImageDraft, record: LogMoved) -> None:
     raise MetadataMoved(
-        f"the metadata of this store were moved to {record.url}; name that log, with --metadata or in siltstone.toml"
+        f"the metadata of this store was moved to {record.url}; name that log, with --metadata or in siltstone.toml"
     )
 
 

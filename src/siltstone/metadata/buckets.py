@@ -71,8 +71,8 @@ class SetBucketState(Command[None], frozen=True):
 
 class RemoveBucket(Command[None], frozen=True):
     """→ None. From now on the bucket does not belong to the store, and its id is never assigned again. Refused with
-    BucketNotListed, and with BucketInUse unless it is drained or read-only, the metadata name no object there, not even
-    an object that waits for its deletion, and no node has its write-ahead log there. Idempotent."""
+    BucketNotListed, and with BucketInUse unless it is drained or read-only, the metadata names no object there, not
+    even an object that waits for its deletion, and no node has its write-ahead log there. Idempotent."""
 
     bucket_id: int
 

@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 ENTRIES_PER_READ = 1_000
 APPEND_ATTEMPTS_MAX = 8
 APPEND_MS_MAX = 15_000
-"""After this time no further attempt is begun. All eight attempts take five seconds with a database that refuses at
+"""After this time no further attempt is started. All eight attempts take five seconds with a database that refuses at
 once; each takes ten seconds with a database that does not answer."""
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 2_000
@@ -137,6 +137,8 @@ class MetadataClient:
                 if records and (head := self._append(records)) is not None:
                     self._took(draft.frozen(head.version, head.append_id), len(records))
                     return answers
+                # Why decide again and not lock the log: a lock needs an end when its holder dies. A decision costs
+                # microseconds, and only the loser of a race repeats it.
                 self._catch_up()
 
     @property
@@ -256,8 +258,8 @@ class MetadataClient:
         return None
 
     def _catch_up(self) -> None:
-        """Reads what other processes have appended after the image. Raises LogForked when they appended nothing, and
-        yet the log is not at the image's position."""
+        """Reads what other processes have appended after the image. Raises LogForked if nothing was appended, but the
+        head of the log differs from the image's position."""
         before = self._image.version
         if self.refresh().version == before:
             refuse_fork(self._log.head(), self._image.position)

@@ -207,8 +207,8 @@ class DeleteStream(Command[None], frozen=True):
 class PrepareObjects(Command[int], frozen=True):
     """→ first object id (int); the ids are contiguous. Exactly one of ``node_id`` (with ``node_epoch``), ``job_id`` and
     ``sink_id`` (with ``sink_driver``, the token of the driver of the sink's unfinished batch) is given. ``bucket_ids``:
-    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: further buckets into all of which each
-    object is put; the object's own bucket may be among them. Refused with BucketNotWritable."""
+    the bucket of each object, if they are not all in ``bucket_id``. ``copies``: further buckets; each object is put
+    into all of them; the object's own bucket may be among them. Refused with BucketNotWritable."""
 
     count: int
     time_limit_ms: int
@@ -224,7 +224,7 @@ class PrepareObjects(Command[int], frozen=True):
 
 class NewObject(msgspec.Struct, frozen=True):
     """An uploaded object to commit. Each of ``ranges`` has this object's id; they are sorted by stream id.
-    ``bucket_ids``: those of the buckets for which the object was prepared in which it is; empty: it is in the first."""
+    ``bucket_ids``: of the buckets for which the object was prepared, the ones that have it; empty: the first has it."""
 
     object_id: int
     size_bytes: int
@@ -242,7 +242,7 @@ class CommitUpload(Command[None], frozen=True):
 
     Ranges of deleted streams and ranges wholly below a start offset are dead on arrival: the object is committed
     without them, and destroyed by the same append when no range is left. ``data_time_ms`` 0 means the time of the
-    decision. ``released``: prepared ids that were not needed; those that are PREPARED still are destroyed.
+    decision. ``released``: prepared ids that were not needed; objects that are still PREPARED are destroyed.
     """
 
     node_id: int
@@ -484,8 +484,8 @@ class AlterTopicConfigs(Command[TopicMetadata], frozen=True):
 
 
 class DeleteTopic(Command[None], frozen=True):
-    """→ None. Deletes the topic and all its streams atomically, also those that a node has open. Records that the node
-    uploads for them afterwards are dead on arrival. Refused with TopicNotExist when the topic was deleted before."""
+    """→ None. Deletes the topic and all its streams atomically, open or not. Records that a node uploads
+    for them afterwards are dead on arrival. Refused with TopicNotExist when the topic was deleted before."""
 
     node_id: int
     node_epoch: int

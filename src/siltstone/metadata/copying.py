@@ -1,8 +1,8 @@
 """Moves the metadata of a store from one log to another: ``siltstone metadata copy``.
 
 The copy has the image at the head of the old log, as a snapshot, and the newest entry. So versions and append ids
-continue in the new log: write-ahead logs, marks in buckets and scan pins refer to them. The steps, each of which may be
-the last one before a crash:
+continue in the new log: write-ahead logs, marks in buckets and scan pins refer to them. The steps. Each may be the last
+one before a crash:
 
 1. The new log is written. No program can open it yet, because its identity is missing.
 2. The record LogMoved ends the old log. Appended after the entry that was copied last, it is refused if the old log
@@ -32,7 +32,7 @@ from siltstone.runtime.randomness import Random, random_token
 logger = logging.getLogger(__name__)
 
 COPY_ATTEMPTS_MAX = 8
-"""A log that has moved on as often as this while it was copied is in use."""
+"""If the log changes this many times during the copy, some process is using it, and the copy is refused."""
 
 
 class NothingToCopy(InvalidRequest):
@@ -100,7 +100,7 @@ def copy_log(
         if image.version == 0:
             raise NothingToCopy("the metadata log is empty; there is nothing to copy")
         if ended.moved_to is not None and ended.moved_to != url:
-            raise CopyTaken(f"the metadata were moved to {ended.moved_to} before; copy them from there")
+            raise CopyTaken(f"this metadata was moved to {ended.moved_to} already: copy from there")
         if new.is_complete():
             if ended.moved_to == url:
                 return Copied(image, was_done=True)
@@ -131,7 +131,7 @@ def _end(old: MetadataLog, url: str, position: LogPosition, rng: Random) -> bool
     try:
         old.append(encode_entry(entry), position)
     except (VersionMovedOn, AppendUncertain) as reason:
-        logger.info("the metadata are copied again: %s", reason)
+        logger.info("the metadata is copied again: %s", reason)
         return False
     return True
 

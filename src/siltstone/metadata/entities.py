@@ -118,7 +118,7 @@ class ScanPin(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class NodeListener(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An address at which clients reach a node, and the name under which brokers advertise it."""
+    """An address at which clients reach a node, and the name that brokers advertise."""
 
     name: str
     host: str

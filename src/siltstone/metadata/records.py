@@ -125,7 +125,7 @@ class ObjectsPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, ta
 
 
 class ObjectCommitted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=21):
-    """``ranges`` are those that were live when the object was committed; its bytes may hold more."""
+    """``ranges`` are the ranges that were live when the object was committed; its bytes may hold more."""
 
     object_id: int
     kind: ObjectKind
@@ -156,7 +156,7 @@ class CopiesPrepared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag
 
 
 class CopiesAdded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=25):
-    """Each object, which was prepared for a copy in the bucket, is there, and may be read from there."""
+    """The copies of these objects in the bucket are complete and readable."""
 
     object_ids: tuple[int, ...]
     bucket_id: int
@@ -286,7 +286,7 @@ class ScanUnpinned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=7
 
 
 class LogMoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=90):
-    """The last record of a log: the store's metadata were copied to another one. ``url`` has no password."""
+    """The last record of a log: the store's metadata was copied to another one. ``url`` has no password."""
 
     url: str
 

@@ -269,7 +269,7 @@ class StrategyNotAvailable(Refusal, InvalidRequest):
 
 
 class SinkBatchBehind(Refusal, InvalidRequest):
-    """A later batch of the sink was begun already."""
+    """A later batch of the sink was started already."""
 
     code = "SINK_BATCH_BEHIND"
 
@@ -285,7 +285,7 @@ class SinkBatchUnfinished(Refusal, InvalidRequest):
 
 
 class SinkChanged(Refusal, InvalidRequest):
-    """The mode of a sink, or the columns of a batch that was begun, have changed."""
+    """The mode of a sink, or the columns of a batch that was started, have changed."""
 
     code = "SINK_CHANGED"
 

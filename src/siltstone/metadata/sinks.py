@@ -7,7 +7,7 @@ that it names, not with those of the repetition, whose rows may differ.
 
 The value of the key is a msgpack array:
 
-    [version, mode, query id, batch id, state, driver, producer id, manifest key, manifest CRC-32C, begun ms, schema,
+    [version, mode, query id, batch id, state, driver, producer id, manifest key, manifest CRC-32C, started ms, schema,
      [[stream id, next sequence, start offset], ...]]
 
 ``next sequence`` is the producer's next sequence number in the stream: before the batch while the state is INTENT,
@@ -143,7 +143,7 @@ def decode_sink(value: bytes) -> SinkBatch:
 
 
 def sink_of(view: ImageView, sink_id: str) -> SinkBatch | None:
-    """Returns the newest batch of the sink; None if it has begun none."""
+    """Returns the newest batch of the sink; None if it has started none."""
     value = view.keys.get(f"{SINK_PREFIX}{sink_id}")
     return None if value is None else decode_sink(value)
 

@@ -7,7 +7,7 @@ Unavailable           tries again later, with backoff; nothing is known to be wr
 Stale                 refreshes its view (metadata image, listing) and decides again
 Fenced                stops: a node or job with a higher epoch has taken over
 InvalidRequest        corrects the request
-CorruptData           stops and reports it to an operator; the bytes are not those that were written
+CorruptData           stops and reports it to an operator; the bytes differ from what was written
 ====================  =============================================================================
 
 Each package defines its causes as subclasses that carry the ids concerned. A failed assertion is a bug and none of

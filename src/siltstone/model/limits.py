@@ -99,7 +99,7 @@ UPLOAD_TIME_LIMIT_MS = 60 * MINUTE_MS
 # -- write-ahead log -------------------------------------------------------------------------------------
 
 WAL_SEGMENT_BYTES = 64 * MIB
-"""The size of one log file: large enough that few are begun, small enough that trimming frees space soon."""
+"""The size of one log file: large enough that few are started, small enough that trimming frees space soon."""
 
 WAL_CAPACITY_BYTES = 2 * GIB
 """Appends wait while the write-ahead log holds this much data that is not trimmed [AutoMQ]."""
@@ -186,7 +186,8 @@ STREAM_OBJECT_SETTLED_MS = 1 * HOUR_MS
 """Larger stream objects are merged only this long after their commit: by then there are more neighbours [AutoMQ]."""
 
 STREAM_OBJECT_LARGEST_SHARE_MAX = 0.6
-"""The largest object's share of a merge group: from 16 MiB to 10 GiB a byte is copied 7 times, at worst 13."""
+"""The largest object's share of a merge group. With 0.6, a byte is copied about 7 times (13 at worst) while its object
+grows from 16 MiB to 10 GiB."""
 
 STREAM_OBJECT_GROUP_BYTES_MAX = 10 * GIB
 """The largest stream object that a merge makes [AutoMQ]."""
@@ -374,7 +375,7 @@ PRODUCERS_PER_PARTITION_MAX = 100_000
 """The most idempotent producers that a partition remembers, about 40 MB. It forgets the one idle for longest first."""
 
 PRODUCER_BATCHES_KEPT = 5
-"""The number of a producer's last batches whose repetition is recognised: its most in flight [KIP-98, KIP-185]."""
+"""Batches kept for each producer, to recognise repetitions: as many as it may have in flight [KIP-98, KIP-185]."""
 
 PARTITION_SNAPSHOT_BYTES = 64 * MIB
 """A partition's producers and time index are stored after this many bytes: what a restart after a crash rereads."""
@@ -420,7 +421,7 @@ the client retries: well below the time limits of clients (30 s), and of a closi
 
 HAND_OVER_MS_MAX = 2 * SECOND_MS
 """How long a produce request waits while its partition is handed over to another node. A hand-over takes a tenth of
-that unless the bucket or the metadata are slow; then the client should retry."""
+that unless the bucket or the metadata is slow; then the client should retry."""
 
 HELD_PRODUCE_BYTES_MAX = 64 * MIB
 """The most bytes of produce requests that are held. It is a quarter of the memory of all requests, so that consumers

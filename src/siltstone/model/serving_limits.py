@@ -68,7 +68,7 @@ CONNECTIONS_IDLE_MS_MAX = 10 * MINUTE_MS
 """A connection without a whole request for this long is closed [Kafka: connections.max.idle.ms]."""
 
 CLOSE_TIME_LIMIT_MS = 10 * SECOND_MS
-"""How long a closing node waits for the requests that it has begun to handle."""
+"""How long a closing node waits for the requests that it has started to handle."""
 
 # -- consumer groups -------------------------------------------------------------------------------------
 

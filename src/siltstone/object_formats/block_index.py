@@ -142,7 +142,7 @@ class BlockIndex:
 
 
 class DamagedBlock(CorruptData):
-    """The bytes of a block are not those that were written. Carries the object id and the block's index entry."""
+    """The bytes of a block differ from what was written. Carries the object id and the block's index entry."""
 
     def __init__(self, entry: BlockEntry, object_id: int, what_is_wrong: str) -> None:
         super().__init__(

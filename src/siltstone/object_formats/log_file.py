@@ -36,11 +36,10 @@ offset size field
 In version 1, which is read and not written, the frame length has 8 bytes, so the metadata version is 0: not known.
 
 A *log position* never repeats, neither over files nor over node epochs, so in a file that is used again the stale
-records are recognised by their positions alone. The *tear* is the first record that is incomplete or fails its check:
-a crash leaves one at the end of the log. If a later record confirms a position beyond the tear, the log is *damaged*,
-not torn, because everything below a confirmed position was acknowledged and must be whole. A file that is shorter than
-the size in its header is damaged, too: its end may have held acknowledged records, the newest of which no later record
-confirms.
+records are recognised by their positions alone. The *tear* is the first record that is incomplete or fails its check: a
+crash leaves one at the end of the log. If a later record confirms a position beyond the tear, the log is *damaged*, not
+torn, because everything below a confirmed position was acknowledged and must be whole. A file that is shorter than the
+size in its header is damaged, too: its end may have held acknowledged records, and no later record confirms the newest.
 """
 
 from collections.abc import Iterator
@@ -79,7 +78,7 @@ assert _RECORD_AND_FRAME.size == RECORD_OVERHEAD_BYTES
 
 
 class DamagedWal(CorruptData):
-    """Acknowledged bytes of the write-ahead log are not those that were written."""
+    """Acknowledged bytes of the write-ahead log differ from what was written."""
 
 
 class WalOfNewerVersion(DamagedWal):

@@ -25,8 +25,8 @@ import msgspec
 from siltstone.model.buckets import BucketDefinition, StrategyType, WriteStrategy
 
 EVENED_OUT_BYTES_MAX = 2**30
-"""A bucket that joins a large store is counted as if it had at most this much less than the fullest one. Else it would
-get every new object until it is as full as the others, which may take days, and spread nothing meanwhile."""
+"""A bucket that joins a large store is counted as if it had at most this much less than the fullest one. Otherwise it
+would get every new object until it is as full as the others; that may take days, and nothing is spread meanwhile."""
 
 _HASHES = 2**64
 

@@ -176,7 +176,7 @@ class Buckets:
 
     @property
     def urls(self) -> dict[int, str]:
-        """The URLs by which another process opens the same buckets, by id, without those that were removed."""
+        """The URLs by which another process opens the same buckets, by id. Removed buckets have none."""
         listed = self._listed()
         opened = {bucket_id: store.url for bucket_id, store in self._stores.items()}
         return {
@@ -187,7 +187,7 @@ class Buckets:
 
     @property
     def opened(self) -> frozenset[int]:
-        """The ids of the buckets that were opened so far, also of those that were removed."""
+        """The ids of the buckets that were opened so far, removed ones included."""
         return frozenset(self._stores)
 
     @property

@@ -2,8 +2,7 @@
 
 A copy that is missing, truncated or damaged, or whose bucket does not answer, is passed over (B11). As long as there is
 another copy, a request is tried once, because retries at a bucket that is out would only delay the reader. When no copy
-has answered, those whose bucket may still answer are tried again, now with retries.
-"""
+has answered, the copies whose bucket may still answer are tried again, now with retries."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar

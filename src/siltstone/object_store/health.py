@@ -90,7 +90,7 @@ class Breaker:
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """Puts an object, reads it and deletes it, with those that processes left behind that died during a probe.
+    """Puts an object, reads it and deletes it, and also deletes what processes that died during a probe left.
     ``token`` is random, so no two probes use one key. Raises what the store raises."""
     key = f"{PROBE_PREFIX}{token}"
     content = token.encode().ljust(PROBE_BYTES, b".")

@@ -201,8 +201,9 @@ class BucketGuard:
             self.admit()
 
     def cover(self, first_id: int, count: int, state: MetadataState) -> None:
-        """Makes sure that a mark allows the ids [first_id, first_id + count), which the metadata has given out, of
-        which the process has read ``state``. Adds a mark only when none does yet. Raises as ``admit``."""
+        """Makes sure that a mark allows the ids [first_id, first_id + count), which the metadata has given out.
+        ``state`` is what the process has read of the metadata. Adds a mark only when none does yet. Raises as
+        ``admit``."""
         self._admit_once()
         if first_id + count > self._covered:
             self._add(mark_of_state(state)._replace(ids_end=first_id + count + ID_STEP))
@@ -214,8 +215,8 @@ class BucketGuard:
         self._add(mark_of_state(state))
 
     def _add(self, mark: MetadataMark) -> None:
-        """Compares all marks before it adds one and deletes those that it surpasses: a log that lost entries while this
-        process had it open must not take away the marks that tell."""
+        """Compares all marks before it adds one and deletes the marks that it surpasses: a log that lost entries while
+        this process had it open must not take away the marks that tell."""
         marks = self._marks()
         self._compare(marks)
         self._store.put(key_of_mark(mark), self._content)

@@ -52,6 +52,8 @@ def open_store(
     else:
         adapter = _open_adapter(url, clock, rng, settings, create)
     store = adapter if faults is None else FaultBucket(adapter, faults, clock)
+    # Why a folder passes the limiter, retries, watch and breaker as S3 does: it may be a network file system that
+    # hangs, and what tests see with a folder should hold for every bucket.
     passage = UNCOUNTED if limiter is None else Counted(limiter)
     return RetryingStore(store, clock, rng, settings, passage)
 

@@ -67,8 +67,8 @@ class OutputBuckets:
         return self._home_of[stream_id]
 
     def of_copies(self) -> tuple[int, ...]:
-        """Returns the buckets into all of which replication puts each object; none under the other strategies. Raises
-        TooFewBuckets, and as ``of_set``."""
+        """Returns the buckets of replication, which puts each object into all of them; none under the other strategies.
+        Raises TooFewBuckets, and as ``of_set``."""
         strategy = self._listed.strategy
         if not strategy.is_replication:
             return ()

@@ -77,7 +77,7 @@ class Records:
 
 
 class Chunk:
-    """Rows [first, end) of a block's batches, and the records of those that were decoded."""
+    """Rows [first, end) of a block's batches, and the records of the batches that were decoded."""
 
     __slots__ = ("end", "first", "records")
 
@@ -88,8 +88,8 @@ class Chunk:
 
 
 def chunks(batches: Batches, opened: Flags, kernels: Kernels) -> Iterator[Chunk]:
-    """Cuts the batches of a block into chunks, and decodes the records of those that are true in ``opened``. Raises
-    UnreadableBatch."""
+    """Cuts the batches of a block into chunks, and decodes the records of the batches that are true in ``opened``.
+    Raises UnreadableBatch."""
     if not (batches.codecs[opened] != 0).any():
         rows = np.flatnonzero(opened)
         starts = batches.column(columns.FRAME_AT)[rows] + FRAME_AND_HEADER_BYTES

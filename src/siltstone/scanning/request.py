@@ -69,7 +69,7 @@ class Tail(Enum):
 
 class TimeRange(msgspec.Struct, frozen=True):
     """Times in [from_ms, until_ms), each None for no bound. Every record is compared by itself. ``trusts_batches``:
-    a block whose header gives only older times is not read, even in a topic whose producers set the times."""
+    a block whose header gives only older times is not read, even if producers set the times of the topic."""
 
     from_ms: int | None = None
     until_ms: int | None = None

@@ -137,7 +137,7 @@ def to_flush(
 
 
 def _pin(source: MaintenanceContext, request: ScanRequest) -> int:
-    """Pins the objects that the metadata name from now on. Returns the end of the lease, in ms since 1970. A pin is an
+    """Pins the objects that the metadata names from now on. Returns the end of the lease, in ms since 1970. A pin is an
     entry of the log. An entry in an older copy of the metadata would hide that the copy is older, so the marks in the
     buckets are read first (rule 11)."""
     if not request.lease_ms:

@@ -58,7 +58,7 @@ from siltstone.scanning.unit import TailPiece
 FETCH_BYTES_MAX = 8 * MIB
 FETCH_WAIT_MS = 500
 FETCH_VERSION = 13
-"""The first version of Fetch that names a topic by its id: a topic that was made anew has another id."""
+"""The first version of Fetch that names a topic by its id: a topic that was created again has another id."""
 
 FETCH_TIME_LIMIT_MS = 20_000
 """A task waits this long for a broker that is not ready, or restarts."""
@@ -191,7 +191,7 @@ def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_
             f"a broker of another store answers there, of cluster {answer.cluster_id}, not {cluster_id}"
         )
     if [each.topic_id.hex() for each in answer.topics] != [topic_id]:
-        raise Stranger(f"topic {topic} was deleted, or made anew, since this scan was planned")
+        raise Stranger(f"topic {topic} was deleted, or created again, since this scan was planned")
 
 
 class TailReader:

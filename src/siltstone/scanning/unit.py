@@ -14,7 +14,7 @@ UNIT_VERSION = 2
 
 
 class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The offsets [start, end) of a partition's data stream, all of which the object holds. ``object_bytes`` is the
+    """The offsets [start, end) of a partition's data stream; the object holds all of them. ``object_bytes`` is the
     size of the object, ``size_bytes`` about how many of these bytes the piece has. Blocks whose largest timestamp is
     below ``passed_over_ms`` are not read: none of their records is wanted. ``copies``: the further buckets in which the
     object is."""

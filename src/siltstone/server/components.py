@@ -217,7 +217,7 @@ def open_buckets(
     claimed: Callable[[int], str | None] = lambda _: None,
     limiter: Limiter | None = None,
 ) -> Buckets:
-    """Opens the buckets of the settings except those that were ``removed`` from the store; if there is none, the
+    """Opens the buckets of the settings, but none that was ``removed`` from the store; if there is none, the
     buckets that the metadata has ``listed``. Their requests pass the ``limiter``, by default that of the process.
     Creates a missing bucket folder only if ``create``. Otherwise, if the metadata has listed the bucket and others
     whose folders are there, the bucket is opened by its first request, so that the store can be used without it; in

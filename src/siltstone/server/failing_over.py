@@ -56,7 +56,8 @@ class NodeFailover:
         self._attached = attached
 
     def _attached_log_of(self, node: NodeMetadata) -> AttachedLog | None:
-        """None also when the node has come back since, and has opened streams with another log."""
+        """Returns None if no log of the node is attached, or if the node has returned since and has opened streams with
+        another log."""
         log = self._attached.get(node.node_id)
         return log if log is not None and log.is_newest_of(node) else None
 

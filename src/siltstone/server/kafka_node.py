@@ -114,7 +114,7 @@ async def running_kafka_node(
     recover: Collection[Path] = (),
 ) -> AsyncIterator[KafkaNode]:
     """Runs a node that clients can connect to; ``faults`` of its buckets are for tests. Leaving the context answers the
-    requests that were begun, commits all data and closes the node's streams. ``ends_with`` is called first then: it
+    requests that were started, commits all data and closes the node's streams. ``ends_with`` is called first then: it
     returns the nodes that end now, this one included. When no other node is live, no node takes the partitions.
     ``recover`` is that of ``open_node``. Raises InvalidListenerSetting and CannotListen, before it opens the store, if
     certificates cannot be used, or a listener's address is in use, and what ``open_node`` raises."""
@@ -201,7 +201,7 @@ async def hand_over_everything(
 
 
 def _told_listener(node_id: int, listeners: Sequence[Listener], named: str | None) -> Listener:
-    """Returns the listener whose address scans and sinks are told: the one that the store names, or else the first
+    """Returns the listener whose address scans and sinks use: the one that the store names, or else the first
     without TLS, or else the first. Raises ListenerMissing."""
     if named is None:
         return min(listeners, key=lambda each: each.protocol.is_encrypted)

@@ -31,9 +31,9 @@ def open_service(
     settings: StoreSettings, start_runner: StartRunner, *, waits: bool = False
 ) -> Iterator[MaintenanceService]:
     """Opens a service with three lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
-    *rewriting* the kinds that rewrite stream set objects, of which compaction is spread over its interval, and
-    *copying* the other kinds that copy. ``waits``: while no server of the metadata can be reached, waits for one.
-    Raises what ``open_store`` raises."""
+    *rewriting* the kinds that rewrite stream set objects (their compaction is spread over its interval), and *copying*
+    the other kinds that copy. ``waits``: while no server of the metadata can be reached, waits for one. Raises what
+    ``open_store`` raises."""
     run_seconds = settings.maintenance.run_ms_max / 1000
     spread = (
         {SPREAD_KIND: spread_ms(settings.maintenance.interval.of(SPREAD_KIND))}

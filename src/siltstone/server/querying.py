@@ -1,9 +1,9 @@
 """SQL over topics in this process, for a first look: what ``siltstone sql`` does. DuckDB runs the query.
 
-Each topic that the text names is scanned anew and loaded into a temporary table of DuckDB's, which moves to a temporary
-folder what does not fit its memory limit. Loading comes first, because a query may read a table several times, and a
-scan handed over as a stream would be empty the second time, without an error. DuckDB then reads no file and loads no
-extension.
+Each topic that the text names is scanned again and loaded into a temporary table of DuckDB's, which moves to a
+temporary folder what does not fit its memory limit. Loading comes first, because a query may read a table several
+times, and a scan handed over as a stream would be empty the second time, without an error. DuckDB then reads no file
+and loads no extension.
 
 A topic's table has the fields of its values, if they are JSON objects or a format is given, and otherwise the columns
 ``key`` and ``value``; and always one struct ``kafka`` with partition, offset, timestamp and key.

@@ -6,9 +6,8 @@ deleted a day later. After the intent the next driver of the sink finishes the b
 names. After the last write the record says that the batch is done, and a repetition changes nothing.
 
 If the caller names no mode, a batch is relayed where there is a broker: one of its streams is open, or a broker of the
-store answers. Otherwise the batch is loaded, in mode OBJECTS. If a broker opens the streams after a load was begun, the
-batch is finished by a relay, because a load makes nothing visible before its commit.
-"""
+store answers. Otherwise the batch is loaded, in mode OBJECTS. If a broker opens the streams after a load was started,
+the batch is relayed instead. This is safe: a load shows nothing before its commit."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -110,7 +109,7 @@ class SinkDriver:
             is_ours = is_new and begun.manifest == key
             if not is_ours:
                 log.warning(
-                    "batch %d of sink %s was begun before and is finished with its own parts",
+                    "batch %d of sink %s was started before and is finished with its own parts",
                     batch_id,
                     self._sink_id,
                 )
@@ -236,7 +235,7 @@ class SinkDriver:
             raise
 
     def _forget_nameless(self) -> None:
-        """Removes the record of a nameless sink of which nothing is written, because no other driver could finish its
+        """Removes the record of a nameless sink that has written nothing, because no other driver could finish its
         batch."""
         if self._is_nameless:
             with suppress(SiltstoneError):

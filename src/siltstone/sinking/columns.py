@@ -1,8 +1,7 @@
 """Many rows of one topic as columns of numpy: what the encoder needs to know of all of them, found at once.
 
-Rows with headers, and rows of which the topic would refuse one, are not put into columns: one by one they get an error
-that names the fault.
-"""
+Rows with headers are not put into columns, nor are rows if the topic would refuse one of them: one by one they get an
+error that names the fault."""
 
 from typing import Any
 
@@ -69,7 +68,8 @@ def columns_of(rows: Any, place: TopicPlace, now_ms: int) -> RowColumns | None:
 
 
 def partitions_of(given: RowColumns, place: TopicPlace) -> Integers:
-    """Returns the partition of each row: the one that it names, else that of its key, else ANY_PARTITION."""
+    """Returns the partition of each row: the one that it names, otherwise the one of its key, otherwise
+    ANY_PARTITION."""
     count, keys = len(place.stream_ids), given.keys
     hashes = best_kernels().key_hashes(keys)
     numbers = (hashes & np.uint32(0x7FFF_FFFF)).astype(np.int64) % count

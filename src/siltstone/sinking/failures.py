@@ -17,18 +17,18 @@ class RowRefused(InvalidRequest):
 
 
 class TopicGoneForSink(InvalidRequest):
-    """A topic was deleted, or made anew, since the rows for it were staged."""
+    """A topic was deleted, or created again, since the rows for it were staged."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"topic {topic} was deleted or made anew since the rows for it were staged: nothing was written; write the"
-            " batch again"
+            f"topic {topic} was deleted or created again since the rows for it were staged: nothing was written; write"
+            " the batch again"
         )
         self.topic = topic
 
 
 class SinkBatchStuck(InvalidRequest):
-    """A batch that was begun cannot be finished without writing a record twice or leaving one out."""
+    """A batch that was started cannot be finished without writing a record twice or leaving one out."""
 
     def __init__(self, sink_id: str, batch_id: int, partition: str, reason: str) -> None:
         super().__init__(

@@ -80,7 +80,7 @@ class _Load:
         self._command = command
         self._on_step = on_step
         self._written: dict[int, list[str]] = {}
-        """Bucket id → keys of objects that were begun."""
+        """Bucket id → keys of objects that were started."""
 
     def run(self) -> None:
         source = self._source
@@ -138,8 +138,8 @@ class _Load:
                 raise
 
     def _in_all_buckets(self, image: MetadataImage, made: NewObject) -> NewObject:
-        """Copies the object into the buckets for which replication has prepared it, and returns the object with the
-        buckets in which it is. Raises TooFewBuckets."""
+        """Copies the object into the buckets for which replication has prepared it, and returns the object with its
+        buckets. Raises TooFewBuckets."""
         prepared, stores = image.objects[made.object_id], self._source.buckets.store
         places, troubles = [prepared.bucket_id], {}
         sources = ((prepared.bucket_id, stores(prepared.bucket_id).url),)

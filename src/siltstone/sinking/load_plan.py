@@ -25,7 +25,7 @@ this many bytes. Stream object compaction joins the objects in time."""
 
 PREPARED_MS_MIN = 1 * HOUR_MS
 BYTES_PER_SECOND_MIN = 4 * MIB
-"""A load that is slower finds its prepared objects given up, and begins anew."""
+"""A load that is slower finds its prepared objects given up, and starts again."""
 
 
 class LoadedRun(msgspec.Struct, frozen=True):

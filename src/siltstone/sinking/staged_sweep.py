@@ -43,5 +43,5 @@ def sweep_staged(
 
 
 def has_sinks(context: MaintenanceContext) -> bool:
-    """Returns whether a sink has ever begun a batch; if none has, a sweep need not list the staging folder."""
+    """Returns whether a sink has ever started a batch; if none has, a sweep need not list the staging folder."""
     return any(key.startswith(SINK_PREFIX) for key in context.metadata.image.keys)

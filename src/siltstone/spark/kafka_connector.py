@@ -2,8 +2,8 @@
 
 They are fetched from Maven Central once and kept in the user's cache folder. Their versions are the ones that the tests
 run with, whatever Maven Central has by the name of pyspark's own version; their checksums are noted here, so what is
-fetched is what was tried. A folder is complete or absent, whoever is interrupted: it is filled under another name.
-"""
+fetched is what was tried. A folder is complete or absent, whichever process is interrupted: it is filled under another
+name."""
 
 import hashlib
 import os

@@ -235,7 +235,7 @@ Attempt = Callable[[Iterator[Any]], Iterator[Any]]
 
 
 class SparkJob:
-    """One Spark job, of which each input is a Spark task. The constructor starts it; it ends by itself or by
+    """One Spark job; each input is a Spark task. The constructor starts it; it ends by itself or by
     ``cancel``. Spark's pages show ``label`` as the description of the job, and as the name of its stage."""
 
     def __init__(self, context: "SparkContext", attempt: Attempt, inputs: Sequence[Any], label: str) -> None:
@@ -281,7 +281,7 @@ class SparkJob:
         return sum(stage.numCompletedTasks for stage in stages if stage)
 
     def cancel(self) -> None:
-        """Cancels the job and kills its running tasks, each of which may continue for some seconds."""
+        """Cancels the job and kills its running tasks, which may continue for some seconds."""
         self.ask_to_end()
         self._thread.join(CANCEL_SECONDS_MAX)
 
@@ -296,6 +296,8 @@ class SparkJob:
         try:
             self._context.setJobGroup(self._group, self._label, interruptOnCancel=True)
             self._context.setLocalProperty(CALL_SITE, self._label)
+            # Why an RDD and not a DataFrame: a task input is bytes that no optimiser should touch, and workers need
+            # neither pandas nor pyarrow for it.
             partitions = self._context.parallelize(self._inputs, len(self._inputs))
             # Not ``collect``, which would name the stage after a line of pyspark.
             self._results = self._context.runJob(partitions, self._attempt)

@@ -168,6 +168,7 @@ class AppendQueue:
         pending, now_ms = self._pending, self._clock.monotonic_ms()
         while pending and pending[0].end_position <= position:
             append = pending.popleft()
+            # Why not when the append is queued: a consumer must not read a record that a crash takes back.
             self._cache.put(append.cached(), append.end_position)
             append.stream.confirm(append.batch.end_offset)
             append.succeed()

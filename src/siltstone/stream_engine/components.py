@@ -30,7 +30,7 @@ class EngineComponents(msgspec.Struct, frozen=True):
     upload_calls: BlockingCalls
     clock: Clock
     guards: Mapping[int, BucketGuard] = msgspec.field(default_factory=dict)
-    """The guards of the buckets that this node has checked, which grow by those that are added while it runs. Without
+    """The guards of the buckets that this node has checked; a bucket that is added while it runs gets one, too. Without
     any guard every bucket takes writes unmarked, as in tests of the engine alone."""
 
 
@@ -70,7 +70,7 @@ class EngineStatistics(msgspec.Struct, frozen=True):
     tail: TailCacheStatistics
     upload: UploadStatistics
     append_seconds: HistogramCounts = HistogramCounts()
-    """From the call of an append to its answer."""
+    """The time from the call of an append to its answer."""
     oldest_uncommitted_seconds: float = 0.0
     """The age of the oldest acknowledged batch that only the write-ahead log and the tail cache hold; 0: there is none.
     """

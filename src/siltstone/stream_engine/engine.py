@@ -255,10 +255,10 @@ class StreamEngine:
         assigned in the order of the calls. The payload must not change before the future is done. Without room in the
         tail cache or the WAL the append waits, in call order. Raises EngineNotRunning, EngineOverloaded,
         PayloadNotBytes, AppendTooLarge, StreamHandleClosed, StreamHeld, ImpossibleBatch before anything is queued; the
-        future raises EngineNotRunning.
-        """
+        future raises EngineNotRunning."""
         self._refuse_unless_running()
         self._refuse_append(stream, payload)
+        # Refusals come before next_batch gives the offset away: a refused append must leave no gap in the stream.
         must_wait = self._appends.must_wait(len(payload))
         batch = stream.next_batch(payload, record_count, smallest_timestamp_ms, largest_timestamp_ms)
         return self._appends.submit(stream, batch, must_wait=must_wait)
@@ -297,7 +297,7 @@ class StreamEngine:
 
     @property
     def bytes_waiting(self) -> int:
-        """The bytes that the appends which wait for room are charged."""
+        """Bytes reserved by appends that are waiting for room."""
         return self._appends.bytes_waiting
 
     async def wait_for_room(self) -> None:

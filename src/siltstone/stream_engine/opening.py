@@ -329,7 +329,7 @@ async def _is_uploaded(
     patience_ms: float | None = None,
 ) -> bool:
     """Uploads and commits one recovered block with the pipeline that the running engine uses. Returns False when it is
-    not uploaded after ``patience_ms``; a commit that has begun is waited for. Raises EngineNotRunning when the block
+    not uploaded after ``patience_ms``; a commit that has started is waited for. Raises EngineNotRunning when the block
     cannot be committed."""
     failures: list[BaseException] = []
 

@@ -97,7 +97,7 @@ class RecoveryFilter:
 
     @property
     def records_refused(self) -> int:
-        """The number of batches that fit nowhere. It is 0 unless the log and the metadata do not belong together, or
+        """The number of batches that fit nowhere. It is 0 unless log and metadata do not belong together, or
         one of them is incomplete."""
         return sum(count for fate, count in self.counts.items() if fate.is_refused)
 
@@ -134,7 +134,7 @@ def _evidence(fate: Fate, stream: StreamMetadata | None, end_offset: int) -> str
 async def close_in_metadata(
     metadata: MetadataService, node_id: int, node_epoch: int, streams: Iterable[StreamMetadata]
 ) -> None:
-    """Closes streams that the node had open at its earlier start, except those that another node owns by now."""
+    """Closes streams that the node had open at its earlier start, unless another node owns them by now."""
 
     async def close(stream: StreamMetadata) -> None:
         with suppress(StreamFenced, StreamNotExist):

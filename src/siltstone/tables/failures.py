@@ -49,7 +49,7 @@ class TableOfAnotherTopic(InvalidRequest):
     def __init__(self, table: str, topic: str) -> None:
         super().__init__(
             f"table {table} holds the records of another topic, or of an earlier topic {topic} that was deleted and"
-            " made anew: rename or drop that table, or set siltstone.table.name to another name"
+            " created again: rename or drop that table, or set siltstone.table.name to another name"
         )
         self.table, self.topic = table, topic
 

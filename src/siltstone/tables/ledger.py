@@ -5,7 +5,7 @@ each of its commit files, an Iceberg table in properties that are set together w
 
     siltstone.layout       "1", the version of all these
     siltstone.store-id     the store
-    siltstone.topic-id     the topic; one that was made anew under the name has another id
+    siltstone.topic-id     the topic; one that was created again under the name has another id
     siltstone.created      when the table was made, in ms since 1970
     siltstone.offsets      {"0": 1200, …}, the offset after the last exported one, by partition
     siltstone.commit       {"token": …, "snapshot": …}: the last export, and the snapshot that it made

@@ -1,4 +1,4 @@
-"""The metadata record how far each topic is in its table: a copy of the table's ledger, never ahead of it. Pure.
+"""The metadata records how far each topic is in its table: a copy of the table's ledger, never ahead of it. Pure.
 
 The progress of a topic is one metadata key:
 
@@ -72,7 +72,7 @@ def remove_progress(topic_id: str) -> RemoveKey:
 
 
 def put_schema_names(topic_id: str, names: Iterable[SchemaName], of: str = VALUE) -> PutKey:
-    """Of the values or the keys of a topic."""
+    """Returns the command that records the schemas of a topic's values, or of its keys."""
     value = msgspec.json.encode(in_order(names)[-SCHEMA_IDS_MAX:])
     return PutKey(_schemas_key(topic_id, of), value, overwrite=True)
 

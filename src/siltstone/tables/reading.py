@@ -80,9 +80,9 @@ class RowFile:
         self._file.close()
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yields the rows of the file as pyarrow.RecordBatches, none of which has rows of two row groups: a group that
-        an export has written takes a limited number of bytes in memory, however large its rows are. ``columns`` are
-        paths; None: all columns."""
+        """Yields the rows of the file as pyarrow.RecordBatches, none with rows of two row groups: a group that an
+        export has written takes a limited number of bytes in memory, however large its rows are. ``columns`` are paths;
+        None: all columns."""
         at = 0
         for group in range(self._file.num_row_groups):
             for rows in self._file.iter_batches(

@@ -4,8 +4,8 @@ records of a bucket into its rows.
 To merge, it first reads the partitions, keys and offsets of the staged files, and finds the newest offset of each
 partition and key. Then it writes the old rows whose partition and key are not among the staged ones, and the newest
 staged row of each key, except tombstones. Staged offsets are higher than those of old rows, because the ledger never
-moves back. A bucket with more staged rows or keys than fit in memory is merged in *slices*, each of which has the keys
-of some hashes.
+moves back. A bucket with more staged rows or keys than fit in memory is merged in *slices*; each has the keys of some
+hashes.
 
 The bytes that it writes follow from its input alone, as in ``task``.
 """

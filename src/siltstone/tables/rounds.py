@@ -188,6 +188,8 @@ class _Round:
         dead_letters = written.dead_letters
         if verdict is None and any(each.dead_letter_files for each in written.results):
             assert dead_letters is not None, "it was made, and tasks were given its schema"
+            # Why first: after a kill between the two commits the round is repeated, and this ledger then says which
+            # records were left out of the table (decision 24).
             dead_letters = self._commit_dead_letters(dead_letters, written)
             if dead_letters is None:
                 return self._overtaken()

@@ -50,7 +50,7 @@ class RoundSchemas:
         of: str = "value",
         needed: Collection[str] | None = None,
     ) -> None:
-        """``place`` is the URL of the registry. ``of``: of which subject of the topic, ``value`` or ``key``. Of keys
+        """``place`` is the URL of the registry. ``of``: the subject of the topic, ``value`` or ``key``. Of keys
         only the fields that are ``needed`` count, and a schema without one of them is refused. Raises RegistryNotNamed,
         FormatRefused."""
         if not place:
@@ -105,8 +105,9 @@ class RoundSchemas:
             raise TooManySchemas(self._topic, SCHEMAS_MAX, SCHEMAS_BYTES_MAX)
 
     def columns(self, table: Any | None) -> dict[str, Any]:
-        """Returns the columns of the table and those that the schemas add; ``table`` is the table's pyarrow.Schema, or
-        None. Schemas that conflict with it are refused from now on. The newest schema of the subject is added first."""
+        """Returns the columns of the table and the columns that the schemas add; ``table`` is the table's
+        pyarrow.Schema, or None. Schemas that conflict with it are refused from now on. The newest schema of the subject
+        is added first."""
         columns = {each.name: plain_type(each.type) for each in table or () if each.name != KAFKA}
         self._conflicts = {}
         for name, found in self._columns.items():

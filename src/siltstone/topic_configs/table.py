@@ -165,7 +165,7 @@ def usable_configs(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Values:
-    """Values by name. A name without a text has the default of the table."""
+    """Configured values by name; an absent name has the default in TABLE."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts

@@ -25,7 +25,8 @@ GetterOf = Callable[[Path, Any], Getter]
 """(path to the field, the pyarrow.Field) → the function that reads the field."""
 
 JSON_TEXT = {b"siltstone": b"json"}
-"""Metadata of a field whose values are JSON in text: those whose type differs from row to row, or refers to itself."""
+"""Metadata of a field whose values are JSON in text, because their type differs from row to row, or refers to
+itself."""
 
 
 def column_of(rows: Sequence[Any], arrow_type: Any, getter_of: GetterOf, path: Path = ()) -> Any:

@@ -25,7 +25,7 @@ class FormatKind(Enum):
 
 class Schema(msgspec.Struct, frozen=True):
     """A schema as a registry has it. ``text`` is JSON for Avro and JSON Schema, and for Protobuf a FileDescriptorProto
-    in base64; ``imports`` are the texts of the schemas that it refers to, each before those that need it."""
+    in base64; ``imports`` are the texts of the schemas that it refers to, each before the schemas that need it."""
 
     kind: FormatKind
     text: str

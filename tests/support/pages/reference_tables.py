@@ -250,7 +250,7 @@ def _defaults(tree: type[msgspec.Struct]) -> dict[str, str]:
     raise LookupError(tree)
 
 
-STORE_COMMANDS = "Which store, for all commands but those that ask a broker, below"
+STORE_COMMANDS = "Which store, for all commands but the ones that ask a broker, below"
 CLUSTER_COMMANDS = (
     "Which broker, for `topics`, `groups`, `produce`, `tail`, `consume` and `table`; any that speaks as Apache Kafka "
     "3.0 or later"

@@ -209,5 +209,5 @@ def test_rule_8_a_record_that_does_not_fit_is_corruption(world, records) -> None
 
 
 def test_a_log_that_was_moved_cannot_be_read_and_names_the_new_one() -> None:
-    with pytest.raises(MetadataMoved, match=r"were moved to postgresql://there; name that log"):
+    with pytest.raises(MetadataMoved, match=r"was moved to postgresql://there; name that log"):
         apply_records(ImageDraft(MetadataImage()), [LogMoved("postgresql://there")])

@@ -161,6 +161,6 @@ def test_what_cannot_be_copied_is_refused_before_anything_is_written() -> None:
         copied(log_of("a"), taken)
     moved = log_of("a")
     copied(moved, CopyInMemory(), "postgresql://there/store")
-    with pytest.raises(CopyTaken, match="were moved to postgresql://there/store before"):
+    with pytest.raises(CopyTaken, match="was moved to postgresql://there/store already"):
         copied(moved, elsewhere)
     assert not empty.written and not taken.written and not elsewhere.written

@@ -286,7 +286,7 @@ def test_a_topic_that_goes_stops_a_batch_before_the_intent_and_sticks_it_after(w
     with pytest.raises(SinkBatchStuck, match="batch 0 of sink out is stuck at t: the topic was deleted"):
         world.commit(0, reports)
     assert abandon(world.store.context, "out") is not None
-    with pytest.raises(TopicGoneForSink, match="topic t was deleted or made anew"):
+    with pytest.raises(TopicGoneForSink, match="topic t was deleted or created again"):
         world.commit(1, reports)
     assert world.standing().batch_id == 0
 

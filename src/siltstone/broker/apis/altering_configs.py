@@ -1,5 +1,5 @@
-"""Handles AlterConfigs, which replaces the whole configuration of a topic, and IncrementalAlterConfigs, which changes
-single values.
+"""Handles AlterConfigs (replaces the whole configuration of a topic) and IncrementalAlterConfigs (changes single
+values).
 
 A topic's new configuration is validated as a whole before anything is written, so that a request that is partly wrong
 changes nothing of that topic.

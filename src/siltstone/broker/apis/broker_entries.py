@@ -59,7 +59,7 @@ def _of_this_broker(parts: BrokerParts, listener: Listener) -> Iterator[BrokerEn
         (
             "advertised.listeners",
             address,
-            "The address of this listener that clients are told to connect to.",
+            "The address of this listener to which clients connect.",
         ),
         ("broker.id", parts.node_id, "The number of this node."),
         ("node.id", parts.node_id, "The number of this node."),

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers, of which the live one with the lowest id is called the controller (item 15)."""
+"""DescribeCluster: the brokers. The live one with the lowest id is called the controller (item 15)."""
 
 from siltstone.broker.apis.topic_description import CLUSTER_OPERATIONS, NOT_ASKED
 from siltstone.broker.parts import BrokerParts

@@ -1,5 +1,5 @@
 """ElectLeaders: no election is needed while the leader of a partition lives, and none helps when it does not: its
-write-ahead log may hold the only copy of acknowledged records, so nobody is elected in its place."""
+write-ahead log may hold the only copy of acknowledged records, so no other node is elected in its place."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ REFUSALS = {
 async def handle_elect_leaders(
     parts: BrokerParts, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    """A request for all partitions is answered with those that need a leader and get none."""
+    """A request for all partitions is answered with the partitions that need a leader and get none."""
     if request.election_type not in REFUSALS:
         return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
     everything = request.topic_partitions is None

@@ -20,7 +20,8 @@ Wanted = tuple[Topic, Iterable[int]]
 async def handle_list_partition_reassignments(
     parts: BrokerParts, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The image is read anew, since tools list to learn whether a move that they asked another broker for has ended."""
+    """The newest image is read first, because tools list to learn whether a move has ended that they asked another
+    broker for."""
     await parts.cluster.refreshed()
     topics = []
     for number, (topic, indexes) in enumerate(_wanted(parts, request), 1):

@@ -128,7 +128,7 @@ class ProduceUnderWay:
         self.one_less()
 
     def one_less(self) -> None:
-        """Called once for each append that has ended, and once when all appends have begun."""
+        """Called once for each append that has ended, and once when all appends have started."""
         self._left -= 1
         if self._left == 0:
             self.end()
@@ -307,7 +307,7 @@ class ProduceApi:
                 target.fail(failure)
 
     def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
-        """Returns the answer of a request whose appends have all begun."""
+        """Returns the answer of a request whose appends have all started."""
         under_way.appended_ms = self._clock.monotonic_ms()
         under_way.one_less()
         if not under_way.answer.done():
@@ -371,6 +371,8 @@ class ProduceApi:
             if target.partition is not None and target.partition.is_closed:
                 target.partition = None  # it is looked for again, and its leader named
 
+    # Why on first use, and not when the node comes to lead a partition: each start would write two streams for every
+    # partition, also for partitions without producers (decision 43).
     async def _open(self, target: Target) -> None:
         assert target.topic is not None
         try:

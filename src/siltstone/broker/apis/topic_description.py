@@ -1,4 +1,4 @@
-"""A topic as Metadata describes it, with the leaders that the metadata name.
+"""A topic as Metadata describes it, with the leaders that the metadata names.
 
 The bucket replicates the data, so every response reports a replication factor of one, whatever was requested (item
 21). Clients are not authenticated, so the broker answers that every operation is allowed.

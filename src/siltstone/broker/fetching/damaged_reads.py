@@ -2,7 +2,7 @@
 
 A fetch that begins before the damage returns the batches before it. One that begins at the damage is refused, or, if
 the topic is configured with ``siltstone.damaged.read=skip``, returns the batches behind the damage. Each fetch reads
-the damaged object anew, so an object that was restored is read at once.
+the damaged object again, so an object that was restored is read at once.
 
 A fetch passes a limited number of damaged places. Where there are more, it returns nothing, and the next fetch of the
 same offset continues where it ended: ``DamagedReads`` remembers that.
@@ -24,11 +24,11 @@ DAMAGE_PASSED_PER_FETCH_MAX = 100
 far less than the time limit of a client's request."""
 
 FETCHES_REMEMBERED_MAX = 1_000
-"""The most fetches that are to continue behind damage; the oldest are forgotten and begin anew."""
+"""The most fetches that are to continue behind damage; the oldest are forgotten and start again."""
 
 
 class DamagedReads:
-    """Of one broker. Belongs to one event loop."""
+    """The damaged reads of one broker. Belongs to one event loop."""
 
     def __init__(self, report: DamageReport) -> None:
         self._report = report

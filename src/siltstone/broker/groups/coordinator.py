@@ -172,8 +172,8 @@ class GroupCoordinator:
         )
 
     def end_waits(self) -> None:
-        """Answers every waiting and every later request with NOT_COORDINATOR, except those whose records are being
-        written: they are answered when their records are durable."""
+        """Answers every waiting and every later request with NOT_COORDINATOR, except requests with records that are
+        being written: these are answered when the records are durable."""
         groups, self._groups = self._groups, None
         self._enter(Phase.CLOSED)
         if self._expiry is not None:

@@ -198,7 +198,7 @@ class Groups:
 
     async def forget_topic(self, topic: str, before_ms: int | None = None) -> None:
         """Deletes the offsets of a deleted topic, which would be wrong for a new topic of that name: all of them, or
-        those that were committed before ``before_ms``, when the new topic was created. Returns when that is durable, or
+        all that were committed before ``before_ms``, when the new topic was created. Returns when that is durable, or
         at once for groups that are being loaded, which delete them after loading."""
         coordinators = await self._all_coordinators()
         if not isinstance(coordinators, ErrorCode):
@@ -232,8 +232,8 @@ class Groups:
         return node_id
 
     def follow_leaders(self) -> None:
-        """Ends the coordinators of partitions that another node leads, and begins to load the groups of those that this
-        node leads now, so that their members' time limits and their offsets expire."""
+        """Ends the coordinators of partitions that another node leads, and starts to load the groups of partitions that
+        this node leads now, so that the time limits of members, and offsets, expire."""
         if not self._leaders.has_others or self._is_closed:
             return
         if self._partition_count is None:
@@ -311,7 +311,7 @@ class Groups:
             )
 
     async def _wait_for_count(self, counting: "asyncio.Task[None]") -> None:
-        """Waits for GROUP_LOAD_WAIT_MS at most: while the metadata are locked, creating the topic takes half a minute,
+        """Waits for GROUP_LOAD_WAIT_MS at most: while the metadata is locked, creating the topic takes half a minute,
         and the requests behind this one on its connection wait for its answer. The creation continues meanwhile."""
         late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with resolved_after(late, GROUP_LOAD_WAIT_MS, self._environment.clock):

@@ -167,7 +167,7 @@ def _offset_bytes(committed: CommittedOffset | None) -> int:
 
 
 def _log_rebalance(before: Group, after: Group) -> None:
-    """Logs that a rebalance has ended or begun, or that the last member has gone."""
+    """Logs that a rebalance has ended or started, or that the last member has gone."""
     if before.state is after.state and before.generation == after.generation:
         return
     members = counted(len(after.members), "member")

@@ -74,7 +74,7 @@ class GroupLeaders(Protocol):
         ...
 
     async def refreshed(self) -> object:
-        """Reads the leaders anew; returns when they are current, or cannot be read."""
+        """Reads the leaders again; returns when they are current, or cannot be read."""
         ...
 
 

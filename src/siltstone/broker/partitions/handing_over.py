@@ -1,4 +1,4 @@
-"""Hands partitions over to the nodes that the metadata name as their targets.
+"""Hands partitions over to the nodes that the metadata names as their targets.
 
 ====  =========================================================================  ==================================
 step  what happens                                                               appends to the partition
@@ -19,9 +19,8 @@ is repeated until it has an answer, and the partitions are held until then. Any 
 is decided on an image at the head of the log. If the version of the unknown entry is still free in that image, the
 command is decided as before, and its answer is an entry of its own at that version, which the late entry then cannot
 have. If the version is taken, the image contains the entry that took it. So the metadata, and not the answer alone,
-say afterwards which partitions are still open here. A partition whose streams were closed may have come back to this
-node meanwhile, because its new leader died: it is closed here all the same, and opened anew under its next epoch.
-"""
+says afterwards which partitions are still open here. A partition whose streams were closed may have come back to this
+node meanwhile, because its new leader died: it is closed here all the same, and opened again under its next epoch."""
 
 import asyncio
 import logging
@@ -198,7 +197,7 @@ class HandingOver:
         return any(stream.state is StreamState.OPENED for stream in self._streams(key))
 
     def _streams(self, key: PartitionKey) -> tuple[StreamMetadata, ...]:
-        """Returns the data stream and the meta stream as the metadata have them; none if the topic was deleted."""
+        """Returns the data stream and the meta stream as the metadata has them; none if the topic was deleted."""
         partition = self._cluster.partition(*key)
         if partition is None:
             return ()
@@ -272,8 +271,7 @@ class HandingOver:
             await self._clock.sleep_ms(REPEAT_MS)
 
     def _forget_closed(self, keys: Sequence[PartitionKey]) -> None:
-        """Closes here the partitions whose streams are no longer open under the epoch in which they were opened
-        here."""
+        """Closes the partitions here whose streams are no longer open under the epoch of this node's opening."""
         for key in keys:
             partition = self._partitions.opened(*key)
             if partition is not None and not self._has_open(partition.streams.data):
@@ -292,7 +290,7 @@ class HandingOver:
         """Raises HandOverLate, and what the work raises."""
         if not await ends_in_time(work, self._clock, max(0.0, limit_ms)):  # type: ignore[arg-type]
             raise HandOverLate(
-                f"no progress in {PREPARING_MS_MAX} ms: the bucket or the metadata do not answer; tried again later"
+                f"no progress in {PREPARING_MS_MAX} ms: the bucket or the metadata does not answer; tried again later"
             )
 
     # -- before the node ends ----------------------------------------------------------------------------

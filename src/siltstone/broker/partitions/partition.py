@@ -171,6 +171,7 @@ class Partition:
         header = admitted.header
         base_offset = self._data.next_offset
         batch = _apart_from_its_request(admitted.batch)
+        # In place, since Kafka's CRC covers neither field: the batch is neither copied nor checked a second time.
         patch_offset_and_epoch(batch, base_offset, self._data.epoch)
         durable = self._engine.append(
             self._data,
@@ -225,7 +226,7 @@ class Partition:
         self._may_be_led_elsewhere = True
 
     def release(self) -> None:
-        """Appends continue, here or not at all: those that wait for it (``wait_while_held``) look again. Idempotent."""
+        """Appends continue, here or not at all: the ones that wait in ``wait_while_held`` look again. Idempotent."""
         self._may_be_led_elsewhere = False
         self._data.release()
         self._meta.release()
@@ -253,7 +254,7 @@ class Partition:
             self._held_waiters.discard(waiter)
 
     async def wait_until_durable(self) -> None:
-        """Returns when every append that has begun is durable. Raises EngineNotRunning when one never will be."""
+        """Returns when every append that has started is durable. Raises EngineNotRunning when one never will be."""
         if (last := self._data.next_offset - 1) >= 0:
             await self.wait_for(last)
 

@@ -217,8 +217,8 @@ class Partitions:
     # -- handing over --------------------------------------------------------------------------------------
 
     async def refuse_to_open(self, keys: Iterable[PartitionKey]) -> None:
-        """From now on partitions that are not open are not opened. Returns when those that are being opened are open,
-        or could not be."""
+        """From now on partitions that are not open are not opened. Returns when the partitions that are being opened
+        are open, or could not be."""
         keys = list(keys)
         self._leaving.update(keys)
         if openings := [self._opening[key] for key in keys if key in self._opening]:

@@ -120,8 +120,8 @@ async def _looked_up(
 async def _batches(
     partition: Partition, offset: int, on_damage: OnDamage | None
 ) -> AsyncIterator[RecordBatch]:
-    """Yields the batches from the one that contains ``offset`` to the high watermark. After a trim the iteration goes
-    on at the new start; it raises OffsetBeyondEnds if the partition does not learn of the trim in time."""
+    """Yields the batches from the one that contains ``offset`` to the high watermark. After a trim the iteration
+    continues at the new start; it raises OffsetBeyondEnds if the partition does not learn of the trim in time."""
     turns_left = TURNS_OF_A_TRIM_MAX
     while (offset := max(offset, partition.log_start_offset)) < partition.high_watermark:
         try:

@@ -52,7 +52,7 @@ class Driver:
         self._is_refused = False
 
     def cancel(self, reason: str) -> None:
-        """Cancels the current run, which commits nothing further; no other run is begun."""
+        """Cancels the current run, which commits nothing further; no other run is started."""
         self._current.cancel(reason)
 
     @property

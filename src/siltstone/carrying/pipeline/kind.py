@@ -50,8 +50,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """A run begins units as long as some of its budget is left. The first unit is always begun, since otherwise a unit
-    larger than the budget would never be done. ``spread_ms``: the bytes that are copied are spread over this time."""
+    """A run begins units as long as some of its budget is left. The first unit is always started, because otherwise a
+    unit larger than the budget would never be done. ``spread_ms``: the bytes that are copied are spread over this
+    time."""
 
     bytes_max: int | None = None
     seconds_max: float | None = None
@@ -73,7 +74,7 @@ WHOLE = "all"
 """The name of an Unplanned, and of a table row, that is about the kind as a whole."""
 
 OUTPUTS_MAX = 1_000
-"""A planned unit lists at most this many outputs. A plan may have ten thousand, of which people read the first."""
+"""A planned unit lists at most this many outputs. A plan may have ten thousand, and people read the first few."""
 
 
 def object_name(object_id: int) -> str:

@@ -1,8 +1,8 @@
-"""The metadata record which units failed in earlier runs, and when each kind last ran.
+"""The metadata records which units failed in earlier runs, and when each kind last ran.
 
 A unit that fails is set aside with the reason, and is tried again after a wait that doubles with each failure. This is
-kept in the metadata, so every driver knows it, and it survives a restart. The count begins anew when the unit succeeds,
-and when its topic's configuration has changed, which may have removed the cause.
+kept in the metadata, so every driver knows it, and it survives a restart. The count starts again when the unit
+succeeds, and when its topic's configuration has changed, because that may have removed the cause.
 
 A kind's last run is recorded when it covered all topics. Schedules start from it, so a service that restarts does not
 repeat a daily run. ``why_late`` reports that no maintenance has run for long: without maintenance a store only grows,

@@ -114,7 +114,7 @@ class RunningWatch:
         return bool(self._reason)
 
     def cancel(self, reason: str) -> None:
-        """Of several reasons the first is kept."""
+        """Cancels the run. If several callers give reasons, the first is kept."""
         with self._changing:
             self._reason = self._reason or reason
             if self._watch is not None:

@@ -76,7 +76,7 @@ def show_plan(choice: StoreChoice, as_json: bool) -> None:
 def run(choice: StoreChoice, as_json: bool) -> None:
     """Carry the plan out once, and wait until the partitions have moved.
 
-    Each pauses for less than a second or two. Ctrl-C ends the waiting; moves that have begun continue.
+    Each pauses for less than a second or two. Ctrl-C ends the waiting; moves that have started continue.
     """
     with choice.open() as store:
         made = _plan(store)
@@ -127,7 +127,7 @@ def on(choice: StoreChoice, as_json: bool) -> None:
 @json_option
 @store_options
 def off(choice: StoreChoice, as_json: bool) -> None:
-    """Let partitions stay where they are. Moves that have begun continue."""
+    """Let partitions stay where they are. Moves that have started continue."""
     _switch(choice, is_on=False, as_json=as_json)
 
 

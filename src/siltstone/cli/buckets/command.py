@@ -113,7 +113,7 @@ def add(choice: StoreChoice, url: str, weight: int, as_json: bool) -> None:
 @json_option
 @store_options
 def drain(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
-    """Put no new objects into a bucket, and have maintenance copy those that are there into the others.
+    """Put no new objects into a bucket, and have maintenance copy its objects into the others.
 
     The kind of maintenance relocation copies them: siltstone maintain serve by itself, siltstone maintain run --kind
     relocation at once. Everything stays readable. Adding the bucket's URL again ends the draining.
@@ -137,7 +137,7 @@ def drain(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
 def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
     """Forget a bucket that is drained and empty.
 
-    The command is refused while the metadata name a write-ahead log or an object there, also an object that waits for
+    The command is refused while the metadata names a write-ahead log or an object there, also an object that waits for
     its deletion after the grace period. The store's marker is deleted from the bucket, so that the place can be used
     for anything.
     """
@@ -148,7 +148,9 @@ def remove(choice: StoreChoice, bucket_id: int, as_json: bool) -> None:
         others = _release(store, listed.url)
         _show(store, as_json)
     if others and not as_json:
-        remarks().print(cell(f"{counted(others, 'key')} that the metadata do not name stay in {listed.url}."))
+        remarks().print(
+            cell(f"{counted(others, 'key')} that the metadata does not name stay in {listed.url}.")
+        )
 
 
 @buckets.command()

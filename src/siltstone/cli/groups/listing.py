@@ -13,9 +13,9 @@ from siltstone.kafka_client.groups import GroupSummary, all_groups, committed_of
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """``members``: their number; None if the broker does not report it. ``topics``: those of which it has committed an
-    offset, or reads a partition now. ``lag``: the sum over all partitions for which the group has committed an offset;
-    ``partitions_without_commit`` counts the other ones of its topics that have had records."""
+    """``members``: their number; None if the broker does not report it. ``topics``: the topics in which it has
+    committed an offset, or reads a partition now. ``lag``: the sum over all partitions for which the group has
+    committed an offset; ``partitions_without_commit`` counts the other ones of its topics that have had records."""
 
     group: str
     state: str
@@ -39,7 +39,7 @@ def group_rows(cluster: Cluster) -> list[GroupRow]:
 
 
 def _topics_read(group: GroupSummary) -> set[str]:
-    """Returns the topics whose partitions are assigned to members now, also to those that have not committed yet."""
+    """Returns the topics whose partitions are assigned to members now, whether or not a member has committed."""
     return {key.topic for member in group.members or () for key in member.partitions}
 
 

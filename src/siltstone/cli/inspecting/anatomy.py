@@ -16,7 +16,7 @@ from siltstone.object_store.port import ObjectNotFound
 
 
 class ObjectDamaged(CorruptData):
-    """The bytes of the object are not those that were written, or are missing. The text says where and why."""
+    """The bytes of the object differ from what was written, or are missing. The text says where and why."""
 
 
 class Anatomy(msgspec.Struct, frozen=True):

@@ -126,6 +126,6 @@ def _metadata_json(metadata: ObjectMetadata) -> dict[str, object]:
 
 
 def _batch_json(batch: RecordBatch) -> dict[str, object]:
-    """Returns all fields except the payload, of which only the size is shown."""
+    """Returns all fields; of the payload only the size."""
     named = {name: value for name, value in msgspec.structs.asdict(batch).items() if name != "payload"}
     return named | {"payload_bytes": len(batch.payload)}

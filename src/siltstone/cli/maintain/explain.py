@@ -21,10 +21,9 @@ from siltstone.metadata.buckets import bucket_list_of
 def explain(choice: StoreChoice, kinds: tuple[str, ...], topics: tuple[str, ...], as_json: bool) -> None:
     """Show why maintenance will, or will not, touch each topic now.
 
-    Lists every topic and object with the reason, for instance the consumer group for which retention keeps a segment,
-    the threshold that a topic must reach before it is compacted, or the damage for which an object is skipped; and the
-    buckets of its data, if the store has several.
-    """
+    Lists every topic and object with the reason, such as: a consumer group keeps a segment from retention, a topic is
+    below the threshold of compaction, an object is damaged and skipped. It also lists the buckets of the data, if the
+    store has several."""
     with choice.open() as store, Progress(store) as shown:
         scope = scope_of(store.metadata.image, topics)
         planned = overview(

@@ -87,12 +87,11 @@ def run(
 ) -> None:
     """Carry out maintenance now: all kinds that have work.
 
-    Kinds run one after another, those that free space first. Each unit is committed by itself; a unit that fails is set
-    aside with its reason and retried later, and the others continue. Spark is started when the first unit needs it.
-    If the workers of Spark cannot run tasks, the run ends with one line that says what to do, and nothing is set aside.
-    Ctrl-C ends the run; committed units stay committed, and the report lists them. Exit status 1 if something failed or
-    cannot be read, 130 after Ctrl-C.
-    """
+    Kinds run one after another; kinds that free space come first. Each unit is committed by itself; a unit that fails
+    is set aside with its reason and retried later, and the others continue. Spark is started when the first unit needs
+    it. If the workers of Spark cannot run tasks, the run ends with one line that says what to do, and nothing is set
+    aside. Ctrl-C ends the run; committed units stay committed, and the report lists them. Exit status 1 if something
+    failed or cannot be read, 130 after Ctrl-C."""
     _check_up_to(up_to, kinds, topics)
     if dry_run and flush:
         raise click.UsageError("--dry-run changes nothing, and --flush does: leave one of them out.")

@@ -52,7 +52,7 @@ def serve(
     later. If the metadata database cannot be reached, the service waits and retries, also when it starts.
 
     Ctrl-C or SIGTERM: the service cancels running tasks, prints a report and exits within seconds; committed units stay
-    committed. Press again to exit at once.
+    committed. Press Ctrl-C again to exit immediately.
     """
     log_to_stderr(log_level, log_format)
     settings = choice.settings()

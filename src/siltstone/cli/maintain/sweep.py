@@ -21,9 +21,9 @@ from siltstone.maintenance.sweep.sweeping import sweep as sweep_store
 def sweep(choice: StoreChoice, grace_period: str | None, as_json: bool) -> None:
     """Delete objects that are not needed any more.
 
-    Objects that compaction has replaced are deleted from their bucket after a grace period, which is longer than any
-    fetch that may still use them, and when no scan pin holds them (siltstone maintain explain shows pins). Objects that
-    were prepared for an upload which never finished are removed after their time limit.
+    Objects that compaction has replaced are deleted from their bucket after a grace period, unless a scan pin holds
+    them (siltstone maintain explain shows pins). The grace period is longer than any fetch that may still use them.
+    Objects that were prepared for an upload and never committed are removed after their time limit.
     """
     settings = choice.settings(sweep__grace_period_ms=grace_period)
     with choice.open() as store:

@@ -1,1 +1,1 @@
-"""``siltstone metadata``: where the metadata of a store are."""
+"""``siltstone metadata``: where the metadata of a store is."""

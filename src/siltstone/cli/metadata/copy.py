@@ -40,7 +40,7 @@ def copy(choice: StoreChoice, url: str) -> None:
     """Move the metadata of a store to PostgreSQL.
 
     Stop every node and all maintenance of the store first. Objects and write-ahead logs stay where they are. The old
-    metadata are kept, but cannot be opened any more: a program that tries is refused with the new URL.
+    metadata is kept, but cannot be opened any more: a program that tries is refused with the new URL.
 
     A copy that was interrupted changes nothing, or is completed when the command is repeated.
     """
@@ -54,7 +54,7 @@ def copy(choice: StoreChoice, url: str) -> None:
     image = copied.image
     held = f"version {image.version}: {counted(len(image.topics), 'topic')}, {counted(len(image.objects), 'object')}"
     before = " before" if copied.was_done else ""
-    result(f"The metadata were moved to {shown_url(url)}{before} ({held}).")
+    result(f"The metadata was moved to {shown_url(url)}{before} ({held}).")
     result(f"Start programs with --metadata URL from now on, or set in {settings.folder / 'siltstone.toml'}:")
     result(f'metadata = "{shown_url(url)}"')
 

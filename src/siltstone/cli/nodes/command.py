@@ -37,7 +37,7 @@ class NodeUnknown(InvalidRequest):
 
 
 class NodeStillLive(InvalidRequest):
-    """The log of a node that is live cannot be given up, nor can the node be forgotten, as far as the metadata know."""
+    """As far as the metadata knows, the node is live: its log cannot be given up, and it cannot be forgotten."""
 
 
 node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(min=0))
@@ -50,10 +50,10 @@ node_argument = click.argument("node_id", metavar="NODE", type=click.IntRange(mi
 def nodes(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
     """List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.
 
-    A node is live, draining (its partitions move to other nodes), ended (with all others, so that it leads the same
-    partitions after the next start), silent (for five seconds, and no node runs that would have fenced it), fenced (it
-    has ended, or was silent), failing over (a live node replays its write-ahead log), or failed over (that is done, or
-    its log was given up). A fenced node that still runs resumes by itself.
+    A node is live, or draining: its partitions move to other nodes. Ended: it ended together with all others, and leads
+    the same partitions after the next start. Silent: for five seconds, and no other node runs to fence it. Fenced: it
+    has ended, or was silent; if it still runs, it resumes by itself. Failing over: a live node replays its write-ahead
+    log. Failed over: that is done, or its log was given up.
     """
     if context.invoked_subcommand is None:
         list_nodes(choice, as_json)
@@ -154,9 +154,9 @@ def unregister(choice: StoreChoice, node_id: int, as_json: bool) -> None:
 def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool) -> None:
     """Give up the write-ahead log of a node whose disk is lost for good.
 
-    Records that only that log held are lost: those that were acknowledged in the last minute or so before the node
-    died, or since the bucket was last reached. The command shows at which offset each partition continues, and asks
-    before it does anything. Live nodes then take the partitions at once.
+    Records that only that log held are lost: what was acknowledged in the last minute or so before the node died, or
+    since the bucket was last reached. The command shows at which offset each partition continues, and asks before it
+    does anything. Live nodes then take the partitions at once.
 
     Start the node instead if its disk can be read on any machine, with the same node id and log folder: nothing is lost
     then. Nor is anything given up when the log is in the bucket: a live node takes it over by itself.
@@ -171,7 +171,7 @@ def give_up(choice: StoreChoice, node_id: int, is_answered: bool, as_json: bool)
             return
         if node.is_live:
             raise NodeStillLive(
-                f"node {node_id} is live, as far as the metadata know: stop it, or wait until the others notice that "
+                f"node {node_id} is live, as far as the metadata knows: stop it, or wait until the others notice that "
                 "it is gone, which takes some seconds. If no other node runs, start one first"
             )
         if not as_json:

@@ -15,7 +15,7 @@ from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.clock import Clock
 
 SILENT_MS_MAX = 8 * SECOND_MS
-"""A person sees within ten seconds that nothing goes on. A broker that starts again answers sooner."""
+"""A person sees within ten seconds that nothing happens. A broker that starts again answers sooner."""
 
 
 class AnswerWatch:

@@ -56,7 +56,7 @@ class BrokerCommand(click.Command):
     "advertised",
     multiple=True,
     metavar="[NAME://]HOST:PORT",
-    help="Address under which clients reach the listener of that name, if it differs; repeatable.",
+    help="Address advertised to clients for the listener NAME, if different from the one it binds; repeatable.",
 )
 @click.option(
     "--node-id",
@@ -133,15 +133,15 @@ def serve(
     each in a process of its own that is started again when it dies. Clients see three brokers, and partitions spread
     over them. To run nodes on several machines, start siltstone serve --node-id N on each.
 
-    --recover is for a node whose log is in files and whose machine is gone: attach its disk to a machine with another
-    node, and start that one with it. When the dead node is fenced, this one uploads what only that log holds, and the
-    partitions get other leaders. Nothing is recovered from the log of a live node.
+    --recover is for a node whose machine is gone, and its log in files with it: attach its disk to a machine with
+    another node, and start that one with it. When the dead node is fenced, this one uploads what only that log holds,
+    and the partitions get other leaders. Nothing is recovered from the log of a live node.
 
     Ctrl-C or SIGTERM: the broker finishes open requests, uploads and commits all data, and exits with status 0. After
     network.close_time_limit_ms and engine.close_time_limit_ms together it exits all the same, with status 3 if not
-    everything is committed. Press again to exit now; nothing acknowledged is lost, because the next start recovers it
-    from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for instance because
-    the disk of the log is full. While the bucket refuses or does not answer it serves on, as long as the log has room.
+    everything is committed. Press Ctrl-C again to exit immediately; nothing acknowledged is lost, because the next
+    start recovers it from the write-ahead log. The broker exits with status 1 when it cannot store data any more, for
+    instance because the disk of the log is full. If the bucket fails, the broker keeps serving until its log is full.
     """
     level = level_for(log_level, verbose)
     log_to_stderr(level, log_format, choice.flags.get("engine.node_id") if with_parent else None)

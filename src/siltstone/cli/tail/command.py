@@ -107,8 +107,8 @@ def tail(
 
 
 def _show(settings: TailSettings, cluster: Cluster, write: Writer, matches: Matches | None) -> None:
-    """Writes the records to stdout, also those that precede a failure. Raises ReaderGone, RecordsDamaged, KafkaRefusal,
-    KafkaNotReady."""
+    """Writes the records to stdout; records that precede a failure, too. Raises ReaderGone, RecordsDamaged,
+    KafkaRefusal, KafkaNotReady."""
     sink = Sink()
     try:
         for found in _found(settings, cluster, matches):

@@ -40,7 +40,7 @@ class TopicRow(msgspec.Struct, frozen=True):
 
 
 def records_words(count: int, *, has_gaps: bool) -> str:
-    """``has_gaps``: it is a number of offsets, of which compaction may have removed some."""
+    """``has_gaps``: it is a number of offsets, and compaction may have removed some."""
     return ("≤ " if count and has_gaps else "") + count_words(count)
 
 

@@ -19,7 +19,7 @@ GAIN_MIN = 0.05
 
 
 class Load(NamedTuple):
-    """Of a partition, or of a node: bytes and requests a second, and partitions."""
+    """The load of a partition or of a node: bytes and requests a second, and partitions."""
 
     bytes_in: float = 0.0
     bytes_out: float = 0.0

@@ -17,13 +17,13 @@ from siltstone.metadata.entities import NO_NODE
 from siltstone.metadata.image import MetadataImage
 
 MOVES_MAX = 10
-"""Of one plan; the next one sees what they did."""
+"""The most moves of one plan; the next plan sees what they did."""
 
 PartitionKey = tuple[str, int]
 
 
 Found = tuple[tuple[str, int], Load]
-"""Of a partition: its topic's name and its leader, and its load."""
+"""A partition by its topic's name and its leader, with its load."""
 
 
 class PlannedMove(msgspec.Struct, frozen=True):
@@ -59,9 +59,9 @@ def plan_balance(
     more_max: int = 0,
 ) -> BalancePlan:
     """``loads``: what each partition had in the last minute, by topic id and index; a partition without an entry had
-    nothing. ``others``: by node, the sums of those that are not listed one by one. ``unmeasured``: live nodes whose
-    measurement is missing or old. ``resting``: partitions that moved lately, which stay. ``more_max``: up to how many
-    moves beyond the plan are counted; each costs a look at all partitions."""
+    nothing. ``others``: by node, the sums of the partitions that are not listed one by one. ``unmeasured``: live nodes
+    whose measurement is missing or old. ``resting``: partitions that moved lately, which stay. ``more_max``: up to how
+    many moves beyond the plan are counted; each costs a look at all partitions."""
     fit = sorted(
         node.node_id
         for node in image.nodes.values()

@@ -77,7 +77,7 @@ class Delivery:
 
     ``on_delivered(batch, offset)`` reports that the batch was appended at ``offset``, −1 if the broker no longer
     knows the offset. ``on_trouble(text)`` reports a failure that is being retried. With ``topic_ids``, by name, topics
-    are named by their ids, so a topic that was made anew refuses the batches.
+    are named by their ids, so a topic that was created again refuses the batches.
     """
 
     def __init__(

@@ -2,10 +2,9 @@
 array.
 
 Neighbouring fields of fixed size are packed together, as a *run*, with the length of the field that follows them. In
-the text, ``out`` is the buffer being written and ``pieces`` the finished buffers before it; only a field whose
-records are a list of buffers finishes ``out`` and begins a new one. Tagged fields are written in ascending order of
-their tags, without those that have their default value.
-"""
+the text, ``out`` is the buffer being written and ``pieces`` the finished buffers before it; only a field whose records
+are a list of buffers finishes ``out`` and begins a new one. Tagged fields are written in ascending order of their tags;
+a field with its default value is left out."""
 
 from struct import pack
 from typing import Any

@@ -28,8 +28,8 @@ class RecordsSummary(msgspec.Struct, frozen=True):
 def validate_records(
     buffer: Buffer, decompressed_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX
 ) -> RecordsSummary:
-    """Reads every record of a batch that passed ``check_batch`` and checks number, lengths and offset deltas, which
-    must be 0, 1, 2 …
+    """Reads every record of a batch that passed ``check_batch`` and checks number, lengths and offset deltas. The
+    deltas must be 0, 1, 2 …
 
     The largest timestamp may differ from the header's max timestamp, which some clients leave at -1; Kafka corrects it,
     see ``patch_max_timestamp``. Raises what ``iterate_records`` does and OffsetDeltaWrong.

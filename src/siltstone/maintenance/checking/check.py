@@ -69,7 +69,7 @@ def check(
 
 
 class _SilentBuckets:
-    """Holds the buckets that cannot be listed, or of which several objects in a row could not be read. No more requests
+    """Holds the buckets that cannot be listed, or in which several objects in a row could not be read. No more requests
     are sent to them, because each request takes seconds with its retries. Threads share this object."""
 
     def __init__(self, context: MaintenanceContext) -> None:

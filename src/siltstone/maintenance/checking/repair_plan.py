@@ -1,4 +1,4 @@
-"""Says which findings of a check can be repaired, and gives advice about those that cannot. Pure.
+"""Says which findings of a check can be repaired, and gives advice about the others. Pure.
 
 Five repairs exist: orphaned objects that are older than any time limit are deleted, litter of write-ahead logs of that
 age and left probes too, and orphaned multipart uploads are aborted. All use space, and the metadata does not name them.

@@ -1,6 +1,6 @@
 """Judges the objects of write-ahead logs in a bucket by their keys and sizes alone.
 
-A node deletes the objects whose records it has committed, and its next start deletes those that an earlier life left.
+A node deletes the objects whose records it has committed, and its next start deletes what an earlier life left.
 Only seals are kept for ever: a process that was suspended for a week must still find one. *Litter* are objects that no
 start of a node deletes or reads: objects of a node that was unregistered, which its clean end leaves, and objects that
 were stored behind a seal after the start that put the seal. Sweep and garbage collection know only objects that the

@@ -59,7 +59,7 @@ class CopyRepair:
         )
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
-        """Lists the buckets, then carries the copies out wave by wave. Nothing is begun after the time limit of the
+        """Lists the buckets, then carries the copies out wave by wave. Nothing is started after the time limit of the
         watch."""
         wanted: list[ObjectShort] = []
         for name in names:

@@ -181,7 +181,7 @@ def emptied(ranges: Sequence[ObjectRange]) -> EncodedObject:
 
 
 def _empty_batch(held: ObjectRange, start: int, end: int) -> RecordBatch:
-    """Makes a batch without records, like those that Kafka's log cleaner leaves."""
+    """Makes a batch without records, as Kafka's log cleaner leaves it."""
     timestamp_ms = held.largest_timestamp_ms
     header = BatchHeader(
         base_offset=start,

@@ -53,8 +53,7 @@ def objects_short(image: MetadataImage) -> list[ObjectShort]:
 
 
 def listings_due(image: ImageView, now_ms: int, *, is_forced: bool = False) -> Iterator[int]:
-    """Yields the ids of the buckets that are to be compared with the image now; none in a store whose objects have no
-    copies."""
+    """Yields the buckets whose daily listing is due. A store without copies lists none."""
     listed = bucket_list_of(image)
     if not listed.has_copies:
         return

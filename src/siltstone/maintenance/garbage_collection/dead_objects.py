@@ -1,6 +1,6 @@
 """The kind ``dead-objects``: objects that hold nothing live are destroyed unread (T10, GC1).
 
-The image alone shows which objects are dead: those whose streams were all deleted, or trimmed past the object; the
+The image alone shows which objects are dead: all their streams were deleted, or trimmed past the object; the
 streams of compacted topics are no exception (G34). Objects are destroyed in batches. A batch is a unit with its own
 commit, and the commit's decision checks once more that nothing in the batch is live.
 """
@@ -80,7 +80,7 @@ def _unit(batch: Sequence[ObjectMetadata]) -> PlannedUnit:
 
 
 def _dead(image: MetadataImage, scope: Scope) -> tuple[list[ObjectMetadata], list[Unplanned]]:
-    """Returns the dead objects by id; and those that contradict the image, each with the reason."""
+    """Returns the dead objects by id; and the objects that contradict the image, each with the reason."""
     topics = names_of_topics(image, scope)
     dead: list[ObjectMetadata] = []
     unplanned: list[Unplanned] = []

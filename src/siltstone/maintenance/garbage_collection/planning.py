@@ -2,15 +2,15 @@
 Pure.
 
 *Live bytes.* From the image alone, a range counts as live as a whole; a range that a trim has cut through counts in
-proportion to its offsets, which is good enough to decide which indexes are read. From the index, a block is live when
-its end lies above its stream's start offset, the stream exists and is not deleted, and the image says that this
-object serves the block's range. A block that a trim has cut through is live as a whole. An object that contradicts
-the image is neither dead nor a candidate: nothing of it is dropped (rule 4). A run by topic looks at the objects that
-hold anything of one of its topics, live or dead.
+proportion to its offsets. That is good enough to decide which indexes are read. From the index, a block is live when
+its end lies above its stream's start offset, the stream exists and is not deleted, and the image says that this object
+serves the block's range. A block that a trim has cut through is live as a whole. An object that contradicts the image
+is neither dead nor a candidate: nothing of it is dropped (rule 4). A run by topic looks at the objects that hold
+anything of one of its topics, live or dead.
 
 *Candidates.* The ratio of an object is its live bytes divided by its size; a stream set object counts as at least as
-large as the target size. An object whose ratio is below the threshold is a candidate for one of two reasons, which are
-kept apart because rewriting for the second alone would never end:
+large as the target size. An object with a ratio below the threshold is a candidate for one of two reasons. They are
+kept apart, because rewriting for the second alone would never end:
 
 sparse   less than the threshold of its blocks' bytes is live: rewriting it frees the other bytes
 small    it is a small stream set object: rewriting it frees nothing, but merged with another one there is one less
@@ -50,7 +50,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class LiveBytes(msgspec.Struct, frozen=True):
-    """The exact count from the index: the bytes of all blocks, and of those that are live."""
+    """The exact count from the index: the bytes of all blocks, and of the live blocks."""
 
     block_bytes: int
     live_bytes: int

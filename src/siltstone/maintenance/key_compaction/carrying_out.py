@@ -75,9 +75,9 @@ class _Bound(msgspec.Struct, frozen=True):
 
 
 class _Round:
-    """The streams whose tasks run together. ``stale`` has the reports of those that were not begun. ``late`` and
-    ``unlucky`` have to be tried again: together, because they ran late, or each alone, because the runner failed and
-    may not have failed because of them."""
+    """The streams whose tasks run together. ``stale`` has the reports of the streams that were not started. ``late``
+    and ``unlucky`` have to be tried again: together, because they ran late, or each alone, because the runner failed
+    and may not have failed because of them."""
 
     def __init__(self, plans: Sequence[StreamPlan]) -> None:
         self.plans = plans

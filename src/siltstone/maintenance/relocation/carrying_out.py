@@ -32,6 +32,9 @@ def moves(attempt: Attempt, settings: StreamObjectCompactionSettings) -> WorkKin
             return outputs.of_set()
         return outputs.of_stream(moved.metadata.ranges[0].stream_id)
 
+    # Why a new object, and not one more copy of the old one that is withdrawn afterwards: readers with an older image
+    # still read the old place, so a withdrawn copy would need a grace period in the metadata, which has no such
+    # state. An object that was replaced has one already.
     def make(_: MetadataImage, objects: Sequence[MovedObject]) -> Callable[[MovedObject], Merging]:
         source_of = read_sources(attempt, [moved.metadata for moved in objects])
 

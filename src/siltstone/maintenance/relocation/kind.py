@@ -50,7 +50,7 @@ class Relocation:
         )
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
-        """Carries the copies out wave by wave. No further wave is begun after the time limit of the watch."""
+        """Carries the copies out wave by wave. No further wave is started after the time limit of the watch."""
         engine = Engine(attempt, moves(attempt, self._settings))
         wanted: list[MovedObject] = [plan.work[name] for name in names]
         for wave in portions(

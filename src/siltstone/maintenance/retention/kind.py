@@ -59,6 +59,8 @@ def _trimmed(context: MaintenanceContext, job_id: int, name: str, retention: Top
             context.metadata.execute(RollSegments(retention.rolled, job_id=job_id))
         trimmed = context.metadata.execute(TrimStreams(job_id, (retention.trims,)))
 
+    # Why trim and not delete: an object holds many streams, and its parts are dead at different times. The start
+    # offset is one small record; collections rewrite objects when enough of them is dead.
     if report := settled(name, trim, overtaken_by=()):
         return report
     if not trimmed:

@@ -24,8 +24,8 @@ from siltstone.offline.context import MaintenanceContext
 log = logging.getLogger(__name__)
 
 TROUBLE_MS = 60 * SECOND_MS
-"""A kind whose run ended early because of a failure, or whose job another driver has, is tried again after this time,
-or after its interval if that is shorter."""
+"""If the run of a kind ended early because of a failure, or another driver has its job, the kind is tried again after
+this time, or after its interval if that is shorter."""
 
 
 class Lane:

@@ -70,7 +70,7 @@ class StreamObjectCompaction:
         )
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
-        """Carries the merge groups out wave by wave. No further wave is begun after the time limit of the watch."""
+        """Carries the merge groups out wave by wave. No further wave is started after the time limit of the watch."""
         work: _Work = plan.work
         engine = Engine(attempt, merges(attempt, work.settings))
         for groups in waves([work.groups[name] for name in names], work.settings):

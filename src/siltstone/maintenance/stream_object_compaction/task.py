@@ -58,7 +58,7 @@ def _run(given: CopyInput) -> CopyResult:
         copied_parts = [each.result() for each in copied]
         written_parts = [each.result() for each in written]
     finally:
-        # After a failure, requests that have not begun are dropped, and the task waits for those that have.
+        # After a failure, requests that have not started are dropped, and the task waits for those that have.
         for pool in (writers, readers):
             pool.shutdown(wait=True, cancel_futures=True)
     return CopyResult(

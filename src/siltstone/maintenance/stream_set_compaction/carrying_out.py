@@ -116,6 +116,8 @@ class CompactionRound:
             job_id=self._attempt.job_id,
             bucket_ids=(*sets, *self._bucket_ids),
         )
+        # From here on ids, part numbers and bytes follow from the plan. Why not a new name for each attempt of a
+        # task: the leftovers of attempts that lost would have to be found (decision 5).
         self.first_object_id = prepare(self._context, command, self._outputs)
 
     def begin(self) -> None:

@@ -110,6 +110,7 @@ def plan_round(
     spared = without or {}
     objects = (held for held in image.objects.values() if held.object_id not in spared)
     candidates = choose_candidates(objects, image.streams, settings, now_ms, classes)
+    # Why the indexes and no data: they fix every byte of the outputs, so tasks decide nothing (decision 5).
     sources, left_out = read_indexes(context.buckets, candidates.objects, watch.steps("read indexes"))
     return plan_compaction(
         sources,

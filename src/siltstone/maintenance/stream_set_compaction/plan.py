@@ -85,7 +85,7 @@ def _largest(table: Table, pieces: StreamObjectPieces) -> Integers:
 
 
 class CompactionPlan:
-    """``sources`` are all usable candidates, by number; ``compacted`` has the numbers of those that are replaced.
+    """``sources`` are all usable candidates, by number; ``compacted`` has the numbers of the sources that are replaced.
     ``table`` holds the live blocks of the compacted sources by stream and offset, those of the force split first."""
 
     def __init__(

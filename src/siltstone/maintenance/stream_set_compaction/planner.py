@@ -66,7 +66,7 @@ def choose_candidates(
     now_ms: int,
     classes: Classes | None = None,
 ) -> Candidates:
-    """Returns the candidates among the objects. When an id appears twice, the later metadata count."""
+    """Returns the candidates among the objects. When an id appears twice, the later metadata counts."""
     sets = {held.object_id: held for held in objects if _is_committed_set(held)}
     live = {object_id: _live_streams(held, streams) for object_id, held in sets.items()}
     compacted = {each for each, held in (classes or {}).items() if held is RetentionClass.COMPACTED}
@@ -167,7 +167,7 @@ def _is_committed_set(held: ObjectMetadata) -> bool:
 
 
 def _live_streams(held: ObjectMetadata, streams: Mapping[int, StreamMetadata]) -> set[int]:
-    """Returns the streams of which the object holds live data. A stream that is not in the image counts as live, so
+    """Returns the streams that have live data in the object. A stream that is not in the image counts as live, so
     that the planner reports the object."""
     return {
         each.stream_id

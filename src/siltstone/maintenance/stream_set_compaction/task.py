@@ -62,7 +62,7 @@ def _run(given: IterationInput) -> IterationResult:
     try:
         return work.run(readers, writers)
     finally:
-        # After a failure, requests that have not begun are dropped, and the task waits for those that have.
+        # After a failure, requests that have not started are dropped, and the task waits for those that have.
         for pool in (readers, writers):
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -1,5 +1,5 @@
-"""The sweep as a kind of maintenance: it deletes destroyed objects whose grace period is over and which no scan pin
-holds, ends pins past their lease, gives up objects that were prepared and not committed in time, and aborts orphaned
+"""The sweep as a kind of maintenance: it deletes destroyed objects after their grace period, unless a scan pin holds
+them, ends pins past their lease, gives up objects that were prepared and not committed in time, and aborts orphaned
 multipart uploads.
 
 It takes no job: two sweeps at once do no harm, and a sweep need not wait for the lease of a driver that died.

@@ -68,7 +68,7 @@ def explained(held: list[PinnedObject]) -> Iterator[Unplanned]:
         yield Unplanned(f"pin {each.pin.token}", _words(each))
     if len(held) > PINS_SHOWN_MAX:
         more = counted(len(held) - PINS_SHOWN_MAX, "newer pin")
-        yield Unplanned("pins", f"and {more}, none of which holds anything that these do not hold")
+        yield Unplanned("pins", f"and {more}: they hold nothing that these do not hold")
 
 
 def _words(held: PinnedObject) -> str:

@@ -226,7 +226,7 @@ def _pass_over(bucket_id: int, trouble: SiltstoneError, passed_over: dict[int, s
 
 def _abort_forsaken_uploads(context: MaintenanceContext, passed_over: dict[int, str]) -> int:
     """Aborts the uploads of ids that are not prepared any more. The list is read before the image: an upload in the
-    list was prepared before, so an upload that has just begun cannot look orphaned."""
+    list was prepared before, so an upload that has just started cannot look orphaned."""
     aborted = 0
     for bucket_id in context.buckets.urls:
         if bucket_id in passed_over:

@@ -137,7 +137,7 @@ def _check_copies(listed: BucketList, strategy: WriteStrategy) -> None:
         return
     if strategy.copies < 2 or not 0 <= strategy.copies_min <= strategy.copies:
         raise CommandMalformed(
-            f"{strategy.copies} copies, of which {strategy.copies_min} are enough, are impossible; give at least 2"
+            f"{strategy.copies} copies with a minimum of {strategy.copies_min} are impossible; give at least 2"
             " copies, and at most as many as their minimum"
         )
     if len(listed.writable) < strategy.copies:

@@ -150,7 +150,7 @@ def decide_give_up_bucket(view: ImageView, command: GiveUpBucket, now_ms: int) -
 
 
 def only_in_bucket(objects: Iterable[ObjectMetadata], bucket_id: int) -> list[ObjectMetadata]:
-    """Returns the objects, in any state, of which no other bucket has a copy that counts."""
+    """Returns the objects, in any state, without a copy that counts in another bucket."""
     return [each for each in objects if each.bucket_ids == (bucket_id,)]
 
 

@@ -60,8 +60,8 @@ def _check_stream(
 
 
 def _live(stream: StreamMetadata, extents: Extents) -> Extents:
-    """Returns the parts of the extents that a reader may still read: none of a deleted stream, else those from its
-    start offset on."""
+    """Returns the parts of the extents that a reader may still read: nothing of a deleted stream, otherwise what lies
+    above its start offset."""
     if stream.state is StreamState.DELETED:
         return []
     start = stream.start_offset

@@ -21,7 +21,7 @@ def decide_remove_key(view: ImageView, command: RemoveKey, now_ms: int) -> Decis
 
 
 def decide_take_numbers(view: ImageView, command: TakeNumbers, now_ms: int) -> Decision[int]:
-    """Not idempotent: a caller that lost the answer takes other numbers, of which there are 2**63."""
+    """Not idempotent: a caller that lost the answer takes other numbers; there are 2**63."""
     if command.count < 1:
         raise CommandMalformed(
             f"{command.count} numbers of sequence {command.sequence!r} cannot be taken; take at least one"

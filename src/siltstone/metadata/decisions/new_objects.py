@@ -42,8 +42,8 @@ def committed_sources(view: ImageView, compacted: Sequence[int]) -> list[ObjectM
 
 
 def destruction(view: ImageView, object_ids: Iterable[int], now_ms: int) -> tuple[Record, ...]:
-    """Returns the records that destroy the objects, and the records that forget deleted streams of which no other
-    object holds a range."""
+    """Returns the records that destroy the objects, and the records that forget deleted streams without a range in
+    another object."""
     leaving = tuple(object_ids)
     if not leaving:
         return ()
@@ -51,7 +51,7 @@ def destruction(view: ImageView, object_ids: Iterable[int], now_ms: int) -> tupl
 
 
 def deletion(view: ImageView, streams: Iterable[StreamMetadata], now_ms: int) -> tuple[Record, ...]:
-    """Returns the records that delete the streams, none of which is deleted yet. Their stream objects are destroyed,
+    """Returns the records that delete the streams; none is deleted yet. Their stream objects are destroyed,
     too; stream set objects, which hold other streams as well, stay until they are compacted."""
     deleted: list[Record] = []
     destroyed: list[int] = []

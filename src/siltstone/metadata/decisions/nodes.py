@@ -1,5 +1,5 @@
 """Decides RegisterNode, the registration of a process under a node id, which fences the process that was registered
-before; and GiveUpLog, by which a person fences a node whose log is gone.
+before; and GiveUpLog: a person fences a node whose log is gone.
 
 Next: ``membership``, which fences, resumes, drains and forgets nodes, and gives out claims on their failover.
 """

@@ -60,7 +60,7 @@ def decide_unpin_scan(view: ImageView, command: UnpinScan, now_ms: int) -> Decis
 
 
 def is_shared(token: str) -> bool:
-    """Returns whether the pin is one of those that scans share."""
+    """Returns whether scans share the pin."""
     return token.startswith(_SHARED_PREFIX)
 
 

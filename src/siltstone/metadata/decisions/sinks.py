@@ -1,4 +1,4 @@
-"""Decides the commands about sinks: a batch is begun once, and ended by the driver that began or resumed it last.
+"""Decides the commands about sinks: a batch is started once, and ended by the driver that began or resumed it last.
 
 Spark gives each batch of a query the next id, repeats the last one after a restart, and begins at 0 with a new
 checkpoint. So a batch id below the recorded one is never new, and a batch of another query never continues the recorded
@@ -76,7 +76,9 @@ def decide_begin_sink_batch(view: ImageView, command: BeginSinkBatch, now_ms: in
 def decide_commit_sink_batch(view: ImageView, command: CommitSinkBatch, now_ms: int) -> Decision[None]:
     standing = sink_of(view, command.sink_id)
     if standing is None or standing.batch_id < command.batch_id:
-        raise SinkUnknown(f"batch {command.batch_id} of sink {command.sink_id} was not begun; begin it first")
+        raise SinkUnknown(
+            f"batch {command.batch_id} of sink {command.sink_id} was not started; begin it first"
+        )
     if standing.batch_id > command.batch_id or standing.is_over:
         return Decision((), None)
     check_sink_driver(command.sink_id, standing, command.driver)
@@ -93,7 +95,7 @@ def decide_commit_sink_batch(view: ImageView, command: CommitSinkBatch, now_ms: 
 
 
 def check_sink_driver(sink_id: str, standing: SinkBatch | None, driver: str) -> None:
-    """Checks that ``driver`` has begun or resumed the unfinished batch of the sink last. Raises SinkTakenOver."""
+    """Checks that ``driver`` has started or resumed the unfinished batch of the sink last. Raises SinkTakenOver."""
     if standing is None or standing.is_over or standing.driver != driver:
         which = "a batch" if standing is None else f"batch {standing.batch_id}"
         raise SinkTakenOver(
@@ -197,7 +199,7 @@ def _refuse_others(sink_id: str, standing: SinkBatch, wanted: SinkBatch) -> None
         )
     if standing.batch_id > wanted.batch_id:
         raise SinkBatchBehind(
-            f"batch {wanted.batch_id} of sink {sink_id} is behind batch {standing.batch_id}, which was begun: an old"
+            f"batch {wanted.batch_id} of sink {sink_id} is behind batch {standing.batch_id}, which was started: an old"
             " checkpoint was put back, or two programs use one sinkName"
         )
     if standing.is_over:
@@ -206,7 +208,7 @@ def _refuse_others(sink_id: str, standing: SinkBatch, wanted: SinkBatch) -> None
     if is_other_mode or standing.schema != wanted.schema:
         raise SinkChanged(
             f"sink {sink_id} has mode {standing.mode} and columns {standing.schema}, and the batch has mode"
-            f" {wanted.mode} and columns {wanted.schema}: finish batch {standing.batch_id} as it was begun"
+            f" {wanted.mode} and columns {wanted.schema}: finish batch {standing.batch_id} as it was started"
         )
 
 

@@ -28,9 +28,9 @@ ENDED = ""
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """``number`` rises with each beat of one life, which ``node_epoch`` and ``incarnation`` name. Nodes write the time
-    of the beat there, in ms since 1970 by the clock of the metadata log, or one more than in the beat before: that is
-    for people (``time_of``); nodes compare only whether the number has changed."""
+    """A life is named by ``node_epoch`` and ``incarnation``. ``number`` is the time in ms since 1970 by the clock of
+    the metadata log, or the previous number plus one if that is larger. Nodes only check whether it has changed; the
+    time is for display (``time_of``)."""
 
     node_id: int
     node_epoch: int

@@ -9,8 +9,7 @@ loads   node_id, load (msgpack, ``NodeLoad``)        what a node measured last
 
 The file is not the metadata's, because SQLite admits one writer to a file: if beats waited behind an append that hangs,
 all leases would end. A beat costs no fsync, and there is no ``-wal`` beside the file, which could outlive it. A file
-that is damaged, because the machine failed, is made anew: all that it holds is a second old.
-"""
+that is damaged, because the machine failed, is replaced by a new one: all that it holds is a second old."""
 
 import contextlib
 import os

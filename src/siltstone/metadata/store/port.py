@@ -91,8 +91,8 @@ class LogReadOnly(InvalidRequest):
 class MetadataLog(Protocol):
     @property
     def read_only_note(self) -> str:
-        """Why every append is refused with LogReadOnly, because the log's file or its disk cannot be written, and of
-        which moment the log is; empty if it can be written."""
+        """Why every append is refused with LogReadOnly, because the log's file or its disk cannot be written, and how
+        old the log is; empty if it can be written."""
         ...
 
     def append(self, entry: bytes, expected: LogPosition) -> LogPosition:

@@ -1,5 +1,5 @@
-"""Opens the metadata database of a store that cannot be written: a snapshot that is mounted read-only, or a file of
-which only the reading is allowed.
+"""Opens the metadata database of a store that cannot be written: a snapshot that is mounted read-only, or a file that
+may only be read.
 
 SQLite's WAL mode makes files beside the database even for a reader. Two ways lead around it, by what is beside it:
 

@@ -42,7 +42,7 @@ CREATE TABLE snapshots (version INTEGER PRIMARY KEY, chunk_count INTEGER NOT NUL
 
 class OpenedFile(msgspec.Struct, frozen=True):
     """``copy``: the folder with the copy that is read, if it is a copy; it is deleted with this value.
-    ``read_only_note`` says that the file cannot be written, and of which moment it is; else it is empty."""
+    ``read_only_note`` says that the file cannot be written, and how old it is; else it is empty."""
 
     connection: sqlite3.Connection
     read_only_note: str = ""

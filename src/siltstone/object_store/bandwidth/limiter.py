@@ -1,6 +1,6 @@
 """``Limiter`` is the limiter of a process, at which threads and coroutines wait for slices of the bandwidth.
 
-A thread that waits blocks in steps of at most STEP_MS, after each of which its ``check`` may end the wait. A coroutine
+A thread that waits blocks in steps of at most STEP_MS; after each step its ``check`` may end the wait. A coroutine
 waits for a future; one timer of its event loop serves all of them. Both may be cancelled at any moment: slices that
 were granted to them count as used, and nothing else remains.
 """

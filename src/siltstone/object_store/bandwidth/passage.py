@@ -44,7 +44,7 @@ class Counted:
 
 
 class InPieces:
-    """The passage of requests that wait in their pieces alone; without ``pieces``, of those that wait for nothing."""
+    """The passage of requests that wait in their pieces alone; without ``pieces``, of calls that wait for nothing."""
 
     def __init__(self, pieces: Pieces | None = None) -> None:
         self.pieces = pieces

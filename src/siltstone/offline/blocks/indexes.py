@@ -17,8 +17,8 @@ THREADS_MAX = 16
 def read_indexes(
     buckets: Buckets, objects: Sequence[ObjectMetadata], on_progress: OnProgress | None = None
 ) -> tuple[list[Source], list[LeftOut]]:
-    """Returns the objects whose index could be read as sources, in the given order, and the objects whose index could
-    not be read, each with the reason (T08). ``on_progress`` is called with (indexes read, objects in all)."""
+    """Returns the objects whose index could be read as sources, in the given order, and the other objects, each with
+    the reason (T08). ``on_progress`` is called with (indexes read, objects in all)."""
 
     def attempt(metadata: ObjectMetadata) -> Source | LeftOut:
         try:

@@ -135,7 +135,7 @@ class _Limiters:
         self._lock = Lock()
 
     def of_this_thread(self, bytes_per_second: int, clock: Clock) -> tuple[Limiter, Limiter]:
-        """Those of what is read, and of what is written into folders."""
+        """Returns two limiters: of what is read, and of what is written into folders."""
         with self._lock:
             key = get_ident(), bytes_per_second
             if key not in self._held:

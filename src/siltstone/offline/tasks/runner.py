@@ -150,6 +150,7 @@ class LateRunner:
         with self._starting:
             if self._runner is not None and self._runner.is_lost:
                 self.close()
+            # Why not at the beginning of the run: a Spark takes seconds to start, and most runs find nothing to do.
             if self._runner is None:
                 self._runner = self._opened()
             return self._runner

@@ -21,7 +21,7 @@ class TopicMadeAnew(InvalidRequest):
 
     def __init__(self, topic: str, topic_id: str, new_topic_id: str) -> None:
         super().__init__(
-            f"topic {topic} was deleted and made anew: the query has read topic id {topic_id}, and now it is"
+            f"topic {topic} was deleted and created again: the query has read topic id {topic_id}, and now it is"
             f" {new_topic_id}. Begin with a new checkpoint, or set failOnDataLoss=false to read the new topic from its"
             " beginning"
         )

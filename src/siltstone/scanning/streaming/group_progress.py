@@ -30,7 +30,7 @@ class StreamGroupProgress:
         self._silent_until_ms = 0.0
 
     def commit(self, source: MaintenanceContext, position: StreamPosition) -> None:
-        """Commits a position that the query has finished. A failure is logged, and the query reads on: the caller
+        """Commits a position that the query has finished. A failure is logged, and the query continues: the caller
         offers the position again, or a later one."""
         if position == self._committed or source.clock.monotonic_ms() < self._silent_until_ms:
             return

@@ -325,7 +325,7 @@ class StreamOfTopics:
         plan = plan_scan(source, request)
         read = {each.of.topic.name: each.of.topic.topic_id for each in plan.cuts}
         for topic_id, name in kept.names.items():
-            if read.get(name, topic_id) != topic_id:  # the topic was made anew since the image above
+            if read.get(name, topic_id) != topic_id:  # the topic was created again since the image above
                 raise TopicMadeAnew(name, topic_id, read[name])
         return plan.units
 

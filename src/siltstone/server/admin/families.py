@@ -40,7 +40,7 @@ PROCESS = (
 )
 
 NETWORK = (
-    _counter("requests", "Requests that were begun, by API.", "api"),
+    _counter("requests", "Requests that were started, by API.", "api"),
     _counter("request_errors", "Error codes in answers, one for each row that has one, by API and Kafka's name of the "
              "code. Rows without an error, and the answers to Metadata, are not counted.", "api", "error"),
     _seconds("request", "The time from a request's beginning to its answer, by API. A Fetch includes its wait for "
@@ -51,7 +51,7 @@ NETWORK = (
     _counter("request_bytes", "Bytes received from clients.", unit="bytes"),
     _counter("response_bytes", "Bytes sent to clients.", unit="bytes"),
     _gauge("connections", "Open connections of clients, by listener.", "listener"),
-    _counter("connections_accepted", "Connections that were accepted, also those that were closed at once."),
+    _counter("connections_accepted", "Connections that were accepted, also if they were closed at once."),
     _counter("connections_closed", "Connections that were closed, by reason.", "reason"),
     _seconds("tls_handshake", "The time of handshakes of TLS that succeeded, from the acceptance of the connection."),
     _counter("tls_handshake_failures", "Handshakes of TLS that failed, by reason; the log has a line a minute for each "
@@ -197,4 +197,4 @@ FAMILIES = {
     family.name: family
     for family in (*PROCESS, *NETWORK, *ENGINE, *CACHES, *STORE, *METADATA, *GROUPS, *MAINTENANCE)
 }
-"""By name, in the order of a scrape."""
+"""All families by name, in the order of a scrape."""

@@ -12,6 +12,8 @@ import msgspec
 from siltstone.model.errors import InvalidRequest
 
 HEAD_END = b"\r\n\r\n"
+# Why not a web framework or h11: three GET requests need no bodies, chunks, upgrades or keep-alive, and each would
+# have to be switched off again; and livez is answered before a store or five packages are loaded (decision 17).
 METHODS = frozenset({"GET", "HEAD"})
 _REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[!-~]*) HTTP/(1\.[01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")

@@ -14,7 +14,7 @@ TOPICS_PER_TURN = 1_000
 """Topics that are ranked between two yields: less than a millisecond."""
 
 Bytes = tuple[int, int]
-"""In and out."""
+"""Bytes in and bytes out."""
 NOTHING: Bytes = (0, 0)
 
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 class AdminEntrance:
     """Where the connections of the admin listeners go, as ``network.accepting`` wants it. ``HttpConnections`` limits
-    those that have a transport, and the limit of handshakes the others."""
+    connections that have a transport, and the limit of handshakes the others."""
 
     name = NAME
 

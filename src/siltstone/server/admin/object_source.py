@@ -1,9 +1,8 @@
 """Counts the objects that the metadata names, their bytes, and how many of these bytes are live, for metrics.
 
 The image is walked once a minute, some hundred ranges at a time, so that other tasks run in between. *Live* bytes are
-those that a read may return, as garbage collection estimates them from the image; *dirty* bytes belong to compacted
-topics, and no key compaction has processed them.
-"""
+the bytes that a read may return, as garbage collection estimates them from the image; *dirty* bytes belong to compacted
+topics, and no key compaction has processed them."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping

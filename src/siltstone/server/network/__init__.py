@@ -5,7 +5,7 @@ list of buffers, which are sent without being joined.
 
 Read ``connection`` first, which the event loop calls. Then ``frame_reader`` (splits received bytes into frames),
 ``request_pipeline`` (turns frames into answers, in order), ``connections`` (all connections of a node: admission, and
-closing those that are idle or slow) and ``listeners`` (accepts connections). ``parts`` is what connections share:
+closing of idle and slow ones) and ``listeners`` (accepts connections). ``parts`` is what connections share:
 ``request_memory`` and ``answer_memory`` limit memory, with a ``waiting_line`` for connections that have to wait.
 ``addresses`` and ``sockets`` parse and bind listeners.
 

@@ -31,8 +31,8 @@ BACKLOG = 1024
 
 ACCEPTED_PER_TURN_MAX = 100
 ENCRYPTED_PER_TURN_MAX = 20
-"""Of one socket in one turn of the event loop, about 10 ms; the others follow in the next turn. A handshake costs half
-a millisecond."""
+"""The most connections that one socket accepts in one turn of the event loop, about 10 ms; the others follow in the
+next turn. A handshake costs half a millisecond."""
 
 ACCEPT_AGAIN_MS = 1_000
 """When accepting fails because there is no free file, the socket stays readable: it is left alone for so long."""

@@ -2,7 +2,7 @@
 
 Only connections with more than ``connection_answer_bytes_max`` of unread answers are counted; each other one holds
 less than that. From half the limit on, connections that receive large answers wait in line before their next request
-is begun; connections that only produce records do not wait. At the limit, the connection with the most unread bytes
+is started; connections that only produce records do not wait. At the limit, the connection with the most unread bytes
 is closed. So memory is bounded, and clients that have stopped reading are closed first.
 
 ``unpinned`` makes the count true. A batch that was read from the bucket is a small slice of a block of half a MiB or
@@ -22,7 +22,7 @@ quarter of its block, so a copy is never large."""
 
 
 def unpinned(answers: list[Buffer]) -> list[Buffer]:
-    """Returns the same bytes; copies the slices of blocks of which too little is sent."""
+    """Returns the same bytes; copies a slice if too little of its block is sent."""
     sent_of: dict[int, int] = {}
     whole_of: dict[int, object] = {}
     for answer in answers:

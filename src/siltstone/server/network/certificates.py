@@ -79,7 +79,7 @@ class Certificates:
         await self._tasks.cancel()
 
     async def reload(self) -> None:
-        """Reads the files again, in a thread, and takes those that have changed and can be used."""
+        """Reads the files again, in a thread, and takes the files that have changed and can be used."""
         for name, settings in self._settings.items():
             try:
                 changed = await self._calls.run(self._changed, name, settings)

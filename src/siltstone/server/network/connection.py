@@ -1,8 +1,8 @@
 """``Connection`` is one connection, as a protocol of asyncio: it receives requests, sends answers, and stops reading at
 its limits.
 
-A connection joins a ``FrameReader``, which splits received bytes into frames, and a ``RequestPipeline``, which turns
-frames into answers, to a transport. It stops at these limits:
+A connection joins a transport, a ``FrameReader`` (splits received bytes into frames) and a ``RequestPipeline`` (turns
+frames into answers). It stops at these limits:
 
     stops reading             its requests are too many or too large; the requests of all connections are too large; the
                               store accepts no more records
@@ -146,7 +146,8 @@ class Connection(asyncio.BufferedProtocol):
     # -- one turn ----------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Begins requests, sends answers and reads on, as far as limits allow. Called when something has changed."""
+        """Starts requests, sends answers and continues to read, as far as limits allow. Called when something has
+        changed."""
         self._is_turn_scheduled = False
         if self.close_reason is not None:
             return
@@ -312,14 +313,14 @@ class Connection(asyncio.BufferedProtocol):
     # -- the end -----------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """Stops reading, answers the requests that were begun, then closes. Called when the node closes."""
+        """Stops reading, answers the requests that were started, then closes. Called when the node closes."""
         if self.close_reason is None:
             self._is_finishing = True
             self._pipeline.finish()
             self.go_on()
 
     def _log_level(self, reason: CloseReason) -> int:
-        """Of many connections of a host with one fate, one a minute is worth a line."""
+        """If many connections of a host close for one reason, one line a minute is enough."""
         level = _LEVELS.get(reason, logging.DEBUG)
         subject = (reason, self.context.client_host)
         is_worth_it = level == logging.DEBUG or self._parts.closings_limit.is_due(subject)

@@ -214,7 +214,7 @@ class Connections:
     # -- the end -----------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """Refuses new connections; each open one closes when the requests that it has begun are answered."""
+        """Refuses new connections; each open one closes when the requests that it has started are answered."""
         self._is_closing = True
         for connection in list(self._hosts):
             connection.shut_down()

@@ -93,7 +93,7 @@ class FrameReader:
 
     def buffer(self, *, only_its_frame: bool = False, may_grow: bool = True) -> memoryview:
         """The buffer for the next read; never empty. ``only_its_frame``: receive only bytes of the frame that was
-        begun, not what follows it. ``may_grow`` is false if memory has run out since the connection was allowed to
+        started, not what follows it. ``may_grow`` is false if memory has run out since the connection was allowed to
         read."""
         assert not self.has_rest or self._takes_everything
         self._may_grow = may_grow

@@ -1,7 +1,7 @@
 """The listeners of a node, opened together and closed together.
 
 ``bind`` binds the ports, so that the addresses can be advertised; ``start`` accepts clients; ``close`` refuses new
-clients, waits for the requests that were begun, and aborts connections that are left after a time limit.
+clients, waits for the requests that were started, and aborts connections that are left after a time limit.
 """
 
 import logging
@@ -121,7 +121,7 @@ class Listeners:
         self._connections.abort()
 
     async def close(self, time_limit_ms: float | None = None) -> None:
-        """Answers the requests that were begun, and aborts all connections after the time limit, or at once if this
+        """Answers the requests that were started, and aborts all connections after the time limit, or at once if this
         call is cancelled. May be called more than once."""
         self._close_sockets()
         self._connections.shut_down()

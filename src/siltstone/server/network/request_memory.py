@@ -60,7 +60,7 @@ class RequestMemory:
         return reader is self._finisher
 
     def frame_ended(self, reader: Reader) -> None:
-        """Ends the turn of the finisher, whose frame is complete or whose connection is closed."""
+        """Ends the turn of the finisher: its frame is complete, or its connection is closed."""
         if reader is self._finisher:
             self._finisher = None
             self._appoint_finisher()

@@ -1,15 +1,14 @@
-"""The requests of one connection: begun, and answered, in the order in which they were received. No sockets here.
+"""The requests of one connection: started, and answered, in the order in which they were received. No sockets here.
 
-    received ──begin──▶ begun ──collect──▶ answers, in the order of the requests
+    received ──begin──▶ started ──collect──▶ answers, in the order of the requests
                           │ ready      sent at once if no earlier request is pending
-                          │ Future     the next request is begun at once (five Produce requests share a group commit)
-                          │ coroutine  runs to its end before the next request is begun, and after all Overtakables
+                          │ Future     the next request is started at once (five Produce requests share a group commit)
+                          │ coroutine  runs to its end before the next request is started, and after all Overtakables
                           │ Overtakable  runs, and the next request is handled at once (Produces to other partitions)
-                          └ failure    no later request is begun; reported when all earlier requests are answered
+                          └ failure    no later request is started; reported when all earlier requests are answered
 
-Only the first pending answer has a callback: later answers cannot be sent before it, and those that a group commit
-completes together are sent together.
-"""
+Only the first pending answer has a callback: later answers cannot be sent before it, and answers that a group commit
+completes together are sent together."""
 
 import asyncio
 import logging
@@ -75,14 +74,14 @@ class RequestPipeline:
 
     def advance(self, answers: list[Buffer]) -> bool:
         """Begins requests and appends the answers that can be sent to ``answers``. Returns whether more requests are
-        to be begun in the next turn of the event loop."""
+        to be started in the next turn of the event loop."""
         has_more = self._begin(answers)
         if self._begun:
             self._collect(answers)
         return has_more
 
     def finish(self) -> None:
-        """Drops the requests that were not begun, and begins no more; requests that were begun are still answered."""
+        """Drops the requests that were not started, and starts no more; the others are still answered."""
         self.has_ended = True
         while self._received:
             self.held_bytes -= len(self._received.popleft()) + REQUEST_OVERHEAD_BYTES

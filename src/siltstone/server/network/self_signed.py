@@ -1,6 +1,6 @@
 """Makes a certificate of our own for a first try of TLS, in files that stay: the second start finds them.
 
-    FOLDER/ca.pem           what clients are told to trust
+    FOLDER/ca.pem           what clients have to trust
     FOLDER/broker.pem       the certificate for this machine, issued by it
     FOLDER/broker-key.pem   its key, for this user alone
 

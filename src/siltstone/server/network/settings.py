@@ -9,7 +9,8 @@ from siltstone.model import serving_limits
 from siltstone.model.errors import InvalidRequest
 
 TLS_SIZE_BYTES = 0x1603_0000
-"""The first bytes of a TLS handshake, read as the size of a frame. Those of HTTP are larger."""
+"""A TLS handshake that is misread as the size of a frame gives at least this. The limit stays below it, so TLS (and
+HTTP, which gives more) is recognised as too large."""
 
 
 class InvalidNetworkSetting(InvalidRequest):

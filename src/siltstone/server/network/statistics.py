@@ -1,4 +1,4 @@
-"""The statistics of the network, and the reasons for which connections are closed, which it counts."""
+"""The statistics of the network, with the reasons why connections were closed."""
 
 from collections import Counter
 from enum import StrEnum

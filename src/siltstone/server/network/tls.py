@@ -1,7 +1,7 @@
 """Makes the TLS side of a listener from its settings: the context of its handshakes, after its files were checked.
 
 A context is never changed: new files make a new one (``certificates``), because a changed context would keep the
-authorities that were removed, and let sessions resume that were begun under them. It issues no tickets of TLS 1.3: to
+authorities that were removed, and let sessions resume that were started under them. It issues no tickets of TLS 1.3: to
 a client that closes without reading them the kernel answers with a reset, and the last requests would be lost.
 """
 

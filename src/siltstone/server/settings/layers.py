@@ -76,7 +76,7 @@ def _refuse_secrets_for_all(path: Path, values: Mapping[str, object]) -> None:
 
 
 def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]) -> Layer:
-    """Returns the layer of the environment: variables that begin with SILTSTONE_, each of which must name a setting.
+    """Returns the layer of the environment: variables that begin with SILTSTONE_. Each must name a setting.
     Raises SettingRefused."""
     known = {environment_name(key): key for key in keys}
     values: dict[str, object] = {}

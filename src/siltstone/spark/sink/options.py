@@ -64,7 +64,7 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
     """Raises SinkRefused or ScanRefused with a text that names the option."""
     if overwrite:
         raise SinkRefused(
-            "a topic cannot be overwritten: write with mode append (and outputMode append); to begin anew,"
+            "a topic cannot be overwritten: write with mode append (and outputMode append); to start again,"
             " delete the topic"
         )
     options, place, bootstrap = _known(given)

@@ -1,7 +1,6 @@
-"""The options of ``spark.readStream.format("siltstone")``: those of the batch reader, but for where it ends, and those
-that say how much one micro-batch reads. Names and meanings are those of Spark's connector for Kafka; ``pollInterval``
-and ``maxBytesPerTrigger`` are ours.
-"""
+"""The options of ``spark.readStream.format("siltstone")``: the options of the batch reader, but for where it ends, and
+how much one micro-batch reads. Names and meanings are those of Spark's connector for Kafka; ``pollInterval`` and
+``maxBytesPerTrigger`` are ours."""
 
 from collections.abc import Mapping
 
@@ -55,7 +54,7 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamSourceRequest:
 
 
 def without_stream_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options without those that a batch read would refuse. They say which columns there are: Spark asks
+    """Returns the options that a batch read would accept. They say which columns there are: Spark asks
     for the schema before it says whether it reads a batch or a stream."""
     ends = {name.lower() for name in _ENDS}
     return {

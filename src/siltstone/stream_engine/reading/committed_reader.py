@@ -274,10 +274,10 @@ class CommittedReader:
 
 
 def grade_of_read(covering: Sequence[ObjectRange], start_offset: int) -> Grade:
-    """Returns the grade of a read by the ranges from its offset on, of which RANGES_PER_PLAN_MAX are known: a client
-    that is nearly at the end of its stream has few bytes left to read."""
-    bytes_before_it = sum(bytes_from(held, start_offset) for held in covering)
-    is_far = bytes_before_it > TAIL_READ_BYTES_MAX or len(covering) >= RANGES_PER_PLAN_MAX
+    """Returns TAIL_READ if little is left to read from ``start_offset`` on, otherwise CATCH_UP_READ. ``covering`` has
+    at most RANGES_PER_PLAN_MAX ranges, so a full list counts as much."""
+    bytes_left = sum(bytes_from(held, start_offset) for held in covering)
+    is_far = bytes_left > TAIL_READ_BYTES_MAX or len(covering) >= RANGES_PER_PLAN_MAX
     return Grade.CATCH_UP_READ if is_far else Grade.TAIL_READ
 
 

@@ -30,7 +30,7 @@ class ReadAhead:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether a read has begun where the read before it ended."""
+        """Whether a read has started where the read before it ended."""
         return self.window_bytes > 0
 
     def reads_on(self) -> None:

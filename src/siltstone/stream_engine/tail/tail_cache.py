@@ -46,7 +46,7 @@ class TailCache:
     # -- filling -----------------------------------------------------------------------------------------
 
     def put(self, cached: CachedBatch, end_position: int) -> None:
-        """Puts a batch whose room was reserved and which is durable now. Batches are put in WAL order."""
+        """Puts a batch that is durable now, into the room that was reserved for it. Batches are put in WAL order."""
         charge_bytes = cached.charge_bytes
         self._reserved_bytes -= charge_bytes
         self._used_bytes += charge_bytes

@@ -52,8 +52,8 @@ from siltstone.stream_engine.upload.upload_plan import (
 log = logging.getLogger(__name__)
 
 PREPARED_MS_MAX = DAY_MS
-"""Objects that are prepared again get twice the time of those before them, up to a day, so that an upload which needs
-longer than the time limit is not repeated for ever."""
+"""Each retry doubles the time limit of prepared objects, up to a day: with a fixed limit a slow upload would be
+repeated for ever."""
 
 
 class UploadTurns:
@@ -92,7 +92,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class UploadPlace(msgspec.Struct, frozen=True):
-    """The id under which an object is put, and the buckets for which the id was prepared."""
+    """The id of an object that is put, and the buckets for which the id was prepared."""
 
     object_id: int
     bucket_ids: tuple[int, ...]
@@ -160,7 +160,7 @@ class UploadPipeline:
         self._tasks = TaskGroup("upload", on_failure)
         self._watch = OutageWatch(clock, node_id, on_outage_change)
         self.is_committing = False
-        """Whether a commit has begun since the pipeline was made: the caller must then wait for its outcome."""
+        """Whether a commit has started since the pipeline was made: the caller must then wait for its outcome."""
         self._turns_taken = 0
         self._prepare_turns = UploadTurns()
         self._commit_turns = UploadTurns()
@@ -218,6 +218,8 @@ class UploadPipeline:
         plan = plan_upload(block.streams, self._settings.split_size_bytes)
         objects = _objects_of(block, plan)
         async with self._slots:
+            # Why ids are prepared before the upload: the metadata then knows each object before a byte is put, so the
+            # sweep finds what a crash leaves.
             async with self._prepare_turns.turn(ticket):
                 prepared = await self._prepare(objects, self._settings.time_limit_ms)
             uploaded = await self._upload(block, objects, prepared)
@@ -286,8 +288,8 @@ class UploadPipeline:
         number: int,
         released: list[int],
     ) -> UploadPlace:
-        """Puts the object, in other buckets if its own take no writes. Returns the id under which it was put and the
-        buckets in which it is, and appends the ids under which a put failed to ``released``."""
+        """Puts the object, in other buckets if its own take no writes. Returns its id and the buckets that have it, and
+        appends the ids under which a put failed to ``released``."""
         place = prepared.place(number)
         standing: set[int] = set()
 

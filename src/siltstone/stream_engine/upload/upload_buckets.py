@@ -64,7 +64,7 @@ class BucketChoice(msgspec.Struct, frozen=True):
 
 
 class CopyOutcome(Enum):
-    """The next step for an object of which some copies could not be put."""
+    """The next step for an object if some of its copies could not be put."""
 
     COMMIT = "the copies that are there are enough"
     ELSEWHERE = "other buckets take it, under another id"
@@ -150,7 +150,7 @@ class UploadBuckets:
         return result
 
     def refused_copies(self, troubles: Mapping[int, SiltstoneError]) -> SiltstoneError:
-        """Makes the error for an object of which too few copies could be put. It names the first bucket that takes no
+        """Makes the error for an object if too few of its copies could be put. It names the first bucket that takes no
         writes."""
         bucket_id, trouble = min(troubles.items())
         needed = bucket_list_of(self._metadata.image).strategy.copies_needed

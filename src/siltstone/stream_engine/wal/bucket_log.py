@@ -413,6 +413,8 @@ class BucketLog:
             kept=(run.node_epoch, kept_seq) if newest.kept_epoch == run.node_epoch else newest.kept,
             answered_seq=run.seal_seq,
         )  # fmt: skip
+        # Why a seal is never deleted: a client that was stopped could put its object under the free key later, and
+        # believe that it still owns the log (decision 21).
         try:
             await self.put(place, buffers)
         except ObjectAlreadyExists:

@@ -206,6 +206,8 @@ class FileWriteAheadLog:
                 self._wake.clear()
         await self._sync()
 
+    # Why no timer gathers a larger group: while one group is synced, the next one gathers by itself, and a lone
+    # append is not delayed.
     async def _write_next_group(self) -> None:
         buffers, records, group_bytes = self._take_group()
         sync = self._sync_is_due()

@@ -1,7 +1,7 @@
 """The write-ahead log port: the interface of the log that makes appends durable.
 
 Appends are queued in call order. The log then calls ``on_durable(position)``, with growing positions, when everything
-below the position is as durable as ``WalSync`` promises. A *position* is a number of bytes since the log was begun.
+below the position is as durable as ``WalSync`` promises. A *position* is a number of bytes since the log was started.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -62,7 +62,7 @@ class WalStatistics(msgspec.Struct, frozen=True):
     segments: int
     trouble: str = ""
     write_seconds: HistogramCounts = HistogramCounts()
-    """Of each group: its write, and its sync where one is due."""
+    """The time of each group: its write, and its sync where one is due."""
 
 
 class WriteAheadLog(Protocol):

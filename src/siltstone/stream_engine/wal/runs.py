@@ -3,7 +3,7 @@ deleted. Pure.
 
 A *life* is one node epoch. Its objects have the numbers (*seqs*) 0, 1, 2, …; several are put at a time, so they may
 land in any order, but appends are acknowledged in their order. ``kept`` is the first (epoch, seq) whose records are not
-all committed, as the header of an object says. Four rules follow, each of which ``tests/model`` breaks:
+all committed, as the header of an object says. Four rules follow, and ``tests/model`` breaks each of them:
 
 * ``run_of_life``: a life without a seal is read from ``kept``, without gaps. Not from its lowest seq: deleting may have
   stopped half way, and a second attempt of a put may land after the first one's object was deleted.

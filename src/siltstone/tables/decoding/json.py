@@ -41,7 +41,7 @@ _TYPES: dict[str, Any] = {
 
 
 class JsonTextDecoder:
-    """Values as text, each of which is a JSON value. ``column`` is the name of the column."""
+    """Values as text; each is a JSON value. ``column`` is the name of the column."""
 
     def __init__(self, column: str = VALUE) -> None:
         self._column = column
@@ -107,7 +107,7 @@ def _field(of: ColumnType) -> tuple[Any, Any]:
 
 
 def _value_type(of: ColumnType) -> Any:
-    """Returns the type as which msgspec decodes a value of an array or a map, which may be null."""
+    """Returns the type as which msgspec decodes a value of an array or a map. The value may be null."""
     if of.kind == "json":
         return msgspec.Raw
     if of.kind == STRUCT:

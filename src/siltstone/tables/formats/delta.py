@@ -250,7 +250,7 @@ class DeltaTable:
                 yield from batch.to_pylist()
 
     def kept_paths(self) -> set[str]:
-        """Returns the files of the newest checkpoint, also those that were removed and not forgotten, and the files of
+        """Returns the files of the newest checkpoint, also files that were removed and not forgotten, and the files of
         the commits after it."""
         before = f"{folder_of(self._name)}{_LOG}"
         names = [each.key.removeprefix(before) for each in self._store.list(before)]

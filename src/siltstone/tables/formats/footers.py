@@ -16,7 +16,7 @@ Raw = bool | int | float | bytes
 NAN_NOTE = b"siltstone.nan"
 """The key of a note in the footer of a file with columns of floats: a JSON list of the paths of those in which NaN is.
 A footer's bounds pass over NaN, and most engines order NaN above all numbers, so without the note no upper bound of
-such a column may be told."""
+such a column may be given."""
 
 _BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
 _CHARACTER_MAX = 0x10FFFF

@@ -35,6 +35,9 @@ from siltstone.tables.formats.port import (
 from siltstone.tables.ledger import LAYOUT, PREFIX, Ledger, ledger_of, properties_of
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
 
+# Why a table format of our own: a folder of Parquet files has no commit, so readers would see half an export, and a
+# repeated one would double rows. Numbered files need nothing but an exclusive put. Users who have pyiceberg or
+# deltalake choose those formats.
 COMMITS = "_siltstone/"
 _DIGITS = 20
 _LAYOUT = f"{PREFIX}layout"
@@ -145,7 +148,7 @@ class ParquetTable:
             yield commit
 
     def kept_paths(self) -> set[str]:
-        """Returns the files of the table, and those that were replaced in the day before its last commit."""
+        """Returns the files of the table, and the files that were replaced in the day before its last commit."""
         kept = {each.path for each in self.files()}
         commit, newest_ms = self._newest, _time_of(self._newest)
         while _time_of(commit) > newest_ms - REPLACED_AGE_MS:

@@ -2,8 +2,8 @@
 specification 1.12, logical types].
 
 A logical type on another base type, or one whose attributes contradict each other, is ignored, as the specification
-wants: the value is then one of the base type. Times and dates stay numbers, because Python's calendar ends where
-Arrow's goes on; decimals keep all their digits.
+wants: the value is then one of the base type. Times and dates stay numbers, because Python's calendar ends before
+Arrow's; decimals keep all their digits.
 
 fastavro finds the reader of a logical type by its name, so ours have names of their own.
 """

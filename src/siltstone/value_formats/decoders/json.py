@@ -153,7 +153,7 @@ def _plain_type(arrow_type: Any) -> Any:
 
 
 def inferred_type(values: Iterable[bytes | None]) -> Any:
-    """Returns the pyarrow.DataType of a sample of JSON values; those that are no JSON are passed over. A number is
+    """Returns the pyarrow.DataType of a sample of JSON values; values that are no JSON are passed over. A number is
     int64 until one has a fraction; what is of two types is JSON in text. Raises FormatRefused if no value is JSON."""
     found: Any = None
     for value in values:

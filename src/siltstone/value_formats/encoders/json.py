@@ -1,6 +1,6 @@
 """Writes JSON: rows of a column of structs become values, each one JSON object in one line.
 
-All fields of the struct are written, those that are null as ``null``, so a consumer sees every name. Times are texts as
+All fields of the struct are written, a null as ``null``, so a consumer sees every name. Times are texts as
 ISO 8601 writes them, decimals are texts that lose no digit, and bytes are base64: the JSON decoder of scans and tables
 reads them back. NaN and the infinities have no JSON, and a row with one is refused.
 """

@@ -73,7 +73,7 @@ class FolderRegistry:
 
 
 def read_schema_file(path: Path) -> Schema:
-    """Returns the schema in a file, whose suffix says of which kind it is. Raises FormatRefused, SchemaMalformed,
+    """Returns the schema in a file; the suffix says its kind. Raises FormatRefused, SchemaMalformed,
     RegistryNotReachable."""
     kind = _KINDS.get(path.suffix)
     if kind is None:

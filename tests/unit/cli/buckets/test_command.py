@@ -141,7 +141,11 @@ def test_what_the_strategy_does_is_wrapped_at_a_terminal(buckets: Buckets, folde
         (("fastest",), 2, "'fastest' is not one of 'failover'"),
         (("replication",), 1, "2 copies of each object need as many writable buckets, and there are 1"),
         (("replication", "--copies", "1"), 2, "'--copies': 1 is not in the range"),
-        (("replication", "--copies", "2", "--copies-min", "3"), 1, "2 copies, of which 3 are enough"),
+        (
+            ("replication", "--copies", "2", "--copies-min", "3"),
+            1,
+            "2 copies with a minimum of 3 are impossible",
+        ),
         (("failover", "--copies", "2"), 2, "leave out --copies"),
     ],
 )
@@ -167,7 +171,7 @@ def test_a_bucket_is_drained_and_removed(buckets: Buckets, tmp_path: Path) -> No
     (second / "notes.txt").write_text("of somebody")
     removed = buckets("remove", 1)
     assert removed.status == 0 and second.as_uri() not in removed.words
-    assert "1 key that the metadata do not name" in removed.err
+    assert "1 key that the metadata does not name" in removed.err
     assert [path.name for path in second.iterdir() if path.is_file()] == ["notes.txt"]
     assert [each["id"] for each in buckets("add", second, "--json").json["buckets"]] == [0, 2]
 

@@ -77,5 +77,5 @@ def test_only_the_oldest_are_told_one_by_one() -> None:
     world = world_of("x", "zzz", *(f"q{number}" for number in range(PINS_SHOWN_MAX + 3)))
     lines = told(world)
     assert len(lines) == PINS_SHOWN_MAX + 1 and lines[0].startswith("pin zzz:")
-    assert lines[-1].startswith("pins: and 4 newer pins, none of which")
+    assert lines[-1].startswith("pins: and 4 newer pins: they hold")
     assert isinstance(held_by_pin(world.image, world.now_ms, GRACE_MS)[0], PinnedObject)

@@ -152,7 +152,7 @@ def test_micro_batches_reach_the_end_and_each_moves_every_partition_that_has_som
 def test_ss5_a_topic_that_is_gone_or_made_anew_is_named_or_left_out() -> None:
     ends, image = ends_of(10)
     old = StreamPosition("store", {"0" * 32: "flights"}, {("0" * 32, 0): 5})
-    with pytest.raises(TopicMadeAnew, match="topic flights was deleted and made anew"):
+    with pytest.raises(TopicMadeAnew, match="topic flights was deleted and created again"):
         continued(old, ends, image, fail_on_data_loss=True)
     kept, warnings = continued(old, ends, image, fail_on_data_loss=False)
     assert kept.offsets == {} and len(warnings) == 1

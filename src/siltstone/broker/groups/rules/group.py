@@ -51,7 +51,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
 class Member(msgspec.Struct, frozen=True):
     """``join_ticket`` and ``sync_ticket``: the member's JoinGroup and SyncGroup that still await an answer. ``is_new``:
-    the member joined for the first time, and no generation has begun since. ``must_sync``: the member was answered
+    the member joined for the first time, and no generation has started since. ``must_sync``: the member was answered
     with the current generation and has not sent SyncGroup yet."""
 
     member_id: str

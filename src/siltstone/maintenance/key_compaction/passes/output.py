@@ -19,7 +19,7 @@ from siltstone.record_columns.kernels import columns
 
 
 class Output:
-    """Writes the new objects. ``written`` lists those that are in the bucket."""
+    """Writes the new objects. ``written`` lists the objects that are in the bucket."""
 
     def __init__(self, given: KeyCompactionInput, store: ObjectStore) -> None:
         self._given = given

@@ -6,7 +6,7 @@ of the records left; with log append time, and in an emptied batch, it stays: K2
 though Kafka takes that of the first record left, so that records are copied with their timestamp deltas unchanged.
 
 A delete horizon (KIP-534) replaces the base timestamp, and attribute bit 6 marks it. Readers add the timestamp deltas
-to it all the same, as Java's DefaultRecordBatch does, so the deltas are computed anew. An emptied batch is as in
+to it all the same, as Java's DefaultRecordBatch does, so the deltas are computed again. An emptied batch is as in
 Kafka's ``writeEmptyHeader``: no codec, no delete horizon, base timestamp -1.
 
 All batches of a chunk are made at once, in columns; only compression and checksums are done batch by batch.

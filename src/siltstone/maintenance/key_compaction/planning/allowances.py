@@ -29,7 +29,7 @@ LEAST_PART = 1 / 8
 """A first scan that maps less than this of the new offsets gets more time instead of so small a part."""
 
 STREAMS_MAX = 10_000
-"""Streams of which something is remembered. Of more than these the oldest are forgotten."""
+"""Streams about which something is remembered. Of more than these the oldest are forgotten."""
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 class Allowances:
-    """The allowances of all streams. A stream of which nothing is remembered has its whole plan and the setting's
+    """The allowances of all streams. A stream about which nothing is remembered has its whole plan and the setting's
     time."""
 
     def __init__(self, allowance_ms: int) -> None:

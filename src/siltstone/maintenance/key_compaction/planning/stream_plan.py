@@ -83,7 +83,7 @@ class StreamPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedStreams(msgspec.Struct, frozen=True):
-    """The streams to compact, the dirtiest first, and those that stay as they are."""
+    """The streams to compact, the dirtiest first, and the streams that stay as they are."""
 
     chosen: tuple[StreamPlan, ...]
     unplanned: tuple[Unplanned, ...]

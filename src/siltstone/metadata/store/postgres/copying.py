@@ -1,9 +1,9 @@
 """A metadata log in PostgreSQL that is being written by ``metadata.copying``.
 
 The tables are those of ``tables``. The log is incomplete as long as ``log_identity`` has no row: then no process opens
-it, and another attempt begins anew. All that is written is written in one transaction, and completed in another one:
-two processes that copy at the same time never mix what they write, and neither completes what the other has written.
-"""
+it, and another attempt starts from the beginning. All that is written is written in one transaction, and completed in
+another one: two processes that copy at the same time never mix what they write, and neither completes what the other
+has written."""
 
 from collections.abc import Iterator
 from typing import Any
