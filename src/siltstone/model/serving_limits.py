@@ -121,6 +121,12 @@ GROUP_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
 """After a failure, loading a partition of ``__consumer_offsets`` is retried with waits that double up to the
 maximum."""
 
+# -- transactions --------------------------------------------------------------------------------------------
+
+TRANSACTION_PARTITIONS_MAX = 100_000
+"""The most partitions of one transaction: its record, and a marker for each, are written in one go. They take some 6 MB
+in memory and half a megabyte in a record."""
+
 # -- admin listeners: metrics and health ---------------------------------------------------------------------
 
 

@@ -1,0 +1,88 @@
+"""A decision about one request holds the transaction after it, the answer, the record to write, and the markers.
+
+Steps write a ``Draft``; ``Draft.decision`` is the finished value. The record comes before the markers in the log, and
+is durable before any marker leaves for another node and before the answer is sent.
+"""
+
+import msgspec
+
+from siltstone.broker.transactions.rules.requests import Answer
+from siltstone.broker.transactions.rules.transaction import Transaction, record_of
+from siltstone.broker.transactions.state_log.record import TopicPartition, TransactionRecord, TransactionState
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.records.control import Outcome
+
+
+class MarkersToWrite(msgspec.Struct, frozen=True):
+    """``start_ms`` is the number of the transaction. A marker that ``raises_epoch`` has a higher epoch than the batches
+    of the transaction; else only the number tells a late marker from one of the next transaction."""
+
+    outcome: Outcome
+    producer_id: int
+    producer_epoch: int
+    start_ms: int
+    raises_epoch: bool
+    partitions: frozenset[TopicPartition]
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """A ``transaction`` in state *Dead* is removed from memory. An ``answer`` CONCURRENT_TRANSACTIONS to a request that
+    has prepared an abort: the request is decided again when the abort is complete."""
+
+    transaction: Transaction
+    answer: Answer = ErrorCode.NONE
+    record: TransactionRecord | None = None
+    markers: MarkersToWrite | None = None
+
+
+class Draft:
+    """A decision that steps are still adding to. ``before`` is the transaction as the request found it, and is not
+    changed."""
+
+    def __init__(self, before: Transaction, now_ms: int, fresh_producer_id: int | None) -> None:
+        self.before = before
+        self.transaction = before
+        self.now_ms = now_ms
+        self.answer: Answer = ErrorCode.NONE
+        self._fresh_producer_id = fresh_producer_id
+        self._to_be_recorded = False
+        self._raises_epoch = False
+        self._sends_markers = False
+
+    def change(self, **fields: object) -> None:
+        self.transaction = msgspec.structs.replace(self.transaction, **fields)
+
+    def take_producer_id(self) -> int:
+        assert self._fresh_producer_id is not None, "deciding.wants_producer_id said that one is needed"
+        return self._fresh_producer_id
+
+    def raise_epoch(self) -> None:
+        """The markers of this decision have a higher epoch than the batches of the transaction."""
+        self._raises_epoch = True
+
+    def send_markers(self) -> None:
+        self._sends_markers = True
+
+    def record(self) -> None:
+        """Writes a record of the transaction as it is when the decision is complete. As Kafka does, it names the
+        producer id of the record before."""
+        self._to_be_recorded = True
+        self.change(updated_ms=self.now_ms, previous_producer_id=self.before.producer_id)
+
+    def decision(self) -> Decision:
+        record = record_of(self.transaction) if self._to_be_recorded else None
+        return Decision(self.transaction, self.answer, record, self._markers())
+
+    def _markers(self) -> MarkersToWrite | None:
+        after = self.transaction
+        if not self._sends_markers:
+            return None
+        commits = after.state is TransactionState.PREPARE_COMMIT
+        return MarkersToWrite(
+            outcome=Outcome.COMMIT if commits else Outcome.ABORT,
+            producer_id=after.producer_id,
+            producer_epoch=after.producer_epoch,
+            start_ms=after.start_ms,
+            raises_epoch=self._raises_epoch,
+            partitions=after.partitions,
+        )
