@@ -6,7 +6,6 @@ from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 
-
 NOT_SERVED_YET = {
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.ADD_OFFSETS_TO_TXN,
