@@ -20,12 +20,14 @@ class AbortedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False)
 
 
 class AbortedTransactions:
-    """Entries are added in the order of their markers, and leave at the start of the log."""
+    """Entries are added in the order of their markers, and leave at the start of the log. ``open_from``: the first
+    offset of the earliest transaction that is open, None if none is."""
 
-    def __init__(self, entries: Iterable[AbortedTransaction] = ()) -> None:
+    def __init__(self, entries: Iterable[AbortedTransaction] = (), open_from: int | None = None) -> None:
         self._entries = list(entries)
         self._marker_offsets = [entry.marker_offset for entry in self._entries]
-        self._later_from = _smallest_behind(self._entries)
+        end = self._marker_offsets[-1] + 1 if self._entries else 0
+        self._later_from = _smallest_behind(self._entries, end if open_from is None else min(open_from, end))
         """For each entry, an offset below which no later entry begins: a lookup ends there."""
 
     def __len__(self) -> int:
@@ -58,8 +60,9 @@ class AbortedTransactions:
         del self._entries[:gone], self._marker_offsets[:gone], self._later_from[:gone]
 
 
-def _smallest_behind(entries: list[AbortedTransaction]) -> list[int]:
-    smallest, behind = 2**63 - 1, []
+def _smallest_behind(entries: list[AbortedTransaction], smallest: int) -> list[int]:
+    """``smallest``: the offset below which no transaction begins that will be added."""
+    behind = []
     for entry in reversed(entries):
         behind.append(smallest)
         smallest = min(smallest, entry.first_offset)

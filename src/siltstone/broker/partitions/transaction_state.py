@@ -99,10 +99,10 @@ class PartitionTransactions:
 
     def __init__(self, producers: ProducerState, aborted: Iterable[AbortedTransaction] = ()) -> None:
         self._producers = producers
-        self._aborted = AbortedTransactions(aborted)
         opened = sorted((entry for entry in producers.entries() if entry.is_open), key=_first_offset)
         self._open = {entry.open_from: _Open(entry.producer_id) for entry in opened}
         """By their first offsets, which ascend: a transaction begins at the end of the log."""
+        self._aborted = AbortedTransactions(aborted, next(iter(self._open), None))
         self._told = 0
 
     @property

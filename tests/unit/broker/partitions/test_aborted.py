@@ -60,7 +60,7 @@ def test_they_are_packed_as_triples_of_64_bits():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_lookup_is_that_of_a_plain_walk(seed):
-    """Added one by one and loaded at once."""
+    """Added one by one; the first half loaded at once, the others added."""
     rng = random.Random(seed)
     open_from: dict[int, int] = {}
     added, plain, offset = AbortedTransactions(), [], 0
@@ -72,7 +72,14 @@ def test_a_lookup_is_that_of_a_plain_walk(seed):
         else:
             open_from[pid] = offset
         offset += rng.randrange(1, 5)
-    loaded = AbortedTransactions(plain)
+    half = len(plain) // 2
+    open_then = [one.first_offset for one in plain[half:] if one.first_offset < plain[half - 1].marker_offset]
+    loaded = AbortedTransactions(plain[:half], min(open_then, default=None))
+    for index, one in enumerate(plain[half:], half):
+        still_open = [
+            each.first_offset for each in plain[index + 1 :] if each.first_offset < one.marker_offset
+        ]
+        loaded.add(one, min(still_open, default=one.marker_offset + 1))
     for _ in range(40):
         start = rng.randrange(offset)
         end = start + rng.randrange(1, 30)
