@@ -83,15 +83,22 @@ class OffsetsTopicLog:
     async def read_all(self) -> AsyncIterator[EncodedRecord]:
         """See GroupLog. Records whose append is still under way are included: the reader waits until they are
         durable."""
-        offset, end = self._partition.log_start_offset, self._partition.next_offset
-        await self._partition.wait_for(end - 1)
-        while offset < end:
-            for batch in await self._partition.read(offset, READ_BYTES):
-                for record in iterate_records(batch.payload):
-                    if record.key is not None and offset <= record.offset < end:
-                        yield bytes(record.key), None if record.value is None else bytes(record.value)
-                offset = batch.end_offset
-            await let_others_run()
+        async for record in own_records(self._partition):
+            yield record
 
     async def trim_before(self, offset: int) -> None:
         await self._partitions.trim(self._partition, offset)
+
+
+async def own_records(partition: Partition) -> AsyncIterator[EncodedRecord]:
+    """Yields the records that the broker itself has written to the partition, and waits for those whose append is still
+    under way."""
+    offset, end = partition.log_start_offset, partition.next_offset
+    await partition.wait_for(end - 1)
+    while offset < end:
+        for batch in await partition.read(offset, READ_BYTES):
+            for record in iterate_records(batch.payload):
+                if record.key is not None and offset <= record.offset < end:
+                    yield bytes(record.key), None if record.value is None else bytes(record.value)
+            offset = batch.end_offset
+        await let_others_run()

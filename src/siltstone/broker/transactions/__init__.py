@@ -8,6 +8,7 @@ partitions; then it is *complete*.
 A client that speaks *transaction version* 2 (KIP-890) gets another epoch at the end of each transaction, so a marker or
 a batch that comes late cannot belong to the next transaction. A client of version 1 keeps its epoch.
 
-``rules`` decides, as pure functions; start with ``rules.states``, the table. ``state_log`` has the records of
-``__transaction_state``. No request of a client reaches this package yet: the broker refuses transactions.
+``rules`` decides, as pure functions; start with ``rules.states``, the table. ``coordinator`` performs the decisions for
+the transactional ids of one partition of ``__transaction_state``, whose records are in ``state_log``; ``ports`` says
+what it needs of the broker. No request of a client reaches this package yet: the broker refuses transactions.
 """

@@ -101,7 +101,14 @@ def _end_epoch(draft: Draft, _: End | TimeOut | StartProducer) -> None:
     draft.change(producer_epoch=epoch + 1, last_epoch=epoch, client_version=BUMPING_VERSION)
     if epochs.is_used_up(epoch):
         draft.change(next_producer_id=draft.take_producer_id())
-    draft.raise_epoch()
+
+
+def _send_markers(draft: Draft, request: End | TimeOut | StartProducer) -> None:
+    """The record says whether the markers have a higher epoch than the batches: a coordinator that is loaded writes
+    them again."""
+    if isinstance(request, End):
+        draft.change(client_version=request.client_version)
+    draft.send_markers()
 
 
 def _finish(draft: Draft, _: MarkersWritten) -> None:
@@ -140,7 +147,7 @@ STEPS: Mapping[Step, Callable[[Draft, Any], None]] = {
     Step.BEGIN: _begin,
     Step.ADD_PARTITIONS: _add_partitions,
     Step.END_EPOCH: _end_epoch,
-    Step.SEND_MARKERS: lambda draft, _: draft.send_markers(),
+    Step.SEND_MARKERS: _send_markers,
     Step.FINISH: _finish,
     Step.ANSWER_EPOCH: _answer_epoch,
     Step.ANSWER_NEXT_EPOCH: _answer_next_epoch,

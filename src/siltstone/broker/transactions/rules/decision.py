@@ -6,8 +6,8 @@ is durable before any marker leaves for another node and before the answer is se
 
 import msgspec
 
-from siltstone.broker.transactions.rules.requests import Answer
-from siltstone.broker.transactions.rules.transaction import Transaction, record_of
+from siltstone.broker.transactions.rules.requests import BUMPING_VERSION, Answer
+from siltstone.broker.transactions.rules.transaction import PREPARED, Transaction, record_of
 from siltstone.broker.transactions.state_log.record import TopicPartition, TransactionRecord, TransactionState
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.records.control import Outcome
@@ -46,7 +46,6 @@ class Draft:
         self.answer: Answer = ErrorCode.NONE
         self._fresh_producer_id = fresh_producer_id
         self._to_be_recorded = False
-        self._raises_epoch = False
         self._sends_markers = False
 
     def change(self, **fields: object) -> None:
@@ -55,10 +54,6 @@ class Draft:
     def take_producer_id(self) -> int:
         assert self._fresh_producer_id is not None, "deciding.wants_producer_id said that one is needed"
         return self._fresh_producer_id
-
-    def raise_epoch(self) -> None:
-        """The markers of this decision have a higher epoch than the batches of the transaction."""
-        self._raises_epoch = True
 
     def send_markers(self) -> None:
         self._sends_markers = True
@@ -71,18 +66,19 @@ class Draft:
 
     def decision(self) -> Decision:
         record = record_of(self.transaction) if self._to_be_recorded else None
-        return Decision(self.transaction, self.answer, record, self._markers())
+        markers = markers_of(self.transaction) if self._sends_markers else None
+        return Decision(self.transaction, self.answer, record, markers)
 
-    def _markers(self) -> MarkersToWrite | None:
-        after = self.transaction
-        if not self._sends_markers:
-            return None
-        commits = after.state is TransactionState.PREPARE_COMMIT
-        return MarkersToWrite(
-            outcome=Outcome.COMMIT if commits else Outcome.ABORT,
-            producer_id=after.producer_id,
-            producer_epoch=after.producer_epoch,
-            start_ms=after.start_ms,
-            raises_epoch=self._raises_epoch,
-            partitions=after.partitions,
-        )
+
+def markers_of(transaction: Transaction) -> MarkersToWrite:
+    """The markers of a prepared transaction. A coordinator that is loaded and finds one writes all of them again."""
+    assert transaction.state in PREPARED
+    commits = transaction.state is TransactionState.PREPARE_COMMIT
+    return MarkersToWrite(
+        outcome=Outcome.COMMIT if commits else Outcome.ABORT,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        start_ms=transaction.start_ms,
+        raises_epoch=transaction.client_version >= BUMPING_VERSION,
+        partitions=transaction.partitions,
+    )

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from siltstone.broker.transactions.rules.deciding import decide, wants_producer_id
-from siltstone.broker.transactions.rules.decision import Decision, MarkersToWrite
+from siltstone.broker.transactions.rules.decision import Decision, MarkersToWrite, markers_of
 from siltstone.broker.transactions.rules.requests import (
     AddPartitions,
     Answer,
@@ -16,7 +16,7 @@ from siltstone.broker.transactions.rules.requests import (
     StartProducer,
     TimeOut,
 )
-from siltstone.broker.transactions.rules.transaction import Transaction, new_transaction
+from siltstone.broker.transactions.rules.transaction import Transaction, new_transaction, transaction_of
 from siltstone.broker.transactions.state_log.record import (
     LoggedTransaction,
     TransactionRecord,
@@ -354,3 +354,13 @@ def test_a_transaction_has_so_many_partitions_at_most() -> None:
     assert one.ask(AddPartitions(*one.epoch, many)) is ErrorCode.NONE
     assert one.begin(0, ("b", 0)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert one.begin(0, A0) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_tx31_a_prepared_transaction_has_the_same_markers_after_a_load(version: int) -> None:
+    one = OneId(is_slow=True)
+    one.begin(2, A0)  # the version of the end counts
+    one.end(True, version)
+    logged = one.records[-1].logged
+    assert logged is not None and logged.client_version == version
+    assert markers_of(transaction_of("pay", logged)) == one.markers[0]
