@@ -21,11 +21,12 @@ READ_BYTES = 256 * 1024
 
 
 class OffsetsTopicLeaders:
-    """See GroupLeaders."""
+    """See GroupLeaders. ``name``: of the topic; the leaders of ``__transaction_state`` are found alike."""
 
-    def __init__(self, cluster: ClusterView, topics: Topics) -> None:
+    def __init__(self, cluster: ClusterView, topics: Topics, name: str = OFFSETS_TOPIC) -> None:
         self._cluster = cluster
         self._topics = topics
+        self._name = name
 
     @property
     def node_id(self) -> int:
@@ -40,7 +41,7 @@ class OffsetsTopicLeaders:
         return self._cluster.serves
 
     def leader_of(self, partition: int) -> int | None:
-        topic = self._topics.by_name(OFFSETS_TOPIC)
+        topic = self._topics.by_name(self._name)
         if topic is None or not 0 <= partition < topic.partition_count:
             return None
         metadata = topic.metadata.partitions[partition]

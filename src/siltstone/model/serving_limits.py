@@ -135,6 +135,14 @@ TRANSACTION_WAIT_MS = 1_000
 """How long a request waits for the transaction before it to be complete. On one node it is complete at once; else its
 markers take milliseconds, or 60 where the log is in a bucket."""
 
+TRANSACTION_LOAD_WAIT_MS = 500
+"""How long a request waits until its transactional id is loaded before it is answered with an error that the client
+retries."""
+
+TRANSACTION_EXPIRY_CHECK_INTERVAL_MS = 60 * MINUTE_MS
+"""How often transactional ids are checked for expiration [Kafka:
+transaction.remove.expired.transaction.cleanup.interval.ms]."""
+
 TRANSACTION_MARKER_RETRY_MS_MIN = 100
 TRANSACTION_MARKER_RETRY_MS_MAX = 5_000
 """A marker that cannot be written is tried again with waits that double up to the maximum: readers of committed records

@@ -56,6 +56,7 @@ from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.serving_limits import (
     TRANSACTION_LOAD_BACKOFF_MS_MAX,
     TRANSACTION_LOAD_BACKOFF_MS_MIN,
+    TRANSACTION_LOAD_WAIT_MS,
     TRANSACTION_MARKER_RETRY_MS_MAX,
     TRANSACTION_MARKER_RETRY_MS_MIN,
     TRANSACTION_WAIT_MS,
@@ -115,6 +116,7 @@ class TransactionCoordinator:
         self._phase = Phase.LOADING
         self._log: TransactionLog | None = None
         self._known: dict[str, KnownTransaction] = {}
+        self._waiting_for_load: set[asyncio.Future[None]] = set()
 
     @property
     def phase(self) -> Phase:
@@ -127,6 +129,23 @@ class TransactionCoordinator:
     def transactions(self) -> list[Transaction]:
         """Returns the transactions in their present state, which need not be durable yet."""
         return [known.transaction for known in self._known.values()]
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        known = self._known.get(transactional_id)
+        return None if known is None else known.transaction
+
+    async def loaded(self) -> None:
+        """Waits until the transactions are loaded, at most TRANSACTION_LOAD_WAIT_MS."""
+        if self._phase is not Phase.LOADING:
+            return
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_load.add(loaded)
+        timer = self._clock.call_after_ms(TRANSACTION_LOAD_WAIT_MS, lambda: _resolve(loaded))
+        try:
+            await loaded
+        finally:
+            timer.cancel()
+            self._waiting_for_load.discard(loaded)
 
     # -- ask ---------------------------------------------------------------------------------------------
 
@@ -324,6 +343,8 @@ class TransactionCoordinator:
                 )
                 if not self._is_closed:
                     self._phase = Phase.DAMAGED if is_damage else Phase.LOADING
+                if is_damage:
+                    self._loading_ends()
             await self._clock.sleep_ms(backoff_ms)
             backoff_ms = min(2 * backoff_ms, TRANSACTION_LOAD_BACKOFF_MS_MAX)
 
@@ -336,6 +357,7 @@ class TransactionCoordinator:
         self._log = transaction_log
         self._known = {key: KnownTransaction(transaction) for key, transaction in loaded.items()}
         self._phase = Phase.ACTIVE
+        self._loading_ends()
         for known in self._known.values():
             self._set_timer(known.transaction)
             if known.transaction.state in PREPARED:
@@ -367,8 +389,13 @@ class TransactionCoordinator:
         if self._phase is not Phase.CLOSED:
             self._end(Phase.DAMAGED)
 
+    def _loading_ends(self) -> None:
+        for waiting in self._waiting_for_load:
+            _resolve(waiting)
+
     def _end(self, phase: Phase) -> None:
         self._phase = phase
+        self._loading_ends()
         self._timers.close()
         known, self._known = self._known, {}
         for each in known.values():
