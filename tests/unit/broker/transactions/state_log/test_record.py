@@ -67,6 +67,14 @@ def test_an_empty_transaction_has_45_bytes_as_kafka_s() -> None:
     assert value is not None and len(value) == 45
 
 
+def test_the_states_have_kafka_s_numbers_and_names() -> None:
+    """Its tools read them."""
+    assert {state.title: int(state) for state in TransactionState} == {
+        "Empty": 0, "Ongoing": 1, "PrepareCommit": 2, "PrepareAbort": 3, "CompleteCommit": 4, "CompleteAbort": 5,
+        "Dead": 6,
+    }  # fmt: skip
+
+
 def test_version_0_is_read() -> None:
     """It has legacy lengths and no tagged fields."""
     value = (
