@@ -18,7 +18,7 @@ from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.request import EARLIEST, LATEST, Bounds, ScanRequest, Tail
 from siltstone.scanning.rows import unit_rows
 from siltstone.scanning.streaming.advancing import BatchLimit
-from siltstone.scanning.streaming.topic_stream import StreamRequest, TopicStream
+from siltstone.scanning.streaming.topic_stream import StreamOfTopics, StreamRequest
 from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
 from support.maintenance.sinks import QUIET, create
@@ -165,7 +165,7 @@ def test_a_stream_reads_what_was_flushed_and_flushes_only_from_time_to_time(
         scan = ScanRequest(topics=(topic,), start=Bounds(start), tail=Tail.FLUSH)
         return StreamRequest(scan, poll_interval_ms=0, flush_interval_ms=flush_interval_ms)
 
-    def rows(stream: TopicStream, *ends: Any) -> int:
+    def rows(stream: StreamOfTopics, *ends: Any) -> int:
         with open_source(broker.folder) as source:
             return sum(
                 batch.num_rows
@@ -173,7 +173,7 @@ def test_a_stream_reads_what_was_flushed_and_flushes_only_from_time_to_time(
                 for batch in unit_rows(unit, source.clock, source.rng)
             )
 
-    stream, rare = TopicStream(opened, request(0)), TopicStream(opened, request(3_600_000, LATEST))
+    stream, rare = StreamOfTopics(opened, request(0)), StreamOfTopics(opened, request(3_600_000, LATEST))
     try:
         first = stream.initial()
         second = stream.latest(first, BatchLimit())
@@ -188,7 +188,7 @@ def test_a_stream_reads_what_was_flushed_and_flushes_only_from_time_to_time(
     finally:
         stream.close()
         rare.close()
-    bounded = TopicStream(opened, request(0))
+    bounded = StreamOfTopics(opened, request(0))
     try:
         produce(broker.bootstrap_servers, topic, 5, 15)
         bounded.fix_ends()

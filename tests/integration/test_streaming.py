@@ -1,4 +1,4 @@
-"""``TopicStream`` on real brokers, without Spark: the micro-batches of a query have each record once, whatever happens
+"""``StreamOfTopics`` on real brokers, without Spark: the micro-batches of a query have each record once, whatever happens
 between them."""
 
 import json
@@ -27,7 +27,7 @@ from siltstone.scanning.streaming.position import (
     decode_position,
     encode_position,
 )
-from siltstone.scanning.streaming.topic_stream import StreamRequest, TopicStream
+from siltstone.scanning.streaming.topic_stream import StreamOfTopics, StreamRequest
 from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
 from support.kafka.quiet_client import QUIET
@@ -56,7 +56,7 @@ class Query:
             if name in options
         }
         scan = ScanRequest(**{"topics": (topic,), "start": Bounds(EARLIEST), **options})
-        self.stream = TopicStream(self._open, StreamRequest(scan, poll_interval_ms=0, **settings))
+        self.stream = StreamOfTopics(self._open, StreamRequest(scan, poll_interval_ms=0, **settings))
         if is_bounded:
             self.stream.fix_ends()
         self.checkpoint = checkpoint or json.dumps(encode_position(self.stream.initial()))
@@ -248,7 +248,7 @@ def test_ss9_an_idle_query_reads_the_metadata_log_now_and_then_and_nothing_else(
         monkeypatch.setattr(used, name, call)
 
     with Query(broker.folder, topic) as query:
-        query.stream = TopicStream(query._open, StreamRequest(ScanRequest(topics=(topic,))))
+        query.stream = StreamOfTopics(query._open, StreamRequest(ScanRequest(topics=(topic,))))
         assert query.batch() == 10
         assert query.context is not None
         clock = ManualClock()

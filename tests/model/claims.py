@@ -29,12 +29,12 @@ from siltstone.metadata.decisions.table import decide
 from siltstone.metadata.entities import NO_NODE, NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.records import FailoverClaimed, NodeResumed
-from siltstone.metadata.refusals import ClaimLost, NodeEpochExpired, NodeFenced, Refusal
+from siltstone.metadata.refusals import ClaimLost, FencedNode, NodeEpochExpired, Refusal
 from support.metadata.metadata_world import next_image
 from tests.model.exploring import Model
 
 DEAD = 0
-OVER = (NodeFenced, NodeEpochExpired, ClaimLost)
+OVER = (FencedNode, NodeEpochExpired, ClaimLost)
 """Refusals after which a process starts over, or stops."""
 
 

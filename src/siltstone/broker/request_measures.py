@@ -22,7 +22,7 @@ ErrorPath: TypeAlias = tuple[str, ...]
 """The names of the fields that lead from a response to an error code; all but the last are lists."""
 
 
-class Stage(Enum):
+class RequestStage(Enum):
     """A part of the time of a request; the parts of an API follow each other and make up the whole.
 
     A Produce is *appended* when all its batches are in the queue of the write-ahead log: until then its partitions are
@@ -48,7 +48,7 @@ class RequestStatistics(msgspec.Struct, frozen=True):
     begun: dict[int, int]
     seconds: dict[int, HistogramCounts]
     errors: dict[tuple[int, int], int]
-    stages: dict[Stage, HistogramCounts]
+    stages: dict[RequestStage, HistogramCounts]
 
 
 class RequestMeasures:
@@ -56,7 +56,7 @@ class RequestMeasures:
         self._begun = dict.fromkeys(map(int, ANNOUNCED), 0)
         self._seconds = {api_key: Histogram() for api_key in self._begun}
         self._errors: Counter[tuple[int, int]] = Counter()
-        self._stages = {stage: Histogram() for stage in Stage}
+        self._stages = {stage: Histogram() for stage in RequestStage}
 
     def begin(self, api_key: int) -> None:
         """Counts a request of an announced API."""
@@ -65,7 +65,7 @@ class RequestMeasures:
     def answered(self, api_key: int, seconds: float) -> None:
         self._seconds[api_key].observe(seconds)
 
-    def staged(self, stage: Stage, seconds: float) -> None:
+    def staged(self, stage: RequestStage, seconds: float) -> None:
         """Counts what one request spent in a stage."""
         self._stages[stage].observe(seconds)
 

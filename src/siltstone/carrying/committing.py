@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.carrying.outcomes import Commit, settle
+from siltstone.carrying.outcomes import ObjectCommit, settle
 from siltstone.carrying.pipeline.kind import Attempt
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import CommitCompaction, CommitKeyCompaction, NewObject, PrepareObjects
@@ -117,7 +117,7 @@ def commit(context: MaintenanceContext, command: AnyCommit) -> None:
     """Commits the outputs of a compaction. Raises as ``settle``."""
     settle(
         context,
-        Commit(
+        ObjectCommit(
             command,
             f"the compaction of objects {list(command.compacted[:10])}",
             lambda: _delete_outputs(context, command),

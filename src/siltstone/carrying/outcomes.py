@@ -34,7 +34,7 @@ def _nothing() -> None:
     pass
 
 
-class Commit(msgspec.Struct, frozen=True):
+class ObjectCommit(msgspec.Struct, frozen=True):
     """A command that puts objects into use. ``about`` names the objects in messages. ``discard`` deletes what was
     written for a command that was refused, so that its space is free at once. ``check`` looks at the newest image
     before the command is sent, because a refusal here costs the metadata store nothing; it raises the Refusal."""
@@ -45,7 +45,7 @@ class Commit(msgspec.Struct, frozen=True):
     check: Callable[[], None] = _nothing
 
 
-def settle(context: MaintenanceContext, commit: Commit) -> None:
+def settle(context: MaintenanceContext, commit: ObjectCommit) -> None:
     """Carries the commit out, and repeats it while its outcome is unknown. Raises the Refusal, or
     OutcomeUnknown."""
     is_uncertain = False

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import click
 
 from siltstone.cli.inspecting.anatomy import Anatomy, blocks_of, dissect
-from siltstone.cli.inspecting.source import ObjectSource, find_object
+from siltstone.cli.inspecting.source import ObjectPlace, find_object
 from siltstone.cli.inspecting.tables import as_json, batches_table, header_facts, index_table
 from siltstone.cli.output import print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
@@ -32,7 +32,7 @@ def inspect(choice: StoreChoice, name: str, blocks: bool, stream_id: int | None,
         show(source, anatomy, entries, blocks)
 
 
-def _show_tables(source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:
+def _show_tables(source: ObjectPlace, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:
     out = results()
     out.print(header_facts(source, anatomy), "", index_table(entries), sep="\n")
     if blocks:
@@ -40,6 +40,6 @@ def _show_tables(source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntr
             out.print("", batches_table(contents), sep="\n")
 
 
-def _show_as_json(source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:
+def _show_as_json(source: ObjectPlace, anatomy: Anatomy, entries: list[BlockEntry], blocks: bool) -> None:
     contents = list(blocks_of(source, entries)) if blocks else None
     print_json(as_json(source, anatomy, entries, contents))

@@ -17,7 +17,7 @@ from siltstone import __version__
 from siltstone.cli.failures import FAILED, debugging, exit_status, failure_line
 from siltstone.cli.logs import json_line, logs_json
 from siltstone.cli.output import abandon
-from siltstone.cli.standard_streams import STDOUT_NAME, StreamClosed, prepare_streams
+from siltstone.cli.standard_streams import STDOUT_NAME, OutputClosed, prepare_streams
 
 COMMANDS: Mapping[str, str] = {
     "demo": "siltstone.cli.demo.command",
@@ -180,7 +180,7 @@ def main() -> None:
         keep_quiet()
     try:
         prepare_streams()
-    except StreamClosed as failure:
+    except OutputClosed as failure:
         end_with(failure)
     cli.main(prog_name="siltstone")
 

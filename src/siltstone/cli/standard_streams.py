@@ -40,7 +40,7 @@ ASCII = "siltstone-ascii"
 """ASCII under a name that click does not know: click takes a stream in ASCII for a mistake and writes UTF-8 to it."""
 
 
-class StreamClosed(InvalidRequest):
+class OutputClosed(InvalidRequest):
     """The process was started without stdin or stdout, and the command needs it."""
 
 
@@ -106,7 +106,7 @@ def prepare_streams() -> None:
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open until the end
     if sys.stdout is None:
-        raise StreamClosed("standard output is closed: redirect it to a file, or to /dev/null")
+        raise OutputClosed("standard output is closed: redirect it to a file, or to /dev/null")
     assert isinstance(sys.stderr, io.TextIOWrapper)
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stderr.reconfigure(encoding=_encoding_of(sys.stderr), errors=PLAIN_ERRORS)
@@ -127,5 +127,5 @@ class InputFile(click.File):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "-" and sys.stdin is None:
-            raise StreamClosed("standard input is closed: name a FILE, or redirect input from one")
+            raise OutputClosed("standard input is closed: name a FILE, or redirect input from one")
         return super().convert(value, param, ctx)

@@ -35,7 +35,7 @@ from siltstone.metadata.leases.board import (
     LeaseBoard,
     NodeLoad,
 )
-from siltstone.metadata.refusals import NodeFenced, Refusal
+from siltstone.metadata.refusals import FencedNode, Refusal
 from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
 from siltstone.runtime.blocking import BlockingCalls
@@ -262,7 +262,7 @@ class Membership:
             return
         if not self._is_of_this_life(own):
             self._lose(
-                NodeFenced(
+                FencedNode(
                     f"node {own.node_id} was registered again with epoch {own.node_epoch}, so epoch "
                     f"{self._life.node_epoch} is fenced; stop this process"
                 )

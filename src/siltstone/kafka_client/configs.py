@@ -43,7 +43,7 @@ class ConfigSource(IntEnum):
         return {ConfigSource.TOPIC: "topic", ConfigSource.DEFAULT: "default"}.get(self, "broker")
 
 
-class TopicConfig(msgspec.Struct, frozen=True):
+class KnownConfig(msgspec.Struct, frozen=True):
     name: str
     value: str | None
     source: ConfigSource
@@ -51,10 +51,10 @@ class TopicConfig(msgspec.Struct, frozen=True):
 
 def topic_configs(
     cluster: Cluster, topics: Sequence[str], names: Sequence[str] | None = None
-) -> dict[str, dict[str, TopicConfig]]:
+) -> dict[str, dict[str, KnownConfig]]:
     """Topic → name of the configuration → its effective value and source. ``names`` None: all configurations. Raises
     KafkaRefusal, KafkaNotReady."""
-    found: dict[str, dict[str, TopicConfig]] = {}
+    found: dict[str, dict[str, KnownConfig]] = {}
     for begin in range(0, len(topics), TOPICS_PER_REQUEST_MAX):
         found |= _topic_configs(cluster, topics[begin : begin + TOPICS_PER_REQUEST_MAX], names)
     return found
@@ -62,18 +62,18 @@ def topic_configs(
 
 def _topic_configs(
     cluster: Cluster, topics: Sequence[str], names: Sequence[str] | None
-) -> dict[str, dict[str, TopicConfig]]:
+) -> dict[str, dict[str, KnownConfig]]:
     keys = None if names is None else list(names)
     resources = [
         DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=keys)
         for topic in topics
     ]
     answer = cluster.ask(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
-    found: dict[str, dict[str, TopicConfig]] = {}
+    found: dict[str, dict[str, KnownConfig]] = {}
     for result in answer.results:
         refuse_error(result.error_code, f"topic {result.resource_name}", result.error_message)
         found[result.resource_name] = {
-            row.name: TopicConfig(row.name, row.value, ConfigSource(row.config_source))
+            row.name: KnownConfig(row.name, row.value, ConfigSource(row.config_source))
             for row in result.configs
         }
     return found

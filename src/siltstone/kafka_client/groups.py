@@ -84,7 +84,7 @@ _NOT_DESCRIBED = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_
 """Errors of DescribeGroups for groups with the newer protocol (KIP-848); such groups are listed without members."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class ListedMember(msgspec.Struct, frozen=True):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -103,21 +103,21 @@ class Member(msgspec.Struct, frozen=True):
         return f"{self.client_id}-{chance[:CHANCE_SHOWN]}…"
 
 
-class Group(msgspec.Struct, frozen=True):
+class GroupSummary(msgspec.Struct, frozen=True):
     """A consumer group; ``members`` None: the broker does not list them, as for groups with the KIP-848 protocol."""
 
     group_id: str
     state: str
     assignor: str = ""
     coordinator: int = -1
-    members: tuple[Member, ...] | None = None
+    members: tuple[ListedMember, ...] | None = None
 
     @property
     def is_empty(self) -> bool:
         return self.state in ("Empty", "Dead")
 
 
-def all_groups(cluster: Cluster) -> list[Group]:
+def all_groups(cluster: Cluster) -> list[GroupSummary]:
     """Returns all groups of the cluster, sorted by name, with their members. Raises KafkaRefusal, KafkaNotReady."""
     listed = cluster.patiently(lambda: _listed(cluster))
     described = _described(cluster, sorted(listed))
@@ -129,12 +129,12 @@ def group_names(cluster: Cluster) -> list[str]:
     return sorted(cluster.patiently(lambda: _listed(cluster)))
 
 
-def find_group(cluster: Cluster, group_id: str) -> Group:
+def find_group(cluster: Cluster, group_id: str) -> GroupSummary:
     """Returns the group of that name. Raises GroupUnknown, KafkaRefusal, KafkaNotReady."""
     return find_groups(cluster, [group_id])[0]
 
 
-def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[Group]:
+def find_groups(cluster: Cluster, group_ids: Sequence[str]) -> list[GroupSummary]:
     """Returns the groups in the order of ``group_ids``. Raises GroupUnknown for the first one that does not exist."""
     listed = cluster.patiently(lambda: _listed(cluster))
     for group_id in group_ids:
@@ -160,8 +160,8 @@ def _listed(cluster: Cluster) -> dict[str, str]:
     return states
 
 
-def _described(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, Group]:
-    found: dict[str, Group] = {}
+def _described(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupSummary]:
+    found: dict[str, GroupSummary] = {}
     for node_id, theirs in cluster.coordinators_of(group_ids).items():
         request = DescribeGroupsRequest(groups=theirs)
         for group in cluster.broker(node_id).call(request, DescribeGroupsResponse).groups:
@@ -171,8 +171,8 @@ def _described(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, Group]:
     return found
 
 
-def _group(described: DescribedGroup, coordinator: int) -> Group:
-    return Group(
+def _group(described: DescribedGroup, coordinator: int) -> GroupSummary:
+    return GroupSummary(
         described.group_id,
         described.group_state,
         described.protocol_data,
@@ -181,8 +181,8 @@ def _group(described: DescribedGroup, coordinator: int) -> Group:
     )
 
 
-def _member(described: DescribedGroupMember) -> Member:
-    return Member(
+def _member(described: DescribedGroupMember) -> ListedMember:
+    return ListedMember(
         described.member_id,
         described.group_instance_id,
         described.client_id,
@@ -191,9 +191,9 @@ def _member(described: DescribedGroupMember) -> Member:
     )
 
 
-def _merged(group_id: str, state: str, described: Group | None) -> Group:
+def _merged(group_id: str, state: str, described: GroupSummary | None) -> GroupSummary:
     if described is None or (described.state == "Dead" and state not in ("", "Dead")):
-        return Group(group_id, state)
+        return GroupSummary(group_id, state)
     return described
 
 

@@ -58,7 +58,7 @@ class NotCurrent(Unavailable):
     """The group has rebalanced, or has lost the member: offsets are not committed, and the member has to join again."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class MemberPlace(msgspec.Struct, frozen=True):
     """The place of a member in its group; ``generation`` -1 and an empty ``member_id`` outside of any."""
 
     member_id: str = ""
@@ -73,7 +73,7 @@ class GroupMember:
         self._cluster = cluster
         self._group_id = group_id
         self._topic = topic
-        self._place = Place()
+        self._place = MemberPlace()
         self._heartbeat_due_ms = 0.0
 
     def join(self) -> tuple[TopicPartition, ...]:
@@ -102,12 +102,12 @@ class GroupMember:
                 request, JoinGroupResponse, REBALANCE_TIMEOUT_MS + ANSWER_TIME_LIMIT_MS
             )
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                self._place = Place(answer.member_id)
+                self._place = MemberPlace(answer.member_id)
             elif answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID and self._place.member_id:
-                self._place = Place()
+                self._place = MemberPlace()
             else:
                 refuse_error(answer.error_code, f"group {self._group_id}")
-                self._place = Place(answer.member_id, answer.generation_id)
+                self._place = MemberPlace(answer.member_id, answer.generation_id)
                 return answer
 
     def _synced(self, joined: JoinGroupResponse) -> SyncGroupResponse | None:
@@ -126,7 +126,7 @@ class GroupMember:
         )
         if answer.error_code in _JOIN_AGAIN:
             if answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                self._place = Place()
+                self._place = MemberPlace()
             return None
         refuse_error(answer.error_code, f"group {self._group_id}")
         return answer
@@ -188,7 +188,7 @@ class GroupMember:
             return
         members = [MemberIdentity(member_id=self._place.member_id)]
         request = LeaveGroupRequest(group_id=self._group_id, member_id=self._place.member_id, members=members)
-        self._place = Place()
+        self._place = MemberPlace()
         self._coordinator().call(request, LeaveGroupResponse)
 
     def _coordinator(self) -> Connection:

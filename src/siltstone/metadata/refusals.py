@@ -72,7 +72,7 @@ class NodeEpochExpired(Refusal, Fenced):
     code = "NODE_EPOCH_EXPIRED"
 
 
-class NodeFenced(Refusal, Fenced):
+class FencedNode(Refusal, Fenced):
     """The node is being failed over: only the process that replays its write-ahead log may write for it."""
 
     code = "NODE_FENCED"
@@ -173,7 +173,7 @@ class ObjectPinned(Refusal, Unavailable):
     code = "OBJECT_PINNED"
 
 
-class ScanOutdated(Refusal, Stale):
+class PinOutdated(Refusal, Stale):
     """The scan's pin was ended, so objects of its plan may have been deleted."""
 
     code = "SCAN_OUTDATED"

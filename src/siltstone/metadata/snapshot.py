@@ -76,7 +76,7 @@ class CopiesRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     uncertain: tuple[int, ...]
 
 
-class Copies(msgspec.Struct, frozen=True, array_like=True, tag=24):
+class SnapshotCopies(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """The part with the objects that are in several buckets, or may be."""
 
     rows: tuple[CopiesRow, ...]
@@ -94,7 +94,7 @@ class Jobs(msgspec.Struct, frozen=True, array_like=True, tag=6):
     rows: tuple[JobMetadata, ...]
 
 
-class Topics(msgspec.Struct, frozen=True, array_like=True, tag=7):
+class SnapshotTopics(msgspec.Struct, frozen=True, array_like=True, tag=7):
     rows: tuple[TopicMetadata, ...]
 
 
@@ -108,7 +108,9 @@ class Pins(msgspec.Struct, frozen=True, array_like=True, tag=75):
     rows: tuple[ScanPin, ...]
 
 
-Part: TypeAlias = Contents | Streams | Objects | Nodes | Keys | Jobs | Topics | Sequences | Pins | Copies
+Part: TypeAlias = (
+    Contents | Streams | Objects | Nodes | Keys | Jobs | SnapshotTopics | Sequences | Pins | SnapshotCopies
+)
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
 
@@ -139,11 +141,11 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     without_ranges = (replace(stream, ranges=()) for stream in _by_key(image.streams))
     yield from _parts_of(Streams, without_ranges)
     yield from _parts_of(_objects, _by_key(image.objects), lambda row: 1 + len(row.ranges))
-    yield from _parts_of(Copies, copies)
+    yield from _parts_of(SnapshotCopies, copies)
     yield from _parts_of(Nodes, _by_key(image.nodes))
     yield from _parts_of(Keys, sorted(image.keys.items()), lambda row: 1 + len(row[1]) // 32)
     yield from _parts_of(Jobs, _by_key(image.jobs))
-    yield from _parts_of(Topics, _by_key(image.topics), _topic_weight)
+    yield from _parts_of(SnapshotTopics, _by_key(image.topics), _topic_weight)
     yield from _parts_of(Sequences, sorted(image.sequences.items()))
     yield from _parts_of(Pins, _by_key(image.pins))
 
@@ -220,7 +222,7 @@ def _decode_part(version: int, number: int, chunk: bytes) -> Part:
 
 
 def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]]) -> MetadataImage:
-    objects = _with_copies(rows[Objects], rows[Copies])
+    objects = _with_copies(rows[Objects], rows[SnapshotCopies])
     return MetadataImage(
         version=version,
         append_id=contents.append_id.hex() or NO_APPEND_ID,
@@ -238,10 +240,10 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         nodes=ShardedMap((row.node_id, row) for row in rows[Nodes]),
         keys=ShardedMap(rows[Keys]),
         jobs=ShardedMap((row.job_id, row) for row in rows[Jobs]),
-        topics=ShardedMap((row.topic_id, row) for row in rows[Topics]),
-        topic_ids=ShardedMap((row.name, row.topic_id) for row in rows[Topics]),
+        topics=ShardedMap((row.topic_id, row) for row in rows[SnapshotTopics]),
+        topic_ids=ShardedMap((row.name, row.topic_id) for row in rows[SnapshotTopics]),
         sequences=ShardedMap(rows[Sequences]),
-        leader_counts=ShardedMap(_leader_counts(rows[Topics]).items()),
+        leader_counts=ShardedMap(_leader_counts(rows[SnapshotTopics]).items()),
         pins=ShardedMap((row.token, row) for row in rows[Pins]),
     )
 

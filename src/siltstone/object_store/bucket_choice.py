@@ -31,7 +31,7 @@ get every new object until it is as full as the others, which may take days, and
 _HASHES = 2**64
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class BucketCandidate(msgspec.Struct, frozen=True):
     """A bucket that may get new objects. ``bytes_given``: what has been put there so far. ``is_avoided``: writes fail
     there, or did until just now."""
 
@@ -41,7 +41,7 @@ class Candidate(msgspec.Struct, frozen=True):
     is_avoided: bool = False
 
 
-def bucket_of_set(strategy: WriteStrategy, candidates: Sequence[Candidate]) -> int | None:
+def bucket_of_set(strategy: WriteStrategy, candidates: Sequence[BucketCandidate]) -> int | None:
     """Returns the bucket of a new stream set object; None when every candidate is avoided."""
     usable = _usable(candidates)
     if not usable or _by_order(strategy):
@@ -51,7 +51,9 @@ def bucket_of_set(strategy: WriteStrategy, candidates: Sequence[Candidate]) -> i
     ).bucket_id
 
 
-def home_of_stream(strategy: WriteStrategy, candidates: Sequence[Candidate], stream_id: int) -> int | None:
+def home_of_stream(
+    strategy: WriteStrategy, candidates: Sequence[BucketCandidate], stream_id: int
+) -> int | None:
     """Returns the bucket of a new stream object of this stream; None when every candidate is avoided."""
     usable = _usable(candidates)
     if not usable or _by_order(strategy):
@@ -59,7 +61,7 @@ def home_of_stream(strategy: WriteStrategy, candidates: Sequence[Candidate], str
     return max(usable, key=lambda each: (_score(strategy, each, stream_id), -each.bucket_id)).bucket_id
 
 
-def buckets_of_copies(strategy: WriteStrategy, candidates: Sequence[Candidate]) -> list[int]:
+def buckets_of_copies(strategy: WriteStrategy, candidates: Sequence[BucketCandidate]) -> list[int]:
     """Returns the buckets of all copies of an object under replication, at most ``copies``."""
     usable = [each.bucket_id for each in _usable(candidates)]
     return strategy.in_order(usable)[: strategy.copies]
@@ -76,7 +78,7 @@ def bytes_given_at_start(buckets: Sequence[BucketDefinition], held: Mapping[int,
     }
 
 
-def _usable(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _usable(candidates: Sequence[BucketCandidate]) -> list[BucketCandidate]:
     return [each for each in candidates if not each.is_avoided]
 
 
@@ -84,15 +86,15 @@ def _by_order(strategy: WriteStrategy) -> bool:
     return strategy.name in (StrategyType.FAILOVER, StrategyType.REPLICATION)
 
 
-def _first_in_order(strategy: WriteStrategy, usable: Sequence[Candidate]) -> int | None:
+def _first_in_order(strategy: WriteStrategy, usable: Sequence[BucketCandidate]) -> int | None:
     return next(iter(strategy.in_order(each.bucket_id for each in usable)), None)
 
 
-def _weight(strategy: WriteStrategy, candidate: Candidate) -> int:
+def _weight(strategy: WriteStrategy, candidate: BucketCandidate) -> int:
     return candidate.weight if strategy.name is StrategyType.DYNAMIC_SHARDING else 1
 
 
-def _score(strategy: WriteStrategy, candidate: Candidate, stream_id: int) -> float:
+def _score(strategy: WriteStrategy, candidate: BucketCandidate, stream_id: int) -> float:
     """Weighted rendezvous hashing: of scores −w / ln(h), each bucket has the highest for w of all weights."""
     named = b"%d/%d" % (stream_id, candidate.bucket_id)
     digest = int.from_bytes(blake2b(named, digest_size=8).digest(), "big")

@@ -13,7 +13,7 @@ from siltstone.metadata.lookup import bytes_by_bucket
 from siltstone.model.buckets import BucketList
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.object_store.bucket_choice import (
-    Candidate,
+    BucketCandidate,
     bucket_of_set,
     buckets_of_copies,
     bytes_given_at_start,
@@ -46,7 +46,7 @@ class OutputBuckets:
     def __init__(self, context: MaintenanceContext) -> None:
         self._context = context
         self._listed: BucketList = bucket_list_of(context.metadata.image)
-        self._candidates: list[Candidate] | None = None
+        self._candidates: list[BucketCandidate] | None = None
         self._home_of: dict[int, int] = {}
         self._troubles: dict[int, SiltstoneError] = {}
 
@@ -77,20 +77,20 @@ class OutputBuckets:
             raise TooFewBuckets(strategy.copies_needed, self._troubles)
         return tuple(buckets_of_copies(strategy, candidates))
 
-    def _checked(self) -> list[Candidate]:
+    def _checked(self) -> list[BucketCandidate]:
         if self._candidates is None:
             writable = self._listed.writable
             if len(writable) < 2:
                 only = writable[0].id if writable else self._context.buckets.default_bucket_id
-                self._candidates = [Candidate(only)]
+                self._candidates = [BucketCandidate(only)]
             else:
                 self._candidates = self._probed()
         return self._candidates
 
-    def _probed(self) -> list[Candidate]:
+    def _probed(self) -> list[BucketCandidate]:
         """Returns those of several buckets that take writes. Raises the error of the last one if none does."""
         given = bytes_given_at_start(self._listed.buckets, bytes_by_bucket(self._context.metadata.image))
-        usable: list[Candidate] = []
+        usable: list[BucketCandidate] = []
         last_trouble: SiltstoneError | None = None
         for each in self._listed.writable:
             try:
@@ -102,7 +102,7 @@ class OutputBuckets:
                 log.warning("maintenance puts no new objects into bucket %d for now: %s", each.id, trouble)
                 last_trouble = self._troubles[each.id] = trouble
             else:
-                usable.append(Candidate(each.id, each.weight, given[each.id]))
+                usable.append(BucketCandidate(each.id, each.weight, given[each.id]))
         if not usable:
             assert last_trouble is not None, "a writable bucket is usable or has a trouble"
             raise last_trouble

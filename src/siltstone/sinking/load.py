@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec.structs import replace
 
 from siltstone.carrying.committing import prepare
-from siltstone.carrying.outcomes import Commit, OutcomeUnknown, settle
+from siltstone.carrying.outcomes import ObjectCommit, OutcomeUnknown, settle
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import NewObject, PrepareObjects
 from siltstone.metadata.image import MetadataImage
@@ -170,7 +170,7 @@ class _Load:
         )  # fmt: skip
         about = f"batch {command.batch_id} of sink {command.sink_id}"
         try:
-            settle(self._source, Commit(complete, about, self._delete_written))
+            settle(self._source, ObjectCommit(complete, about, self._delete_written))
         except OutcomeUnknown as unknown:
             raise SinkOutcomeUnknown(command.sink_id, command.batch_id) from unknown
 

@@ -62,5 +62,5 @@ class DamagedRange(CorruptData):
         self.what_is_wrong = str(what_is_wrong)
 
 
-class RangeNotCovered(Stale):
+class ReadRangeNotCovered(Stale):
     """The metadata names no object for offsets of the stream: the image is behind, or data is missing."""

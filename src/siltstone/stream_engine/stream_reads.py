@@ -2,7 +2,7 @@
 
 from siltstone.metadata.lookup import OffsetOutOfRange
 from siltstone.model.record_batch import RecordBatch
-from siltstone.stream_engine.errors import OffsetBeyondEnds, RangeNotCovered
+from siltstone.stream_engine.errors import OffsetBeyondEnds, ReadRangeNotCovered
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 from siltstone.stream_engine.stream import Stream
 from siltstone.stream_engine.tail.stream_tail import first_within
@@ -62,7 +62,7 @@ class StreamReads:
                 "stream's new start offset"
             ) from trimmed
         if not is_whole or (not batches and end == stream.confirmed_offset):
-            raise RangeNotCovered(
+            raise ReadRangeNotCovered(
                 f"no object holds offset {start} of stream {stream.stream_id}, though it was committed: run siltstone "
                 "check"
             )

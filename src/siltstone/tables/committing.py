@@ -20,8 +20,8 @@ from siltstone.tables.failures import (
     CatalogFailed,
     CommitFailed,
     CommitOvertaken,
-    CommitUnknown,
     LedgerLost,
+    TableCommitUnknown,
     in_one_line,
     is_certain,
 )
@@ -49,7 +49,7 @@ def commit_round(
     replacement: Replacement | None = None,
 ) -> LoadedTable | None:
     """In one commit, exactly once, appends the files, replaces other files, and sets the ledger to ``after``. Returns
-    the table after the commit; None if another driver has moved the ledger. Raises CommitFailed, CommitUnknown,
+    the table after the commit; None if another driver has moved the ledger. Raises CommitFailed, TableCommitUnknown,
     CatalogFailed, TableHasUnknownFeatures, what a ledger raises, and CommitOvertaken if another program has replaced
     the same files, or deleted rows of them (rule 16)."""
     before = table.ledger
@@ -72,10 +72,10 @@ def commit_round(
             )
         if trouble is not None and is_certain(trouble.__cause__):
             raise _failed(table.name, before, after, trouble.__cause__) from trouble
-    if trouble is not None and not isinstance(trouble, CommitUnknown):
+    if trouble is not None and not isinstance(trouble, TableCommitUnknown):
         raise trouble
     why = f" ({in_one_line(trouble.__cause__)})" if trouble and trouble.__cause__ else ""
-    raise CommitUnknown(
+    raise TableCommitUnknown(
         f"table {table.name} could not be committed to in {ATTEMPTS_MAX} tries{why}: nothing is lost, the next run"
         " continues"
     )
@@ -90,7 +90,7 @@ def _tried(
         table.append(files, after, replacement)
     except CommitOvertaken as overtaken:
         log.info("a commit is repeated if that is needed: %s", overtaken)
-    except CommitUnknown as unknown:
+    except TableCommitUnknown as unknown:
         return unknown
     except SiltstoneError:
         raise

@@ -192,7 +192,7 @@ class CommitOvertaken(Stale):
     """The table has changed since it was loaded; nothing was committed."""
 
 
-class CommitUnknown(Unavailable):
+class TableCommitUnknown(Unavailable):
     """The catalog or the store has not said whether the commit took place."""
 
 

@@ -25,7 +25,7 @@ from siltstone.scanning.rows import unit_rows
 from siltstone.scanning.unit import decode_unit
 from siltstone.tables.decoding.choosing import value_decoder
 from siltstone.tables.decoding.keys import key_decoder
-from siltstone.tables.decoding.port import DecodedValues, reason_of
+from siltstone.tables.decoding.port import DecodedColumns, reason_of
 from siltstone.tables.dividing import divided, without_place
 from siltstone.tables.formats.derived import with_division
 from siltstone.tables.layout import REASON, Shaping
@@ -58,7 +58,7 @@ class _Shaped(msgspec.Struct, frozen=True):
     records the content does not matter."""
 
     record: dict[str, Any]
-    decoded: DecodedValues
+    decoded: DecodedColumns
     rows: Any
 
 
@@ -122,7 +122,7 @@ class _Exporting:
                     yield from self._shaped(batch.take(pa.array(range(first, end))))
                 return
             reason = f"it cannot be made a row: {type(cause).__name__}: {reason_of(cause)}"
-            shaped = _Shaped(_columns(batch), DecodedValues({}, {0: reason}), self._shaping.rows({}, 1))
+            shaped = _Shaped(_columns(batch), DecodedColumns({}, {0: reason}), self._shaping.rows({}, 1))
         if shaped is not None:
             yield shaped
 
@@ -136,7 +136,7 @@ class _Exporting:
             columns[TOMBSTONE] = record[VALUE].is_null()
         rows = self._shaping.rows(columns, batch.num_rows)
         bad = without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
-        return _Shaped(record, DecodedValues(decoded.columns, bad), rows)
+        return _Shaped(record, DecodedColumns(decoded.columns, bad), rows)
 
     def _far(self, record: Mapping[str, Any]) -> dict[int, str]:
         """Returns the rows of the batch with times that microseconds cannot hold."""
@@ -168,13 +168,13 @@ class _Exporting:
             if part.num_rows:
                 self._files.add(with_division(part, self._division, values), values)
 
-    def _decoded(self, record: Mapping[str, Any]) -> DecodedValues | None:
+    def _decoded(self, record: Mapping[str, Any]) -> DecodedColumns | None:
         """Returns the decoded values and keys; None if a schema was needed that the task was not given, here or
         before."""
         values, config = record[VALUE], self._given.config
         if config.is_framed:
             values = framed(values, record[HEADERS], VALUE_SCHEMA, FormatKind(config.value))
-        decoded, keys = self._values.decode(values), DecodedValues({})
+        decoded, keys = self._values.decode(values), DecodedColumns({})
         if self._keys is not None:
             of_record = record[KEY]
             if config.has_key_schemas:
@@ -188,21 +188,21 @@ class _Exporting:
             return decoded
         bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}
         inner = f"{KAFKA}.{KEY}" if self._given.config.has_fields else KEY
-        return DecodedValues({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})
+        return DecodedColumns({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})
 
-    def _table_columns(self, record: Mapping[str, Any], decoded: DecodedValues) -> dict[str, Any]:
+    def _table_columns(self, record: Mapping[str, Any], decoded: DecodedColumns) -> dict[str, Any]:
         if self._given.config.has_fields:
             return {**{f"{KAFKA}.{name}": each for name, each in record.items()}, **decoded.columns}
         return {**record, **decoded.columns}
 
-    def _count(self, record: Mapping[str, Any], decoded: DecodedValues) -> None:
+    def _count(self, record: Mapping[str, Any], decoded: DecodedColumns) -> None:
         self._bad += len(decoded.bad)
         if decoded.bad and not self._example:
             row = min(decoded.bad)
             partition, offset = _place(record, row)
             self._example = f"partition {partition} offset {offset}: {decoded.bad[row]}"
 
-    def _add_dead_letters(self, record: Mapping[str, Any], decoded: DecodedValues) -> None:
+    def _add_dead_letters(self, record: Mapping[str, Any], decoded: DecodedColumns) -> None:
         if not decoded.bad:
             return
         at = sorted(decoded.bad)
@@ -226,7 +226,7 @@ def _among(record: Mapping[str, Any], verdict: Mapping[int, list[int]]) -> Any:
     return np.isin(record[OFFSET].to_numpy(), np.array(named, dtype=np.int64))
 
 
-def _first_bad(record: Mapping[str, Any], decoded: DecodedValues, are_wanted: Any) -> tuple[int, int] | None:
+def _first_bad(record: Mapping[str, Any], decoded: DecodedColumns, are_wanted: Any) -> tuple[int, int] | None:
     rows: Iterator[int] = (row for row in sorted(decoded.bad) if are_wanted[row])
     row = next(rows, None)
     return None if row is None else _place(record, row)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.broker.groups.offsets_log.record import CommittedOffset
-from siltstone.broker.groups.rules.decision import JOIN_TIMER, SYNC_TIMER, Decision
+from siltstone.broker.groups.rules.decision import JOIN_TIMER, SYNC_TIMER, GroupDecision
 from siltstone.broker.groups.rules.group import Protocol, member_bytes
 from siltstone.broker.groups.rules.requests import (
     Assigned,
@@ -152,7 +152,7 @@ class Checked(GroupWorld):
         elif self.group.state is not GroupState.EMPTY:
             assert self.answer(DeleteGroup(())) is ErrorCode.NON_EMPTY_GROUP
 
-    def _perform(self, decision: Decision) -> None:
+    def _perform(self, decision: GroupDecision) -> None:
         super()._perform(decision)
         self._check()
 

@@ -28,7 +28,7 @@ from siltstone.metadata.commands import (
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import decode_entry
 from siltstone.metadata.records import ScanPinned, ScanUnpinned
-from siltstone.metadata.refusals import ScanOutdated
+from siltstone.metadata.refusals import PinOutdated
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.model.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectRange, ObjectState, object_key
@@ -128,7 +128,7 @@ class Walk:
         token = self.rng.choice(driver.scans)
         try:
             driver.metadata.execute(PinScan(token, 30 * MINUTE_MS, renews=True))
-        except ScanOutdated:
+        except PinOutdated:
             self.follow()
             assert token not in self.planned
             driver.scans.remove(token)

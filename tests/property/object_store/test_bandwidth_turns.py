@@ -12,9 +12,9 @@ from siltstone.object_store.bandwidth.turns import (
     IDLE_SLICES_MAX,
     PASSED_OVER_MAX,
     WAITING_BYTES_MIN,
+    BandwidthTurns,
     Ticket,
     TooMuchWaits,
-    Turns,
 )
 
 RATE = 16_000
@@ -86,7 +86,7 @@ def model(wanted: list[Ask], until_ms: int) -> list[tuple[int, int]]:
 
 
 def admissions(wanted: list[Ask], until_ms: int) -> list[tuple[int, int]]:
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     numbers: dict[Ticket, int] = {}
     found: list[tuple[int, int]] = []
     for now in range(until_ms):
@@ -127,7 +127,7 @@ def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[As
     grade, and then each other grade may be given one before this one: times differ by a slice of each at most, by the
     uploads that come meanwhile, and by two milliseconds."""
     until_ms, others = 12_000, len(HELD_GRADES) - 1
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     numbers: dict[Ticket, int] = {}
     found: list[tuple[float, int]] = []
     coming = sorted(range(len(wanted)), key=lambda number: wanted[number][0])
@@ -159,7 +159,7 @@ def test_looking_only_when_the_next_slice_is_due_changes_nothing(wanted: list[As
 @settings(deadline=None, max_examples=100)
 def test_the_limit_is_kept(wanted: list[tuple[int, Grade, int]]) -> None:
     """In any time, at most the limit, the burst of a second and one slice pass."""
-    turns, given_bytes = Turns(RATE, 0), 0
+    turns, given_bytes = BandwidthTurns(RATE, 0), 0
     tickets = []
     for now in range(4_000):
         for at, grade, count in wanted:
@@ -174,7 +174,7 @@ def test_the_limit_is_kept(wanted: list[tuple[int, Grade, int]]) -> None:
 @pytest.mark.parametrize("grade", HELD_GRADES)
 def test_each_grade_gets_its_sixteenth_beside_all_others(grade: Grade) -> None:
     """All grades ask all the time for more than the limit."""
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     tickets = {each: turns.ask(each, 10 * MIB, 0) for each in HELD_GRADES}
     for now in range(0, 64_000, 5):
         turns.advance(now)
@@ -186,7 +186,7 @@ def test_each_grade_gets_its_sixteenth_beside_all_others(grade: Grade) -> None:
 
 @pytest.mark.parametrize("load", [1, 2, 10])
 def test_uploads_that_use_up_the_limit_leave_a_sixteenth_to_what_is_held(load: int) -> None:
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     ticket = turns.ask(Grade.MAINTENANCE, 10 * MIB, 0)
     for now in range(0, 64_000, 10):
         turns.passed(load * RATE // 100, now)
@@ -196,21 +196,21 @@ def test_uploads_that_use_up_the_limit_leave_a_sixteenth_to_what_is_held(load: i
 
 
 def test_uploads_are_never_held() -> None:
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     turns.ask(Grade.CATCH_UP_READ, 10 * MIB, 0)
     for now in range(100):
         assert turns.ask(Grade.UPLOAD, 10 * MIB, now).is_admitted
 
 
 def test_what_waits_is_bounded_in_bytes() -> None:
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     asked = 0
     with pytest.raises(TooMuchWaits) as refusal:
         while True:
             turns.ask(Grade.CATCH_UP_READ, 1 * MIB, 0)
             asked += MIB
     assert asked == WAITING_BYTES_MIN == refusal.value.waiting_bytes
-    fast = Turns(16 * MIB, 0)
+    fast = BandwidthTurns(16 * MIB, 0)
     for _ in range(480):
         fast.ask(Grade.CATCH_UP_READ, 1 * MIB, 0)
     with pytest.raises(TooMuchWaits):
@@ -218,14 +218,14 @@ def test_what_waits_is_bounded_in_bytes() -> None:
 
 
 def test_a_request_larger_than_the_bound_passes_when_nothing_waits() -> None:
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     turns.ask(Grade.TAIL_READ, 2 * WAITING_BYTES_MIN, 0)
 
 
 @given(asks, st.lists(st.integers(0, 24), max_size=10))
 @settings(deadline=None, max_examples=60)
 def test_requests_that_give_up_leave_nothing_behind(wanted: list[Ask], gives_up: list[int]) -> None:
-    turns = Turns(RATE, 0)
+    turns = BandwidthTurns(RATE, 0)
     tickets = [turns.ask(grade, size, 0) for _, grade, size in wanted]
     for at in range(100):
         turns.advance(at)

@@ -1,7 +1,7 @@
 """One group, its timers and its clients, without a coordinator: decisions are performed on plain dicts."""
 
 from siltstone.broker.groups.rules.deciding import decide
-from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, Decision, SetTimer
+from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, GroupDecision, SetTimer
 from siltstone.broker.groups.rules.group import Group, Protocol
 from siltstone.broker.groups.rules.requests import (
     Answer,
@@ -93,7 +93,7 @@ class GroupWorld:
         self.timers.pop(timer, None)
         self.tell(TimerRang(timer))
 
-    def _perform(self, decision: Decision) -> None:
+    def _perform(self, decision: GroupDecision) -> None:
         self.group = decision.group
         self.records += decision.records
         for action in decision.actions:

@@ -23,11 +23,11 @@ from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import PinScan
-from siltstone.metadata.refusals import ScanOutdated as PinGone
+from siltstone.metadata.refusals import PinOutdated as PinGone
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.offline.settings import CompactionSettings, KindSettings, MaintenanceSettings
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.scanning.failures import ScanOutdated
+from siltstone.scanning.failures import PinOutdated
 from siltstone.scanning.request import (
     EARLIEST,
     LATEST,
@@ -223,7 +223,7 @@ class ScannedLife(KeyedWorld):
         scan = self.rng.choice(self.scans)
         try:
             batch = next(scan.batches, None)
-        except ScanOutdated:
+        except PinOutdated:
             assert self.clock.now_ms() > scan.until_ms, "the lease was not over"
             self.scans.remove(scan)
             self.counts["scan outdated"] += 1

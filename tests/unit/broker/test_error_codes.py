@@ -14,7 +14,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.refusals import StreamFenced, StreamNotClosed, TopicNameCollides
 from siltstone.model import errors
-from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded, RangeNotCovered
+from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded, ReadRangeNotCovered
 
 PACKAGES = (
     "metadata",
@@ -86,7 +86,7 @@ def test_item_13_what_is_to_be_tried_again_has_a_code_that_clients_try_again_for
         (StaleProducerEpoch, ErrorCode.INVALID_PRODUCER_EPOCH),
         (EngineOverloaded, ErrorCode.REQUEST_TIMED_OUT),
         (EngineNotRunning, ErrorCode.KAFKA_STORAGE_ERROR),
-        (RangeNotCovered, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ReadRangeNotCovered, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (StreamFenced, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (StreamNotClosed, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (PartitionGone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

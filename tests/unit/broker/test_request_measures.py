@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from siltstone.broker.request_measures import RequestMeasures, Stage, error_name, error_paths
+from siltstone.broker.request_measures import RequestMeasures, RequestStage, error_name, error_paths
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -84,7 +84,7 @@ def test_ob04_errors_of_produce_fetch_and_others_are_counted_by_name():
     in_broker_world(scenario, engine=SMALL_TAIL)
 
 
-def seconds_of(world, stage: Stage) -> tuple[int, float]:
+def seconds_of(world, stage: RequestStage) -> tuple[int, float]:
     counts = world.parts.measures.statistics().stages[stage]
     return counts.count, counts.total
 
@@ -94,13 +94,17 @@ def test_the_wait_of_a_fetch_is_a_stage_by_itself():
         topic = await world.topic()
         await world.client().ask(produce_request(topic, batch_of()))
         await world.client().ask(fetch_request(topic, {0: 0}))  # finds enough at once
-        assert seconds_of(world, Stage.FETCH_WAIT) == (0, 0.0)
+        assert seconds_of(world, RequestStage.FETCH_WAIT) == (0, 0.0)
         waiting = world.client().send(fetch_request(topic, {0: 1}, wait_ms=400))
         await settled()
         await world.pass_ms(400)
         await waiting
-        assert seconds_of(world, Stage.FETCH_WAIT) == (1, 0.4)
-        assert seconds_of(world, Stage.FETCH_READ) == seconds_of(world, Stage.FETCH_ENCODE) == (2, 0.0)
+        assert seconds_of(world, RequestStage.FETCH_WAIT) == (1, 0.4)
+        assert (
+            seconds_of(world, RequestStage.FETCH_READ)
+            == seconds_of(world, RequestStage.FETCH_ENCODE)
+            == (2, 0.0)
+        )
         assert world.parts.measures.statistics().seconds[ApiKey.FETCH].total == 0.4
 
     in_broker_world(scenario)
@@ -119,8 +123,8 @@ def test_a_fetch_reads_from_objects_in_the_stage_read():
         world.clock.advance_ms(70)
         world.calls.release(READ)
         await reading
-        assert seconds_of(world, Stage.FETCH_READ) == (1, 0.07)
-        assert seconds_of(world, Stage.FETCH_WAIT) == (0, 0.0)
+        assert seconds_of(world, RequestStage.FETCH_READ) == (1, 0.07)
+        assert seconds_of(world, RequestStage.FETCH_WAIT) == (0, 0.0)
 
     in_broker_world(scenario, engine=SMALL_TAIL)
 
@@ -135,8 +139,8 @@ def test_a_produce_waits_for_the_log_in_the_stage_durable():
         world.clock.advance_ms(30)
         world.calls.release(WRITE)
         await writing
-        assert seconds_of(world, Stage.PRODUCE_APPEND) == (1, 0.0)
-        assert seconds_of(world, Stage.PRODUCE_DURABLE) == (1, 0.03)
+        assert seconds_of(world, RequestStage.PRODUCE_APPEND) == (1, 0.0)
+        assert seconds_of(world, RequestStage.PRODUCE_DURABLE) == (1, 0.03)
         assert world.parts.measures.statistics().seconds[ApiKey.PRODUCE].total == 0.03
 
     in_broker_world(scenario)
@@ -154,8 +158,8 @@ def test_a_produce_opens_its_partition_in_the_stage_append():
         world.clock.advance_ms(50)
         world.calls.release(READ)
         await writing
-        assert seconds_of(world, Stage.PRODUCE_APPEND) == (1, 0.05)
-        assert seconds_of(world, Stage.PRODUCE_DURABLE) == (1, 0.0)
+        assert seconds_of(world, RequestStage.PRODUCE_APPEND) == (1, 0.05)
+        assert seconds_of(world, RequestStage.PRODUCE_DURABLE) == (1, 0.0)
 
     in_broker_world(scenario, engine=SMALL_TAIL)
 

@@ -13,7 +13,7 @@ from siltstone.cli import main as module
 from siltstone.cli import streams as streams_command
 from siltstone.cli.failures import exit_status
 from siltstone.cli.main import COMMANDS, ELSEWHERE, SUMMARIES, Commands, cli
-from siltstone.cli.standard_streams import StreamClosed
+from siltstone.cli.standard_streams import OutputClosed
 from support.processes.cli import assert_one_line, run
 
 
@@ -165,12 +165,12 @@ def test_the_program_keeps_quiet_about_everything_but_its_one_line(
     assert done == ["quiet", "streams", "siltstone", "logs 20", "streams", "siltstone"]
 
     def closed() -> None:
-        raise StreamClosed("stdout is closed")
+        raise OutputClosed("stdout is closed")
 
     monkeypatch.setattr(module, "prepare_streams", closed)
     with pytest.raises(SystemExit) as ended:
         module.main()
-    assert ended.value.code == exit_status(StreamClosed("stdout is closed"))
+    assert ended.value.code == exit_status(OutputClosed("stdout is closed"))
     assert capsys.readouterr().err.endswith("siltstone: stdout is closed\n")
 
 

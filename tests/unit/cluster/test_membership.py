@@ -10,8 +10,8 @@ from siltstone.cluster.membership import BoardCalls, NodeIdInUse, wait_until_sil
 from siltstone.cluster.suspicion import SESSION_MS
 from siltstone.metadata.commands import ClaimFailover, PutKey, RegisterNode, UnregisterNode
 from siltstone.metadata.leases.board import BOARD_DEADLINE_MS, ENDED, Beat, BoardUnavailable, MemoryBoard
-from siltstone.metadata.records import NodeFenced, NodeResumed
-from siltstone.metadata.refusals import NodeFenced as NodeFencedRefusal
+from siltstone.metadata.records import FencedNode, NodeResumed
+from siltstone.metadata.refusals import FencedNode as NodeFencedRefusal
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from support.metadata.cluster_world import BoardOfAll, ClusterWorld, HeldCalls
@@ -36,7 +36,7 @@ def test_n04_a_node_whose_beats_stop_for_four_seconds_is_not_fenced() -> None:
         await cluster.passes(4_000)
         await cluster.thaw(1)
         await cluster.passes(10_000)
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
 
     in_cluster(scenario)
 
@@ -45,14 +45,14 @@ def test_n05_a_node_that_was_stopped_is_fenced_once_and_resumes() -> None:
     async def scenario(cluster: ClusterWorld) -> None:
         cluster.freeze(1)
         await cluster.passes(8_000)
-        assert cluster.written(NodeFenced) == [NodeFenced(1, 1)]
+        assert cluster.written(FencedNode) == [FencedNode(1, 1)]
         assert cluster.image.nodes[1].is_fenced
         await cluster.thaw(1)
         await cluster.passes(2_000)
         assert cluster.written(NodeResumed) == [NodeResumed(1, 1)]
         assert cluster.image.nodes[1].is_live
         await cluster.passes(20_000)
-        assert len(cluster.written(NodeFenced)) == len(cluster.written(NodeResumed)) == 1
+        assert len(cluster.written(FencedNode)) == len(cluster.written(NodeResumed)) == 1
         assert not cluster.nodes[1].lost
         assert cluster.nodes[1].membership.statistics().times_resumed == 1
 
@@ -68,7 +68,7 @@ def test_n05_the_lowest_live_node_fences_and_the_next_one_if_that_is_dead() -> N
         cluster.freeze(0, 1)
         await cluster.passes(8_000)
         assert cluster.nodes[3].membership.statistics().nodes_fenced == 2
-        assert sorted(record.node_id for record in cluster.written(NodeFenced)) == [0, 1, 2]
+        assert sorted(record.node_id for record in cluster.written(FencedNode)) == [0, 1, 2]
 
     in_cluster(scenario, count=4)
 
@@ -81,7 +81,7 @@ def test_n06_observers_that_were_stopped_for_a_minute_fence_nobody() -> None:
         await cluster.passes(3_000)
         await cluster.thaw(1, 2)
         await cluster.passes(20_000)
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
 
     in_cluster(scenario)
 
@@ -89,10 +89,10 @@ def test_n06_observers_that_were_stopped_for_a_minute_fence_nobody() -> None:
 def test_n07_wall_clocks_that_are_hours_apart_fence_nobody() -> None:
     async def scenario(cluster: ClusterWorld) -> None:
         await cluster.passes(20_000)
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
         cluster.freeze(2)
         await cluster.passes(8_000)
-        assert cluster.written(NodeFenced) == [NodeFenced(2, 1)]
+        assert cluster.written(FencedNode) == [FencedNode(2, 1)]
 
     now_ms = 1_700_000_000_000
     in_cluster(scenario, wall_ms=(now_ms - HOUR_MS, now_ms, now_ms + HOUR_MS))
@@ -102,7 +102,7 @@ def test_n09_two_that_fall_silent_together_are_fenced_once_each() -> None:
     async def scenario(cluster: ClusterWorld) -> None:
         cluster.freeze(0, 3)
         await cluster.passes(15_000)
-        assert sorted(record.node_id for record in cluster.written(NodeFenced)) == [0, 3]
+        assert sorted(record.node_id for record in cluster.written(FencedNode)) == [0, 3]
 
     in_cluster(scenario, count=4)
 
@@ -116,7 +116,7 @@ def test_n18_a_board_that_is_out_for_a_minute_fences_nobody_and_ends_the_leases(
         cluster.board.is_out = False
         await cluster.passes(20_000)
         assert all(node.membership.lease.is_held for node in cluster.nodes)
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
         assert cluster.nodes[0].membership.statistics().rounds_failed >= 50
 
     in_cluster(scenario)
@@ -134,7 +134,7 @@ def test_n18_the_time_in_which_the_board_is_out_is_not_silence() -> None:
         await cluster.passes(1_500)
         await cluster.thaw(2)
         await cluster.passes(10_000)
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
 
     in_cluster(scenario)
 
@@ -159,7 +159,7 @@ def test_n06_a_node_that_was_stopped_while_it_waited_for_its_turn_fences_nobody(
         await cluster.passes(10_000)
         await cluster.thaw(1)
         await cluster.passes(1_000)
-        assert cluster.written(NodeFenced) == [NodeFenced(1, 1)], "it was silent itself"
+        assert cluster.written(FencedNode) == [FencedNode(1, 1)], "it was silent itself"
 
     in_cluster(scenario)
 
@@ -169,7 +169,7 @@ def test_a_node_whose_beats_come_back_before_the_turn_of_the_next_is_not_fenced(
         await waits_for_its_turn(cluster, 3, silent=4)
         await cluster.thaw(4)
         await cluster.passes(3_000)
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
 
     in_cluster(scenario, count=5)
 
@@ -248,7 +248,7 @@ def test_n19_beats_go_on_while_an_append_hangs() -> None:
         await cluster.passes(10_000)
         assert node.membership.statistics().beats >= before + 9
         assert node.membership.lease.is_held
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
         node.metadata_calls.free.set()
         assert await hanging == b"1"
 
@@ -284,14 +284,14 @@ def test_n08_a_node_whose_board_hangs_knows_that_its_lease_is_over_before_it_is_
         held_when_fenced = None
         for _ in range(100):
             await cluster.passes(100)
-            if held_when_fenced is None and cluster.written(NodeFenced):
+            if held_when_fenced is None and cluster.written(FencedNode):
                 held_when_fenced = node.membership.lease.is_held
         assert held_when_fenced is False
         assert node.membership.statistics().times_resumed == 0, "it cannot beat, so it would be fenced again"
         node.board_calls.free.set()
         await cluster.passes(5_000)
         assert cluster.image.nodes[1].is_live and node.membership.lease.is_held
-        assert len(cluster.written(NodeFenced)) == 1
+        assert len(cluster.written(FencedNode)) == 1
 
     in_cluster(scenario)
 
@@ -429,7 +429,7 @@ def test_a_node_that_ends_with_all_others_fences_nobody() -> None:
         for node in cluster.nodes:
             node.membership.acts_for_others = False
         await cluster.passes(2 * SESSION_MS)
-        assert cluster.written(NodeFenced) == []
+        assert cluster.written(FencedNode) == []
 
     in_cluster(scenario)
 

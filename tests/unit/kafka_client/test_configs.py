@@ -2,7 +2,7 @@
 
 import pytest
 
-from siltstone.kafka_client.configs import ConfigSource, TopicConfig, change_configs, topic_configs
+from siltstone.kafka_client.configs import ConfigSource, KnownConfig, change_configs, topic_configs
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_configs import (
@@ -70,7 +70,7 @@ def test_the_sources_are_kafka_s() -> None:
 
 def test_each_topic_with_its_values_and_their_sources() -> None:
     asked = cluster()
-    row = {"retention.ms": TopicConfig("retention.ms", "5", ConfigSource.TOPIC)}
+    row = {"retention.ms": KnownConfig("retention.ms", "5", ConfigSource.TOPIC)}
     assert topic_configs(asked, ["a", "b"], ["retention.ms"]) == {"a": row, "b": row}
     ((_, request),) = asked.asked
     assert [

@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.kafka_client.groups import Group, Member
+from siltstone.kafka_client.groups import GroupSummary, ListedMember
 from support.values.left_out import numbers_left_out
 
 CHANCE = "a425fdd9-9c11-4f9c-a8a8-4add9c9a33f2"
@@ -18,15 +18,15 @@ CHANCE = "a425fdd9-9c11-4f9c-a8a8-4add9c9a33f2"
     ],
 )
 def test_a_member_has_a_short_name(member_id: str, instance: str | None, client: str, name: str) -> None:
-    assert Member(member_id, instance, client, "h", ()).name == name
+    assert ListedMember(member_id, instance, client, "h", ()).name == name
 
 
 @pytest.mark.parametrize(
     ("state", "is_empty"), [("Empty", True), ("Dead", True), ("Stable", False), ("Assigning", False)]
 )
 def test_which_groups_are_empty(state: str, is_empty: bool) -> None:
-    assert Group("g", state).is_empty is is_empty
+    assert GroupSummary("g", state).is_empty is is_empty
 
 
 def test_what_is_left_out() -> None:
-    assert numbers_left_out(Group).items() >= {"coordinator": -1}.items()
+    assert numbers_left_out(GroupSummary).items() >= {"coordinator": -1}.items()

@@ -8,20 +8,20 @@ from msgspec.structs import replace
 from siltstone.model.buckets import BucketDefinition, BucketState, StrategyType, WriteStrategy
 from siltstone.object_store.bucket_choice import (
     EVENED_OUT_BYTES_MAX,
-    Candidate,
+    BucketCandidate,
     bucket_of_set,
     buckets_of_copies,
     bytes_given_at_start,
     home_of_stream,
 )
 
-THREE = [Candidate(0), Candidate(1), Candidate(2)]
-WEIGHTED = [Candidate(0, 1), Candidate(1, 2), Candidate(2, 1)]
+THREE = [BucketCandidate(0), BucketCandidate(1), BucketCandidate(2)]
+WEIGHTED = [BucketCandidate(0, 1), BucketCandidate(1, 2), BucketCandidate(2, 1)]
 ROUND_ROBIN = WriteStrategy(StrategyType.ROUND_ROBIN)
 SHARDING = WriteStrategy(StrategyType.DYNAMIC_SHARDING)
 
 
-def sets_given(strategy: WriteStrategy, candidates: list[Candidate], sizes: list[int]) -> Counter[int]:
+def sets_given(strategy: WriteStrategy, candidates: list[BucketCandidate], sizes: list[int]) -> Counter[int]:
     given: Counter[int] = Counter()
     for size in sizes:
         counted = [replace(each, bytes_given=given[each.bucket_id]) for each in candidates]
@@ -31,7 +31,7 @@ def sets_given(strategy: WriteStrategy, candidates: list[Candidate], sizes: list
     return given
 
 
-def homes(strategy: WriteStrategy, candidates: list[Candidate]) -> list[int | None]:
+def homes(strategy: WriteStrategy, candidates: list[BucketCandidate]) -> list[int | None]:
     return [home_of_stream(strategy, candidates, stream_id) for stream_id in range(4_000)]
 
 
@@ -61,8 +61,8 @@ def test_b03_a_stream_stays_at_home_whatever_the_buckets_were_given() -> None:
 
 def test_a_bucket_that_is_avoided_or_added_moves_only_its_own_streams() -> None:
     before = homes(ROUND_ROBIN, THREE)
-    avoided = homes(ROUND_ROBIN, [*THREE[:2], Candidate(2, is_avoided=True)])
-    added = homes(ROUND_ROBIN, [*THREE, Candidate(3)])
+    avoided = homes(ROUND_ROBIN, [*THREE[:2], BucketCandidate(2, is_avoided=True)])
+    added = homes(ROUND_ROBIN, [*THREE, BucketCandidate(3)])
     assert all(old == new or old == 2 for old, new in zip(before, avoided, strict=True)) and 2 not in avoided
     assert all(new in (old, 3) for old, new in zip(before, added, strict=True)) and 3 in added
 
@@ -70,7 +70,7 @@ def test_a_bucket_that_is_avoided_or_added_moves_only_its_own_streams() -> None:
 def test_failover_takes_the_first_in_order_that_is_not_avoided() -> None:
     strategy = WriteStrategy(StrategyType.FAILOVER, (2,))
     assert bucket_of_set(strategy, THREE) == home_of_stream(strategy, THREE, 7) == 2
-    assert bucket_of_set(strategy, [*THREE[:2], Candidate(2, is_avoided=True)]) == 0
+    assert bucket_of_set(strategy, [*THREE[:2], BucketCandidate(2, is_avoided=True)]) == 0
 
 
 def test_replication_names_as_many_buckets_as_copies() -> None:

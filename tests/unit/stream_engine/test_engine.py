@@ -15,7 +15,7 @@ from siltstone.stream_engine.errors import (
     EngineNotRunning,
     OffsetBeyondEnds,
     PayloadNotBytes,
-    RangeNotCovered,
+    ReadRangeNotCovered,
     StreamAlreadyOpen,
     StreamHandleClosed,
 )
@@ -297,7 +297,7 @@ def test_what_no_object_holds_is_an_error_and_not_an_empty_answer(tmp_path):
         await forget_tail(node, world)
         for covers in (False, True):  # the last batch of all is never removed
             node.engine._reads._reader = EmptyReader(covers)
-            with pytest.raises(RangeNotCovered, match="no object holds offset 0"):
+            with pytest.raises(ReadRangeNotCovered, match="no object holds offset 0"):
                 await node.engine.read(stream, 0, 100)
 
     run(tmp_path, scenario)
@@ -316,7 +316,7 @@ def test_offsets_that_compaction_removed_lead_to_the_tail(tmp_path):
         assert offsets_of(await node.engine.read(stream, 2, 0)) == [(5, 10)]
         assert await node.engine.read(stream, 2, 100, 5) == []
         node.engine._reads._reader = EmptyReader(covers=False)
-        with pytest.raises(RangeNotCovered):
+        with pytest.raises(ReadRangeNotCovered):
             await node.engine.read(stream, 2, 0)
 
     run(tmp_path, scenario)

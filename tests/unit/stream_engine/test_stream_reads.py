@@ -7,7 +7,7 @@ import pytest
 from siltstone.metadata.commands import TrimStream
 from siltstone.metadata.streams import advanced, created, opened
 from siltstone.model.record_batch import RecordBatch
-from siltstone.stream_engine.errors import OffsetBeyondEnds, RangeNotCovered
+from siltstone.stream_engine.errors import OffsetBeyondEnds, ReadRangeNotCovered
 from siltstone.stream_engine.stream import Stream
 from siltstone.stream_engine.stream_reads import StreamReads
 from support.engine.engine_world import SMALL, World, offsets_of, payloads_of
@@ -201,7 +201,7 @@ def test_where_key_compaction_has_removed_everything_the_tail_is_next():
 
 
 def test_what_no_object_holds_is_missed():
-    with pytest.raises(RangeNotCovered, match="siltstone check"):
+    with pytest.raises(ReadRangeNotCovered, match="siltstone check"):
         Parts(tail=TAIL, are_whole=False).found(10**6)
-    with pytest.raises(RangeNotCovered):
+    with pytest.raises(ReadRangeNotCovered):
         Parts(tail=()).found(10**6)

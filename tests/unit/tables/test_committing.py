@@ -11,8 +11,8 @@ from siltstone.tables.failures import (
     CatalogFailed,
     CommitFailed,
     CommitOvertaken,
-    CommitUnknown,
     LedgerLost,
+    TableCommitUnknown,
 )
 from siltstone.tables.formats.port import DataFile
 from siltstone.tables.ledger import Ledger, TableIdentity
@@ -65,12 +65,12 @@ def rewritten(table: OneTable) -> None:
 
 
 def lost(table: OneTable) -> None:
-    raise CommitUnknown("no answer")
+    raise TableCommitUnknown("no answer")
 
 
 def done_and_lost(table: OneTable) -> None:
     table.ledger = AFTER
-    raise CommitUnknown("no answer")
+    raise TableCommitUnknown("no answer")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_ledger_that_another_driver_has_moved_ends_it(steps: Any) -> None:
 def test_another_token_or_other_offsets_are_another_drivers(theirs: Ledger) -> None:
     def step(table: OneTable) -> None:
         table.ledger = theirs
-        raise CommitUnknown("no answer")
+        raise TableCommitUnknown("no answer")
 
     assert OneTable(step).committed() is None
 
@@ -113,7 +113,7 @@ def test_only_an_answer_that_was_lost_is_waited_for_and_longer_each_time() -> No
 def test_a_table_that_never_takes_the_commit_is_left_to_the_next_run() -> None:
     table = OneTable(*[rewritten] * ATTEMPTS_MAX)
     with pytest.raises(
-        CommitUnknown, match=r"kafka\.t could not be committed to in 10 tries: nothing is lost"
+        TableCommitUnknown, match=r"kafka\.t could not be committed to in 10 tries: nothing is lost"
     ):
         table.committed()
 
@@ -134,7 +134,7 @@ def faulty(table: OneTable) -> None:
 
 def sent_and_faulty(table: OneTable) -> None:
     """The catalog's client fails at the answer, and whether the commit took place is not known."""
-    raise CommitUnknown("it may have taken place") from TypeError("no such answer")
+    raise TableCommitUnknown("it may have taken place") from TypeError("no such answer")
 
 
 def taken_and_faulty(table: OneTable) -> None:

@@ -14,7 +14,7 @@ from siltstone.model.limits import HOUR_MS
 from siltstone.offline.tasks.runner import InProcessRunner, Runner, RunnerNotStarted
 from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.tables import rounds
-from siltstone.tables.failures import CommitUnknown
+from siltstone.tables.failures import TableCommitUnknown
 from siltstone.tables.kind import TableExport
 from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans
 from siltstone.tables.task import run_export
@@ -191,7 +191,7 @@ def test_tb4_a_commit_whose_answer_is_lost_is_looked_up(
     def instead(real: Append, table: Any, files: Any, ledger: Any) -> None:
         if is_done:
             real(table, files, ledger)
-        raise CommitUnknown("no answer")
+        raise TableCommitUnknown("no answer")
 
     with appending(world, monkeypatch, instead):
         world.export_now()

@@ -14,17 +14,17 @@ from siltstone.broker.fetching.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    AskedPartition,
     FetchSession,
     FetchSessions,
     PartitionKey,
     SentState,
+    SessionPartition,
     SessionRefused,
 )
 from siltstone.broker.fetching.wanted import FoundPartition, WantedPartition
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Listener, RequestContext
-from siltstone.broker.request_measures import Stage
+from siltstone.broker.request_measures import RequestStage
 from siltstone.kafka_protocol.codec import decode, encode_pieces
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import (
@@ -79,9 +79,9 @@ class FetchApi:
             )
             found = polled.found
             read_ms = clock.monotonic_ms() - context.begun_ms - polled.waited_ms
-            self._measures.staged(Stage.FETCH_READ, read_ms / 1000)
+            self._measures.staged(RequestStage.FETCH_READ, read_ms / 1000)
             if polled.has_waited:
-                self._measures.staged(Stage.FETCH_WAIT, polled.waited_ms / 1000)
+                self._measures.staged(RequestStage.FETCH_WAIT, polled.waited_ms / 1000)
         if not cluster.serves:  # looked at last: the node may have been stopped while it read (N22)
             found = [FoundPartition(one, ErrorCode.NOT_LEADER_OR_FOLLOWER) for one in wanted]
         elif cluster.has_others:
@@ -101,7 +101,9 @@ class FetchApi:
         )
         self._count(context, found)
         pieces = encode_pieces(response, context.api_version)
-        self._measures.staged(Stage.FETCH_ENCODE, (self._parts.clock.monotonic_ms() - polled_ms) / 1000)
+        self._measures.staged(
+            RequestStage.FETCH_ENCODE, (self._parts.clock.monotonic_ms() - polled_ms) / 1000
+        )
         return pieces
 
     def _without_old_end(self, row: FoundPartition) -> FoundPartition:
@@ -125,7 +127,9 @@ class FetchApi:
         """Answers every waiting fetch with the batches there are. Later fetches do not wait."""
         self._waits.end()
 
-    def _asked(self, version: int, request: FetchRequest) -> tuple[FetchSession | None, list[AskedPartition]]:
+    def _asked(
+        self, version: int, request: FetchRequest
+    ) -> tuple[FetchSession | None, list[SessionPartition]]:
         """Returns the session of the request, if it has one, and the partitions to be fetched. Where the request names
         a partition twice, the last naming counts. Raises SessionRefused."""
         named = {partition.key: partition for partition in _asked_partitions(request)}
@@ -145,7 +149,7 @@ class FetchApi:
             return None, []
         return session, list(session.partitions.values())
 
-    def _wanted(self, asked: AskedPartition, reads_committed: bool) -> WantedPartition:
+    def _wanted(self, asked: SessionPartition, reads_committed: bool) -> WantedPartition:
         name, topic_id, index = asked.key
         topics = self._parts.topics
         return WantedPartition(
@@ -215,10 +219,10 @@ def _diverging(row: FoundPartition) -> EpochEndOffset:
     return EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset) if end else EpochEndOffset()
 
 
-def _asked_partitions(request: FetchRequest) -> Iterable[AskedPartition]:
+def _asked_partitions(request: FetchRequest) -> Iterable[SessionPartition]:
     for topic in request.topics:
         for partition in topic.partitions:
-            yield AskedPartition(
+            yield SessionPartition(
                 (topic.name, topic.topic_id, partition.index), partition.fetch_offset, partition.bytes_max,
                 partition.current_leader_epoch, partition.last_fetched_epoch, partition.log_start_offset,
             )  # fmt: skip

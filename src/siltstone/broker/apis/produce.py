@@ -21,7 +21,7 @@ from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.partitions.partitions import PartitionKey
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection, Overtakable, RequestContext, frame_of
-from siltstone.broker.request_measures import Stage
+from siltstone.broker.request_measures import RequestStage
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode_in_place, encode
@@ -318,8 +318,8 @@ class ProduceApi:
     def _measure(self, ended: ProduceUnderWay) -> None:
         now_ms, begun_ms, appended_ms = self._clock.monotonic_ms(), ended.context.begun_ms, ended.appended_ms
         self._measures.answered(ApiKey.PRODUCE, (now_ms - begun_ms) / 1000)
-        self._measures.staged(Stage.PRODUCE_APPEND, (appended_ms - begun_ms) / 1000)
-        self._measures.staged(Stage.PRODUCE_DURABLE, (now_ms - appended_ms) / 1000)
+        self._measures.staged(RequestStage.PRODUCE_APPEND, (appended_ms - begun_ms) / 1000)
+        self._measures.staged(RequestStage.PRODUCE_DURABLE, (now_ms - appended_ms) / 1000)
         for target in ended.targets():
             if target.error is not ErrorCode.NONE:
                 self._measures.failed(ApiKey.PRODUCE, target.error)

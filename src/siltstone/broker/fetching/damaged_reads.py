@@ -17,7 +17,7 @@ from siltstone.broker.partitions.partition import Partition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import RecordBatch
-from siltstone.stream_engine.errors import DamagedRange, RangeNotCovered
+from siltstone.stream_engine.errors import DamagedRange, ReadRangeNotCovered
 
 DAMAGE_PASSED_PER_FETCH_MAX = 100
 """The most damaged places that one fetch passes, each with a few requests to the bucket: that takes a second or two,
@@ -53,7 +53,7 @@ class DamagedReads:
     def failed(self, wanted: WantedPartition, trouble: SiltstoneError) -> None:
         """Logs that the partition could not be opened or read, if the client receives an error that it retries."""
         may_pass = error_code(trouble) is ErrorCode.KAFKA_STORAGE_ERROR
-        if wanted.topic is not None and (may_pass or isinstance(trouble, RangeNotCovered)):
+        if wanted.topic is not None and (may_pass or isinstance(trouble, ReadRangeNotCovered)):
             self._report.failed(f"{wanted.topic.name}-{wanted.index}", trouble)
 
     async def _read_behind(

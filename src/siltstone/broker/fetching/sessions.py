@@ -41,7 +41,7 @@ class SessionRefused(Stale):
         self.code = code
 
 
-class AskedPartition(msgspec.Struct, frozen=True):
+class SessionPartition(msgspec.Struct, frozen=True):
     """A partition as the client named it last."""
 
     key: PartitionKey
@@ -68,10 +68,10 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.next_epoch = 1
         self.used_ms = now_ms
-        self.partitions: OrderedDict[PartitionKey, AskedPartition] = OrderedDict()
+        self.partitions: OrderedDict[PartitionKey, SessionPartition] = OrderedDict()
         self._sent: dict[PartitionKey, SentState] = {}
 
-    def change(self, asked: Iterable[AskedPartition], forgotten: Iterable[PartitionKey]) -> None:
+    def change(self, asked: Iterable[SessionPartition], forgotten: Iterable[PartitionKey]) -> None:
         for partition in asked:
             self.partitions[partition.key] = partition
         for key in forgotten:
@@ -127,7 +127,7 @@ class FetchSessions:
         return session
 
     def change(
-        self, session: FetchSession, asked: Sequence[AskedPartition], forgotten: Iterable[PartitionKey]
+        self, session: FetchSession, asked: Sequence[SessionPartition], forgotten: Iterable[PartitionKey]
     ) -> None:
         """Ends the session when it is left without partitions, and when it would hold too much; then raises
         SessionRefused."""
@@ -146,7 +146,7 @@ class FetchSessions:
             self._partition_count -= len(session.partitions)
 
     def begin(
-        self, new_id: int, asked: Sequence[AskedPartition], uses_topic_ids: bool, now_ms: float
+        self, new_id: int, asked: Sequence[SessionPartition], uses_topic_ids: bool, now_ms: float
     ) -> FetchSession | None:
         """Returns a new session. None when there is no room: the client then fetches without a session."""
         if not asked or new_id in self._sessions or not _can_be_kept(asked):
@@ -173,5 +173,5 @@ class FetchSessions:
         return True
 
 
-def _can_be_kept(asked: Iterable[AskedPartition]) -> bool:
+def _can_be_kept(asked: Iterable[SessionPartition]) -> bool:
     return all(len(partition.key[0]) <= TOPIC_NAME_CHARACTERS_MAX for partition in asked)

@@ -27,7 +27,7 @@ from siltstone.broker.groups.offsets_log.record import (
 )
 from siltstone.broker.groups.ports import KnownTopics
 from siltstone.broker.groups.rules.deciding import decide
-from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, Decision, SetTimer
+from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, GroupDecision, SetTimer
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
     Close,
@@ -266,7 +266,7 @@ class KnownGroups:
             self._account(known.charged_bytes, 0, known.live_records, 0)
         self.by_id.clear()
 
-    def _take(self, group_id: str, known: KnownGroup, decision: Decision, *, stays: bool) -> None:
+    def _take(self, group_id: str, known: KnownGroup, decision: GroupDecision, *, stays: bool) -> None:
         """``stays``: a known group that loses its last offset remains as an empty group, as in Kafka; the next check
         for expired offsets removes it."""
         was_known = group_id in self.by_id

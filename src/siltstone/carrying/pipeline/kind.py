@@ -21,17 +21,17 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.tasks.runner import Runner
 
 
-class TopicNotThere(InvalidRequest):
+class ScopeTopicUnknown(InvalidRequest):
     """The store has no topic of that name."""
 
 
 def topics_named(image: ImageView, names: Iterable[str]) -> frozenset[str]:
-    """Returns the names as a set, each checked against the image. A single string is one name. Raises TopicNotThere."""
+    """Returns the names as a set, each checked against the image. A single string is one name. Raises ScopeTopicUnknown."""
     wanted = frozenset([names] if isinstance(names, str) else names)
     for name in sorted(wanted):
         if name not in image.topic_ids:
             hint = did_you_mean(name, sorted(image.topic_ids), "siltstone maintain explain lists the topics")
-            raise TopicNotThere(f"there is no topic {name} in this store: {hint}")
+            raise ScopeTopicUnknown(f"there is no topic {name} in this store: {hint}")
     return wanted
 
 

@@ -19,7 +19,7 @@ AGAIN_MS_MIN = 1_000
 """A kind that has remaining work is due again after this time, so that other kinds run in between."""
 
 
-class Timer(msgspec.Struct, frozen=True):
+class KindTimer(msgspec.Struct, frozen=True):
     """A kind is due ``wait_ms`` after ``last_ms``, the end of its last run by the wall clock."""
 
     last_ms: int
@@ -36,7 +36,7 @@ class Schedule(msgspec.Struct, frozen=True):
     due at once."""
 
     intervals_ms: dict[str, int]
-    timers: dict[str, Timer] = {}
+    timers: dict[str, KindTimer] = {}
 
     def due(self, now_ms: int, passed_over: Iterable[str] = ()) -> str | None:
         """Returns the first kind that is due now, without those ``passed_over``."""
@@ -64,29 +64,31 @@ class Schedule(msgspec.Struct, frozen=True):
         timers = {}
         for counted in self._counted(kind):
             wait_ms = round(self.intervals_ms[counted] * (1 + JITTER * (2 * chance - 1)))
-            timers[counted] = Timer(now_ms, AGAIN_MS_MIN if has_remaining and counted == kind else wait_ms)
+            timers[counted] = KindTimer(
+                now_ms, AGAIN_MS_MIN if has_remaining and counted == kind else wait_ms
+            )
         return self._with(timers)
 
     def postponed(self, kind: str, now_ms: int, wait_ms: int) -> "Schedule":
         """Returns the schedule after a run of ``kind`` that ended with trouble: the kind is tried again after
         ``wait_ms``, or after its interval if that is shorter."""
-        return self._with({kind: Timer(now_ms, min(wait_ms, self.intervals_ms[kind]))})
+        return self._with({kind: KindTimer(now_ms, min(wait_ms, self.intervals_ms[kind]))})
 
     def seen(self, ended_ms: Mapping[str, int], now_ms: int) -> "Schedule":
         """Returns the schedule, given when whole runs of each kind have ended in any process, so that they are not
         repeated here. Ends that lie in the future are ignored: they were noted by a clock that was ahead."""
-        timers: dict[str, Timer] = {}
+        timers: dict[str, KindTimer] = {}
         for kind, at_ms in ended_ms.items():
             if at_ms > now_ms:
                 continue
             for counted in self._counted(kind):
                 known = timers.get(counted) or self.timers.get(counted)
                 if known is None or known.last_ms < at_ms:
-                    timers[counted] = Timer(at_ms, self.intervals_ms[counted])
+                    timers[counted] = KindTimer(at_ms, self.intervals_ms[counted])
         return self._with(timers) if timers else self
 
     def _counted(self, kind: str) -> Sequence[str]:
         return [each for each in (kind, *COUNTS_AS.get(kind, ())) if each in self.intervals_ms]
 
-    def _with(self, timers: Mapping[str, Timer]) -> "Schedule":
+    def _with(self, timers: Mapping[str, KindTimer]) -> "Schedule":
         return msgspec.structs.replace(self, timers={**self.timers, **timers})

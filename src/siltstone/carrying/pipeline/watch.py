@@ -1,6 +1,6 @@
 """``Watch`` reports the progress of a run, cancels the run, and knows when its time limit has passed.
 
-``Pace`` estimates how long a step will still take, assuming that it continues as fast as it has since it began.
+``RunPace`` estimates how long a step will still take, assuming that it continues as fast as it has since it began.
 """
 
 from collections.abc import Callable
@@ -134,7 +134,7 @@ SECONDS_MIN = 2.0
 """No estimate is made earlier than this after the start of a step."""
 
 
-class Pace:
+class RunPace:
     """Measures the pace of steps that follow each other."""
 
     def __init__(self, clock: Clock) -> None:

@@ -17,7 +17,7 @@ import click
 from siltstone.carrying.pipeline.kind import Outcome, Scope
 from siltstone.cli.demo import table
 from siltstone.cli.demo.cluster.playing import play_cluster
-from siltstone.cli.demo.figures import Figures, Held, held, measure
+from siltstone.cli.demo.figures import Figures, HeldBytes, held, measure
 from siltstone.cli.demo.flights import (
     FLIGHTS_TOPIC,
     LATE_TOPIC,
@@ -204,7 +204,7 @@ def _play(
             producer = FlightProducer(broker.bootstrap_servers, batch_bytes(settings))
             stage = Stage(settings, story, clock, broker, producer, flights, late_runner.start, has_table,
                           installing_tables)  # fmt: skip
-            steps: list[Held] = []
+            steps: list[HeldBytes] = []
             spark_sql = table.SparkQuery() if has_table and runner == SPARK else None
             is_right = _with_broker(stage, steps, runner, master, spark_sql)
         is_right &= collect(stage)
@@ -232,7 +232,7 @@ def _read(story: Story, file: Path, count: int | None) -> list[Flight]:
 
 
 def _with_broker(
-    stage: Stage, steps: list[Held], runner: str, master: str, spark_sql: table.SparkQuery | None
+    stage: Stage, steps: list[HeldBytes], runner: str, master: str, spark_sql: table.SparkQuery | None
 ) -> bool:
     before, after, is_right = _produce_and_compact(stage, steps, runner, master)
     if spark_sql is not None and is_right:
@@ -248,7 +248,7 @@ def _with_broker(
 
 
 def _produce_and_compact(
-    stage: Stage, steps: list[Held], runner: str, master: str
+    stage: Stage, steps: list[HeldBytes], runner: str, master: str
 ) -> tuple[Figures, Figures, bool]:
     december = [flight for flight in stage.flights if flight.is_of_december]
     _produce(stage, [flight for flight in stage.flights if not flight.is_of_december])

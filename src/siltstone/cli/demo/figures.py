@@ -40,7 +40,7 @@ class Figures(msgspec.Struct, frozen=True):
         return self.stream_set_objects + self.stream_objects
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldBytes(msgspec.Struct, frozen=True):
     """The committed objects after a step, and ``bucket_bytes``: all bytes in the buckets, replaced objects included."""
 
     step: str
@@ -49,12 +49,12 @@ class Held(msgspec.Struct, frozen=True):
     bucket_bytes: int
 
 
-def held(settings: StoreSettings, step: str) -> Held:
+def held(settings: StoreSettings, step: str) -> HeldBytes:
     with open_store(settings) as store:
         objects = store.metadata.image.objects.values()
         committed = [each.size_bytes for each in objects if each.state is ObjectState.COMMITTED]
         bucket_bytes = sum(summary.size_bytes for summary in listed(store))
-    return Held(step, len(committed), sum(committed), bucket_bytes)
+    return HeldBytes(step, len(committed), sum(committed), bucket_bytes)
 
 
 def listed(store: Store) -> Iterator[ObjectSummary]:

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from siltstone.cli.demo.figures import Figures, Held
+from siltstone.cli.demo.figures import Figures, HeldBytes
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, ratio_words, size_words
 
@@ -71,7 +71,7 @@ def _pair(name: str, left: int, right: int) -> RenderableType:
     return Group(Text(name, style="bold"), made)
 
 
-def steps_chart(steps: Sequence[Held]) -> RenderableType:
+def steps_chart(steps: Sequence[HeldBytes]) -> RenderableType:
     """Bytes and number of committed objects after each step, the bytes as bars on one scale. The last column is all
     bytes in the bucket, replaced objects that await deletion included."""
     made = Table.grid(padding=(0, 1))

@@ -18,7 +18,7 @@ from siltstone.cli.groups.lag import (
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.words import cell, count_words, counted, seconds_words
 from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.groups import Group, Member, committed_offsets, find_group
+from siltstone.kafka_client.groups import GroupSummary, ListedMember, committed_offsets, find_group
 from siltstone.runtime.clock import SystemClock
 
 
@@ -26,7 +26,7 @@ class GroupPartition(msgspec.Struct, frozen=True):
     """``member``: the member to which the partition is assigned now; None for no member."""
 
     where: PartitionLag
-    member: Member | None
+    member: ListedMember | None
 
 
 @click.command()
@@ -69,7 +69,7 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
         results().print("", _idle_table(idle), sep="\n")
 
 
-def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
+def _rows(cluster: Cluster, group: GroupSummary) -> list[GroupPartition]:
     committed = committed_offsets(cluster, [group.group_id])[group.group_id]
     readers = {key: member for member in group.members or () for key in member.partitions}
     topics = {key.topic for key in committed}
@@ -81,7 +81,7 @@ def _rows(cluster: Cluster, group: Group) -> list[GroupPartition]:
 
 
 def _facts(
-    group: Group, rows: Sequence[GroupPartition], coordinator: str, rate: LagRate | None = None
+    group: GroupSummary, rows: Sequence[GroupPartition], coordinator: str, rate: LagRate | None = None
 ) -> RenderableType:
     return facts(
         group=cell(group.group_id),
@@ -143,14 +143,16 @@ def _number(number: int | None) -> str:
     return "-" if number is None else count_words(number)
 
 
-def _idle_table(members: Sequence[Member]) -> RenderableType:
+def _idle_table(members: Sequence[ListedMember]) -> RenderableType:
     shown = table("member without a partition", "host")
     for member in members:
         shown.add_row(cell(member.name), cell(member.host))
     return shown
 
 
-def _as_json(group: Group, rows: Sequence[GroupPartition], rate: LagRate | None = None) -> dict[str, object]:
+def _as_json(
+    group: GroupSummary, rows: Sequence[GroupPartition], rate: LagRate | None = None
+) -> dict[str, object]:
     measured = {} if rate is None else {"rate": _rate_json(rate)}
     return {
         **measured,
@@ -183,7 +185,7 @@ def _rate_json(rate: LagRate) -> dict[str, float]:
     }
 
 
-def _member_json(member: Member) -> dict[str, object]:
+def _member_json(member: ListedMember) -> dict[str, object]:
     return {
         "member": member.member_id,
         "instance": member.instance_id,

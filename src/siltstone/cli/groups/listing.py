@@ -9,7 +9,7 @@ from siltstone.cli.groups.lag import end_offsets, partitions_of_topics, total_la
 from siltstone.cli.output import table
 from siltstone.cli.words import cell, count_words
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.groups import Group, all_groups, committed_offsets
+from siltstone.kafka_client.groups import GroupSummary, all_groups, committed_offsets
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -38,13 +38,13 @@ def group_rows(cluster: Cluster) -> list[GroupRow]:
     return [_row(group, committed[group.group_id], by_topic, ends) for group in groups]
 
 
-def _topics_read(group: Group) -> set[str]:
+def _topics_read(group: GroupSummary) -> set[str]:
     """Returns the topics whose partitions are assigned to members now, also to those that have not committed yet."""
     return {key.topic for member in group.members or () for key in member.partitions}
 
 
 def _row(
-    group: Group,
+    group: GroupSummary,
     committed: Mapping[TopicPartition, int],
     by_topic: Mapping[str, Sequence[TopicPartition]],
     ends: Mapping[TopicPartition, int],

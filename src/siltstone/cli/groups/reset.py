@@ -12,7 +12,7 @@ from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.positions import parse_position, resolve
 from siltstone.cli.words import cell, count_words, counted
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.groups import Group, commit_offsets, committed_offsets, find_group
+from siltstone.kafka_client.groups import GroupSummary, commit_offsets, committed_offsets, find_group
 from siltstone.kafka_client.topics import find_topics, partitions_of
 from siltstone.model.errors import InvalidRequest
 
@@ -83,7 +83,7 @@ def reset(
         remarks().print("Nothing was changed.")
 
 
-def _refuse_members(group: Group) -> None:
+def _refuse_members(group: GroupSummary) -> None:
     if not group.is_empty:
         members = "members" if group.members is None else counted(len(group.members), "member")
         raise GroupInUse(

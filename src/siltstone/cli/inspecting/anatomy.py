@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from siltstone.cli.inspecting.source import ObjectSource
+from siltstone.cli.inspecting.source import ObjectPlace
 from siltstone.model.errors import CorruptData
 from siltstone.model.limits import TAIL_READ_BYTES
 from siltstone.model.record_batch import BlockEntry, RecordBatch
@@ -30,7 +30,7 @@ class BlockContents(msgspec.Struct, frozen=True):
     batches: list[RecordBatch]
 
 
-def dissect(source: ObjectSource) -> Anatomy:
+def dissect(source: ObjectPlace) -> Anatomy:
     """Reads the footer and the index. Raises ObjectDamaged."""
     try:
         tail = source.read(max(0, source.size_bytes - TAIL_READ_BYTES), source.size_bytes)
@@ -45,7 +45,7 @@ def dissect(source: ObjectSource) -> Anatomy:
     return Anatomy(footer, found)
 
 
-def blocks_of(source: ObjectSource, entries: list[BlockEntry]) -> Iterator[BlockContents]:
+def blocks_of(source: ObjectPlace, entries: list[BlockEntry]) -> Iterator[BlockContents]:
     """Reads and decodes the blocks one by one, one request for each. Raises ObjectDamaged."""
     object_id = source.metadata.object_id if source.metadata is not None else -1
     for entry in entries:
@@ -57,5 +57,5 @@ def blocks_of(source: ObjectSource, entries: list[BlockEntry]) -> Iterator[Block
             raise _damaged(source, damage) from damage
 
 
-def _damaged(source: ObjectSource, damage: CorruptData) -> ObjectDamaged:
+def _damaged(source: ObjectPlace, damage: CorruptData) -> ObjectDamaged:
     return ObjectDamaged(f"{source.place} is damaged, {type(damage).__name__}: {damage}")

@@ -24,7 +24,7 @@ class ObjectUnknown(InvalidRequest):
     """The name is no object of the store, no file and no URL of an object."""
 
 
-class ObjectSource(msgspec.Struct, frozen=True):
+class ObjectPlace(msgspec.Struct, frozen=True):
     """``read(start, end)``: reads bytes of the object. ``metadata``: None if the object was not found through a
     store."""
 
@@ -34,7 +34,7 @@ class ObjectSource(msgspec.Struct, frozen=True):
     metadata: ObjectMetadata | None = None
 
 
-def find_object(name: str, choice: StoreChoice, opened: ExitStack) -> ObjectSource:
+def find_object(name: str, choice: StoreChoice, opened: ExitStack) -> ObjectPlace:
     """Registers in ``opened`` what the caller must close afterwards. Raises ObjectUnknown, ObjectNotFound,
     StoreNotFound."""
     scheme = urlsplit(name).scheme
@@ -52,7 +52,7 @@ def _is_object_id(name: str) -> bool:
     return name.isascii() and name.isdigit()
 
 
-def _of_file(path: Path) -> ObjectSource:
+def _of_file(path: Path) -> ObjectPlace:
     if not path.is_file():
         raise ObjectUnknown(f"there is no file {path}")
 
@@ -60,10 +60,10 @@ def _of_file(path: Path) -> ObjectSource:
         with path.open("rb") as file:
             return os.pread(file.fileno(), end - start, start)
 
-    return ObjectSource(str(path), path.stat().st_size, read)
+    return ObjectPlace(str(path), path.stat().st_size, read)
 
 
-def _of_url(url: str, opened: ExitStack) -> ObjectSource:
+def _of_url(url: str, opened: ExitStack) -> ObjectPlace:
     """Takes the last part of the path as the key, and everything before it as the bucket and its prefix."""
     parts = urlsplit(url)
     bucket, _, key = parts.path.rpartition("/")
@@ -71,10 +71,10 @@ def _of_url(url: str, opened: ExitStack) -> ObjectSource:
         raise ObjectUnknown(f"{url} names a bucket, not an object: add its key")
     store = open_store(urlunsplit(parts._replace(path=bucket)))
     opened.callback(store.close)
-    return ObjectSource(url, store.head(key).size_bytes, lambda start, end: store.get_range(key, start, end))
+    return ObjectPlace(url, store.head(key).size_bytes, lambda start, end: store.get_range(key, start, end))
 
 
-def _of_store(name: str, store: Store) -> ObjectSource:
+def _of_store(name: str, store: Store) -> ObjectPlace:
     image = store.metadata.image
     object_id = int(name) if _is_object_id(name) else object_id_of_key(name)
     metadata = image.objects.get(object_id) if object_id is not None else None
@@ -87,7 +87,7 @@ def _of_store(name: str, store: Store) -> ObjectSource:
     size_bytes = (
         metadata.size_bytes if metadata.state is ObjectState.COMMITTED else bucket.head(key).size_bytes
     )
-    return ObjectSource(
+    return ObjectPlace(
         f"{bucket.url.rstrip('/')}/{key}",
         size_bytes,
         lambda start, end: bucket.get_range(key, start, end),

@@ -6,7 +6,7 @@ import msgspec
 from rich.table import Table
 
 from siltstone.cli.inspecting.anatomy import Anatomy, BlockContents
-from siltstone.cli.inspecting.source import ObjectSource
+from siltstone.cli.inspecting.source import ObjectPlace
 from siltstone.cli.output import facts, table
 from siltstone.cli.words import count_words, counted, size_words, time_words
 from siltstone.metadata.entities import ObjectMetadata
@@ -19,7 +19,7 @@ _KIND_WORDS = {
 }
 
 
-def header_facts(source: ObjectSource, anatomy: Anatomy) -> Table:
+def header_facts(source: ObjectPlace, anatomy: Anatomy) -> Table:
     index, footer = anatomy.index, anatomy.footer
     entries = list(index)
     return facts(
@@ -99,7 +99,7 @@ def batches_table(contents: BlockContents) -> Table:
 
 
 def as_json(
-    source: ObjectSource, anatomy: Anatomy, entries: list[BlockEntry], blocks: list[BlockContents] | None
+    source: ObjectPlace, anatomy: Anatomy, entries: list[BlockEntry], blocks: list[BlockContents] | None
 ) -> dict[str, object]:
     """``entries``: the index entries to show. ``blocks``: None if they were not read; the member is left out then."""
     metadata = source.metadata

@@ -11,7 +11,7 @@ from typing import Self
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from siltstone.carrying.pipeline.watch import Pace, StepProgress
+from siltstone.carrying.pipeline.watch import RunPace, StepProgress
 from siltstone.cli.maintain.tables import left_words
 from siltstone.cli.output import remarks
 from siltstone.cli.words import size_words
@@ -37,7 +37,7 @@ class Progress:
         self._looking = looking(store.buckets.look)
         self._log = LogHandler(self.say)
         console = remarks()
-        self._pace = Pace(clock)
+        self._pace = RunPace(clock)
         self._bars = Bars(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TextColumn("{task.fields[moved]}"), TimeElapsedColumn(),

@@ -14,7 +14,7 @@ from siltstone.cli.runner_options import RunnerChoice, runner_options
 from siltstone.cli.serve.kept_process import WITH_PARENT, end_with_parent
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.maintenance.service.service import MaintenanceService
-from siltstone.maintenance.service.statistics import KindStatistics, ServiceStatistics
+from siltstone.maintenance.service.statistics import KindStatistics, MaintenanceStatistics
 from siltstone.offline.tasks.runner import LateRunner
 from siltstone.server.maintaining import open_service
 
@@ -117,7 +117,7 @@ def _words(runner: RunnerChoice) -> str:
     return "Spark is started when needed" if runner.is_spark else "tasks run in this process"
 
 
-def _report(done: ServiceStatistics, *, as_json: bool) -> None:
+def _report(done: MaintenanceStatistics, *, as_json: bool) -> None:
     if as_json:
         print_json(done)
         return

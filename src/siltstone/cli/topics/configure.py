@@ -14,7 +14,7 @@ from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_topics
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.words import cell
-from siltstone.kafka_client.configs import TopicConfig, change_configs, topic_configs
+from siltstone.kafka_client.configs import KnownConfig, change_configs, topic_configs
 from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import add_partitions, find_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -177,8 +177,8 @@ def configure(
 
 def _changes(
     names: Iterable[str],
-    before: Mapping[str, TopicConfig],
-    after: Mapping[str, TopicConfig],
+    before: Mapping[str, KnownConfig],
+    after: Mapping[str, KnownConfig],
     expected: Mapping[str, str],
 ) -> dict[str, tuple[str | None, str | None]]:
     """Returns name → (before, after). ``expected``: the values that a dry run would have set."""
@@ -188,7 +188,7 @@ def _changes(
     }
 
 
-def _value(configs: Mapping[str, TopicConfig], name: str) -> str | None:
+def _value(configs: Mapping[str, KnownConfig], name: str) -> str | None:
     return configs[name].value if name in configs else None
 
 

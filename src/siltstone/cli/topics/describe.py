@@ -12,7 +12,7 @@ from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.topics.listing import CLEANUP_POLICY, led_partitions, records_words
 from siltstone.cli.words import cell, count_words, time_words, written_topic_id
 from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.configs import ConfigSource, TopicConfig, topic_configs
+from siltstone.kafka_client.configs import ConfigSource, KnownConfig, topic_configs
 from siltstone.kafka_client.offsets import NEWEST, ends_of, offsets_at
 from siltstone.kafka_client.topics import find_topic
 from siltstone.kafka_protocol.messages.metadata import MetadataResponseTopic
@@ -74,7 +74,7 @@ def partition_rows(cluster: Cluster, topic: MetadataResponseTopic) -> list[Parti
     return rows
 
 
-def _configs(cluster: Cluster, name: str, all_configs: bool) -> dict[str, TopicConfig]:
+def _configs(cluster: Cluster, name: str, all_configs: bool) -> dict[str, KnownConfig]:
     configs = topic_configs(cluster, [name])[name]
     return {
         key: configs[key]
@@ -87,7 +87,7 @@ def _print(
     out: Console,
     topic: MetadataResponseTopic,
     rows: Sequence[PartitionRow],
-    configs: Mapping[str, TopicConfig],
+    configs: Mapping[str, KnownConfig],
 ) -> None:
     out.print(facts(topic=cell(topic.name or ""), id=written_topic_id(topic.topic_id),
                     internal="yes" if topic.is_internal else None))  # fmt: skip
@@ -122,7 +122,7 @@ def _partitions_table(rows: Sequence[PartitionRow], *, has_gaps: bool) -> Render
     return shown
 
 
-def _configs_table(configs: Mapping[str, TopicConfig]) -> RenderableType:
+def _configs_table(configs: Mapping[str, KnownConfig]) -> RenderableType:
     shown = table("configuration", "value", "set by")
     for config in configs.values():
         value = "(hidden)" if config.value is None else config.value
@@ -131,7 +131,7 @@ def _configs_table(configs: Mapping[str, TopicConfig]) -> RenderableType:
 
 
 def _as_json(
-    topic: MetadataResponseTopic, rows: Sequence[PartitionRow], configs: Mapping[str, TopicConfig]
+    topic: MetadataResponseTopic, rows: Sequence[PartitionRow], configs: Mapping[str, KnownConfig]
 ) -> dict[str, object]:
     return {
         "name": topic.name,

@@ -35,7 +35,7 @@ from siltstone.kafka_protocol.compiling.primitives import (
     too_many_tagged,
     wrong_tagged,
 )
-from siltstone.kafka_protocol.compiling.source import Source
+from siltstone.kafka_protocol.compiling.source import CodecSource
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX, Number
 from siltstone.model.serving_limits import MESSAGE_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 
@@ -59,7 +59,7 @@ class _Decoder:
         self.in_place = in_place
         self.flexible = layout.flexible
         self.elements_max = elements_max(layout)
-        self.source = Source(
+        self.source = CodecSource(
             out_of_bounds=out_of_bounds,
             rest_of_varint=rest_of_varint,
             skip_tagged=skip_tagged,

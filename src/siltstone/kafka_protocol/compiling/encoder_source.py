@@ -22,7 +22,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     default_of,
 )
 from siltstone.kafka_protocol.compiling.primitives import check_uuid, varint
-from siltstone.kafka_protocol.compiling.source import Source
+from siltstone.kafka_protocol.compiling.source import CodecSource
 from siltstone.kafka_protocol.notation import Number
 
 
@@ -36,7 +36,7 @@ class _Encoder:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.flexible = layout.flexible
-        self.source = Source(check_uuid=check_uuid, pack=pack, varint=varint)
+        self.source = CodecSource(check_uuid=check_uuid, pack=pack, varint=varint)
         self.run: list[tuple[str, str]] = []
 
     def write(self) -> tuple[str, dict[str, Any]]:

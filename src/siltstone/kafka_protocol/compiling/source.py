@@ -8,7 +8,7 @@ from typing import Any
 _INDENT = "    "
 
 
-class Source:
+class CodecSource:
     def __init__(self, **constants: object) -> None:
         self.constants: dict[str, Any] = dict(constants)
         self._lines: list[str] = []

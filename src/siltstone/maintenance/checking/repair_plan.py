@@ -98,7 +98,7 @@ class Repair(msgspec.Struct, frozen=True):
     modified_ms: int = 0
 
 
-class Left(msgspec.Struct, frozen=True):
+class LeftFinding(msgspec.Struct, frozen=True):
     """A finding that is not repaired. ``advice`` says why, or what to do about it."""
 
     finding: Finding
@@ -107,7 +107,7 @@ class Left(msgspec.Struct, frozen=True):
 
 class RepairPlan(msgspec.Struct, frozen=True):
     repairs: tuple[Repair, ...]
-    left: tuple[Left, ...]
+    left: tuple[LeftFinding, ...]
 
     @property
     def in_one_line(self) -> str:
@@ -135,7 +135,7 @@ def plan_repair(
     way (GC11)."""
     refusals = _Refusals(report.findings, frozenset(ids_in_use), now_ms, age_ms_min)
     repairs: list[Repair] = []
-    left: list[Left] = []
+    left: list[LeftFinding] = []
     for finding in sorted(report.findings, key=lambda each: each.modified_ms):
         why_not = refusals.of(finding)
         if why_not is None:
@@ -143,11 +143,11 @@ def plan_repair(
             if each not in repairs[-1:]:  # a damaged copy has a finding for each damaged block
                 repairs.append(each)
         elif why_not:
-            left.append(Left(finding, why_not))
+            left.append(LeftFinding(finding, why_not))
     kept, more = _capped(repairs, deletions_max)
     by_key = {(each.bucket_id, each.key): each for each in report.findings}
     later = f"not in this run: a run deletes at most {deletions_max:,} objects; check its result, and run it again"
-    left += (Left(by_key[each.bucket_id, each.key], later) for each in more)
+    left += (LeftFinding(by_key[each.bucket_id, each.key], later) for each in more)
     return RepairPlan(tuple(kept), tuple(left))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from siltstone.carrying.committing import Standing
 from siltstone.carrying.engine import WorkKind
-from siltstone.carrying.outcomes import Commit, settle
+from siltstone.carrying.outcomes import ObjectCommit, settle
 from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.quantity_words import size_words
 from siltstone.maintenance.copies.planning import ObjectShort
@@ -96,7 +96,7 @@ class ObjectCopies:
             about = f"the copy of object {object_id} in bucket {bucket_id}"
             discard = discarding(self._context, object_id, bucket_id)
             try:
-                settle(self._context, Commit(command, about, discard))
+                settle(self._context, ObjectCommit(command, about, discard))
             except JobNotRunning:
                 raise
             except Refusal:

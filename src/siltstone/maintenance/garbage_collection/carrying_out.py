@@ -68,7 +68,7 @@ def plan_of_sources(
     )
 
 
-class CarryingOut:
+class CollectionRun:
     """One attempt of a collection."""
 
     def __init__(self, work: CollectionWork, attempt: Attempt) -> None:

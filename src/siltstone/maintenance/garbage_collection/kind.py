@@ -24,13 +24,18 @@ from siltstone.carrying.pipeline.kind import (
 from siltstone.carrying.pipeline.set_aside import set_aside
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.garbage_collection.carrying_out import (
-    CarryingOut,
+    CollectionRun,
     CollectionWork,
     UnitWork,
     plan_of_sources,
 )
 from siltstone.maintenance.garbage_collection.looking import Look, group_unit, round_unit
-from siltstone.maintenance.garbage_collection.planning import Candidate, Round, is_worth_a_round, rounds
+from siltstone.maintenance.garbage_collection.planning import (
+    CollectionCandidate,
+    Round,
+    is_worth_a_round,
+    rounds,
+)
 from siltstone.maintenance.stream_object_compaction.planning import MergeGroup
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, stream_classes
@@ -105,10 +110,10 @@ class Collection:
         )
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
-        return CarryingOut(plan.work, attempt).carry_out(names)
+        return CollectionRun(plan.work, attempt).carry_out(names)
 
     def _in_order(
-        self, image: MetadataImage, candidates: Sequence[Candidate]
+        self, image: MetadataImage, candidates: Sequence[CollectionCandidate]
     ) -> Iterator[tuple[Round, bool]]:
         """Yields the candidates of each unit, the smallest ratio first, and whether the unit is one object that failed
         before."""
@@ -124,7 +129,7 @@ class Collection:
         found.sort(key=lambda members: (members[0].ratio, members[0].object_id))
         return ((members, members[0].object_id in failed) for members in found)
 
-    def _has_failed(self, image: MetadataImage, candidate: Candidate) -> bool:
+    def _has_failed(self, image: MetadataImage, candidate: CollectionCandidate) -> bool:
         return set_aside(image, self.name, object_name(candidate.object_id)) is not None
 
 
@@ -150,7 +155,7 @@ class _Planning:
         else:
             self._add_round(members, is_alone=is_alone)
 
-    def _add_group(self, candidate: Candidate) -> None:
+    def _add_group(self, candidate: CollectionCandidate) -> None:
         if not self._has_room(candidate.live.live_bytes):
             self._leave((candidate,), NO_ROOM)
             return
@@ -195,5 +200,7 @@ class _Planning:
         if self._room_bytes is not None:
             self._room_bytes -= size_bytes
 
-    def _leave(self, members: Sequence[Candidate], reason: str, *, is_failure: bool = False) -> None:
+    def _leave(
+        self, members: Sequence[CollectionCandidate], reason: str, *, is_failure: bool = False
+    ) -> None:
         self.unplanned += (Unplanned(object_name(each.object_id), reason, is_failure) for each in members)

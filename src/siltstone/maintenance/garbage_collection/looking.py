@@ -12,7 +12,7 @@ from siltstone.carrying.pipeline.kind import PlannedUnit, Scope, Unplanned, obje
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.maintenance.garbage_collection.planning import (
-    Candidate,
+    CollectionCandidate,
     Round,
     estimated,
     expected_ratio,
@@ -37,7 +37,7 @@ class Looked(msgspec.Struct, frozen=True):
     """``candidates`` are in order of their ratio, the smallest first. ``has_remaining`` says that more objects are
     likely candidates than were read."""
 
-    candidates: list[Candidate]
+    candidates: list[CollectionCandidate]
     unplanned: list[Unplanned]
     has_remaining: bool
 
@@ -54,7 +54,7 @@ class Look(msgspec.Struct, frozen=True):
         few = found[: self.objects_max]
         sources, left_out = read_indexes(context.buckets, few, watch.steps("read indexes"))
         unplanned += (Unplanned(object_name(each.object_id), each.reason, True) for each in left_out)
-        candidates: list[Candidate] = []
+        candidates: list[CollectionCandidate] = []
         for source in sources:
             try:
                 live = live_bytes(source, image.streams)
@@ -104,7 +104,7 @@ def round_unit(members: Round, object_count: int, *, is_alone: bool) -> PlannedU
     )
 
 
-def group_unit(group: MergeGroup, candidate: Candidate, stream: TopicStream | None) -> PlannedUnit:
+def group_unit(group: MergeGroup, candidate: CollectionCandidate, stream: TopicStream | None) -> PlannedUnit:
     """Returns the planned unit of a stream object; ``stream`` is None when its stream belongs to no topic."""
     return PlannedUnit(
         name=group.name,
@@ -120,13 +120,13 @@ def group_unit(group: MergeGroup, candidate: Candidate, stream: TopicStream | No
     )
 
 
-def _reason(members: Sequence[Candidate], noun: str) -> str:
+def _reason(members: Sequence[CollectionCandidate], noun: str) -> str:
     live, dead = _live(members), _dead(members)
     share = live / max(1, live + dead)
     return f"{counted(len(members), noun)}, {share:.0%} live: {size_words(dead)} will be freed"
 
 
-def _detail(members: Sequence[Candidate]) -> dict[str, str]:
+def _detail(members: Sequence[CollectionCandidate]) -> dict[str, str]:
     live, dead = _live(members), _dead(members)
     return {
         "live ratio": f"{members[0].ratio:.4f}",
@@ -134,9 +134,9 @@ def _detail(members: Sequence[Candidate]) -> dict[str, str]:
     }
 
 
-def _live(members: Sequence[Candidate]) -> int:
+def _live(members: Sequence[CollectionCandidate]) -> int:
     return sum(each.live.live_bytes for each in members)
 
 
-def _dead(members: Sequence[Candidate]) -> int:
+def _dead(members: Sequence[CollectionCandidate]) -> int:
     return sum(each.live.dead_bytes for each in members)

@@ -131,7 +131,7 @@ def in_scope(metadata: ObjectMetadata, topics: Topics, scope: Scope) -> bool:
     return scope.topics is None or any(scope.includes(topics.get(held.stream_id)) for held in metadata.ranges)
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class CollectionCandidate(msgspec.Struct, frozen=True):
     """An object that is worth rewriting: sparse when ``is_sparse``, else small."""
 
     source: Source
@@ -148,7 +148,7 @@ class Candidate(msgspec.Struct, frozen=True):
         return self.metadata.object_id
 
 
-Round = tuple[Candidate, ...]
+Round = tuple[CollectionCandidate, ...]
 """The candidates that are rewritten together."""
 
 
@@ -164,7 +164,9 @@ def expected_ratio(metadata: ObjectMetadata, estimate: Estimate, target_size_byt
     return estimate.live_bytes / _whole(metadata.kind, estimate.total_bytes, target_size_bytes)
 
 
-def judged(source: Source, live: LiveBytes, threshold: float, target_size_bytes: int) -> Candidate | None:
+def judged(
+    source: Source, live: LiveBytes, threshold: float, target_size_bytes: int
+) -> CollectionCandidate | None:
     """Returns the object as a candidate, by its exact live bytes; None when it is none."""
     metadata = source.metadata
     ratio = live.live_bytes / _whole(metadata.kind, metadata.size_bytes, target_size_bytes)
@@ -172,21 +174,23 @@ def judged(source: Source, live: LiveBytes, threshold: float, target_size_bytes:
     is_small = metadata.kind is ObjectKind.STREAM_SET_OBJECT and metadata.size_bytes < target_size_bytes
     # A ratio may also be low because of a large index, and rewriting would not make that smaller.
     return (
-        Candidate(source, live, ratio, is_sparse) if ratio < threshold and (is_sparse or is_small) else None
+        CollectionCandidate(source, live, ratio, is_sparse)
+        if ratio < threshold and (is_sparse or is_small)
+        else None
     )
 
 
-def ordered(candidates: Iterable[Candidate]) -> list[Candidate]:
+def ordered(candidates: Iterable[CollectionCandidate]) -> list[CollectionCandidate]:
     return sorted(candidates, key=lambda each: (each.ratio, each.metadata.data_time_ms, each.object_id))
 
 
-def rounds(candidates: Sequence[Candidate], round_bytes: int, objects_max: int) -> Iterator[Round]:
+def rounds(candidates: Sequence[CollectionCandidate], round_bytes: int, objects_max: int) -> Iterator[Round]:
     """Stream set objects in their order, as many together as the limit of live bytes allows. A larger one is a round by
     itself."""
     return portions(candidates, objects_max, lambda candidate: (candidate.live.live_bytes,), (round_bytes,))
 
 
-def is_worth_a_round(members: Sequence[Candidate]) -> bool:
+def is_worth_a_round(members: Sequence[CollectionCandidate]) -> bool:
     """False for one small object that has no other object to be merged with."""
     return len(members) > 1 or members[0].is_sparse
 

@@ -91,7 +91,7 @@ class _Round:
             yield self.stale.popleft()
 
 
-class CarryingOut:
+class KeyCompactionRun:
     """Carries out waves of streams in one attempt."""
 
     def __init__(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from siltstone.carrying.pipeline.kind import Attempt, Plan, Scope, UnitReport
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.key_compaction.carrying_out import CarryingOut
+from siltstone.maintenance.key_compaction.carrying_out import KeyCompactionRun
 from siltstone.maintenance.key_compaction.planning.allowances import Allowances
 from siltstone.maintenance.key_compaction.planning.planner import plan_streams, waves
 from siltstone.maintenance.key_compaction.planning.stream_plan import planned_unit
@@ -50,7 +50,7 @@ class KeyCompaction:
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:
         """Carries the streams out wave by wave. A stream that could not be committed is unchanged; the sweep deletes
         the objects that were uploaded for it."""
-        carrying = CarryingOut(attempt, self._settings, self._task, self._allowances)
+        carrying = KeyCompactionRun(attempt, self._settings, self._task, self._allowances)
         chosen = [plan.work[name] for name in names]
         settings = self._settings
         yield from carrying.carry_out(waves(chosen, settings.wave_bytes_max, settings.wave_streams_max))

@@ -12,7 +12,7 @@ from siltstone.maintenance.key_compaction.passes.first_scan import Learned, lear
 from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.second_scan import SecondScan, Tally
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
-from siltstone.maintenance.key_compaction.passes.time_limit import RanLate, TimeLimit
+from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit, RanLate
 from siltstone.maintenance.key_compaction.task_input import (
     CODEC,
     KeyCompactionInput,
@@ -41,7 +41,7 @@ def run_key_compaction(data: bytes) -> bytes:
 def compact_keys(given: KeyCompactionInput, kernels: Kernels, clock: Clock = _MACHINE) -> KeyCompactionResult:
     assert given.sources, "a task input without sources"
     try:
-        return _compact(given, kernels, TimeLimit(clock, given.pass_ms_max))
+        return _compact(given, kernels, PassTimeLimit(clock, given.pass_ms_max))
     except RanLate as late:
         return KeyCompactionResult(name=given.name, ran_late=True, mapped_offset=late.mapped_offset)
     except BAD_DATA as error:
@@ -49,7 +49,7 @@ def compact_keys(given: KeyCompactionInput, kernels: Kernels, clock: Clock = _MA
         return KeyCompactionResult(name=given.name, failure=failure)
 
 
-def _compact(given: KeyCompactionInput, kernels: Kernels, limit: TimeLimit) -> KeyCompactionResult:
+def _compact(given: KeyCompactionInput, kernels: Kernels, limit: PassTimeLimit) -> KeyCompactionResult:
     def copies_of(source: SourceObject) -> Copies:
         return copies_at([(each, given.bucket_urls[each]) for each in source.bucket_ids], source.object_id)
 

@@ -16,7 +16,7 @@ from siltstone.carrying.pipeline.schedule import Schedule
 from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs
 from siltstone.carrying.pipeline.watch import RunningWatch, Watch
 from siltstone.foundation.quantity_words import seconds_words
-from siltstone.maintenance.service.statistics import Counters, ServiceStatistics
+from siltstone.maintenance.service.statistics import Counters, MaintenanceStatistics
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import METADATA_BACKOFF_MS_MAX, SECOND_MS
 from siltstone.offline.context import MaintenanceContext
@@ -162,7 +162,7 @@ class MaintenanceService:
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
-    def statistics(self) -> ServiceStatistics:
+    def statistics(self) -> MaintenanceStatistics:
         return self._counters.statistics()
 
     def run_once(self) -> None:

@@ -58,7 +58,7 @@ class KindStatistics(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(filter(None, facts))
 
 
-class ServiceStatistics(msgspec.Struct, frozen=True):
+class MaintenanceStatistics(msgspec.Struct, frozen=True):
     """The counts of all kinds. ``metadata_lost_ms`` is the time since which the metadata cannot be reached; 0 when the
     last try reached them."""
 
@@ -81,11 +81,11 @@ class Counters:
         self._metadata_lost: dict[str, int] = {}
         self._watches: dict[str, Watch] = {}
 
-    def statistics(self) -> ServiceStatistics:
+    def statistics(self) -> MaintenanceStatistics:
         with self._changing:
             lost_ms = min(self._metadata_lost.values(), default=0)
             kinds = tuple(self._at_present(each) for each in self._kinds.values())
-            return ServiceStatistics(self._clock.now_ms(), kinds, lost_ms)
+            return MaintenanceStatistics(self._clock.now_ms(), kinds, lost_ms)
 
     def _at_present(self, counts: KindStatistics) -> KindStatistics:
         """Returns the counts with the rate of the run that is under way, and with the time that its tasks have

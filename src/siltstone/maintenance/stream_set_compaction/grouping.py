@@ -31,7 +31,7 @@ from siltstone.offline.blocks.columns import Integers, Table, Truths
 from siltstone.offline.settings import CompactionSettings
 
 
-class Fate(IntEnum):
+class ExtentFate(IntEnum):
     """What an extent becomes, and why: the table above."""
 
     SMALL = 0
@@ -53,19 +53,19 @@ class Extents:
         self.end: Integers = np.append(self.first[1:], rows) if rows else self.first
         sizes = np.concatenate(([0], np.cumsum(table["size_bytes"])))
         self.size_bytes: Integers = sizes[self.end] - sizes[self.first]
-        self.fate: npt.NDArray[np.int8] = np.full(len(self.first), Fate.SMALL, dtype=np.int8)
+        self.fate: npt.NDArray[np.int8] = np.full(len(self.first), ExtentFate.SMALL, dtype=np.int8)
         stream_ids = table["stream_id"][self.first]
         if rows:
-            self.fate[:-1][stream_ids[1:] == stream_ids[:-1]] = Fate.GAP
-        self.fate[self.size_bytes > split_size_bytes] = Fate.LARGE
-        self.fate[self.first < aged_rows] = Fate.AGED
+            self.fate[:-1][stream_ids[1:] == stream_ids[:-1]] = ExtentFate.GAP
+        self.fate[self.size_bytes > split_size_bytes] = ExtentFate.LARGE
+        self.fate[self.first < aged_rows] = ExtentFate.AGED
 
     def __len__(self) -> int:
         return len(self.first)
 
     @property
     def is_split(self) -> Truths:
-        split: Truths = self.fate != Fate.SMALL
+        split: Truths = self.fate != ExtentFate.SMALL
         return split
 
     @property
@@ -100,8 +100,8 @@ def place(table: Table, extents: Extents, classes: Classes, settings: Compaction
     room = _room(extents, settings)
     compacted = _largest(extents, small[is_compacted], room)
     misfits = _misfits(extents, small[~is_compacted], held[~is_compacted], settings.small_object_bytes)
-    extents.fate[compacted] = Fate.COMPACTED
-    extents.fate[_largest(extents, misfits, room - len(compacted))] = Fate.CLASS
+    extents.fate[compacted] = ExtentFate.COMPACTED
+    extents.fate[_largest(extents, misfits, room - len(compacted))] = ExtentFate.CLASS
 
 
 def classes_of(stream_ids: Integers, classes: Classes) -> Integers:

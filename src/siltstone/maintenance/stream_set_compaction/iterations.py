@@ -15,12 +15,12 @@ from bisect import bisect_left
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate
+from siltstone.maintenance.stream_set_compaction.grouping import ExtentFate, Extents
 from siltstone.offline.blocks.columns import Integers, MemoryLimitTooSmall, Table
 from siltstone.offline.settings import CompactionSettings
 
 
-class Bounds(msgspec.Struct, frozen=True, gc=False):
+class IterationBounds(msgspec.Struct, frozen=True, gc=False):
     """One iteration. It writes the stream objects of rows [first, end), and as its part of the stream set object the
     small rows number [part_first, part_end), counted among all small rows; no part when both are equal."""
 
@@ -30,12 +30,14 @@ class Bounds(msgspec.Struct, frozen=True, gc=False):
     part_end: int
 
 
-def cut(table: Table, extents: Extents, small_rows: Integers, settings: CompactionSettings) -> list[Bounds]:
+def cut(
+    table: Table, extents: Extents, small_rows: Integers, settings: CompactionSettings
+) -> list[IterationBounds]:
     """Returns the iterations, none of them empty. Raises MemoryLimitTooSmall."""
     part_bytes_min = _part_bytes_min(int(table["size_bytes"][small_rows].sum()), settings)
     _refuse_small_memory(table, small_rows, settings.memory_bytes, part_bytes_min)
     cutter = _Cutter(table, extents, small_rows, settings.memory_bytes)
-    bounds: list[Bounds] = []
+    bounds: list[IterationBounds] = []
     first = part_first = 0
     while first < len(table):
         end = cutter.end_of_iteration(first, part_first)
@@ -44,7 +46,7 @@ def cut(table: Table, extents: Extents, small_rows: Integers, settings: Compacti
         if not is_last_part and cutter.small_bytes(part_first, part_end) < part_bytes_min:
             part_end = part_first
         if part_end > part_first or cutter.has_split(first, end):
-            bounds.append(Bounds(first, end, part_first, part_end))
+            bounds.append(IterationBounds(first, end, part_first, part_end))
         first, part_first = end, part_end
     return bounds
 
@@ -76,7 +78,7 @@ class _Cutter:
         self._small_rows = small_rows
         self._bytes_before = _bytes_before(table["size_bytes"])
         self._small_bytes_before = _bytes_before(table["size_bytes"][small_rows])
-        self._aged_extents = int((extents.fate == Fate.AGED).sum())
+        self._aged_extents = int((extents.fate == ExtentFate.AGED).sum())
         self._extent_first = extents.first[: self._aged_extents].tolist()
         self._extent_bytes = extents.size_bytes[: self._aged_extents].tolist()
         self._aged_rows = int(extents.end[self._aged_extents - 1]) if self._aged_extents else 0

@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from siltstone.carrying.pipeline.kind import PlannedOutput
-from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate
-from siltstone.maintenance.stream_set_compaction.iterations import Bounds
+from siltstone.maintenance.stream_set_compaction.grouping import ExtentFate, Extents
+from siltstone.maintenance.stream_set_compaction.iterations import IterationBounds
 from siltstone.maintenance.stream_set_compaction.task_input import (
     Iteration,
     PartPiece,
@@ -36,7 +36,7 @@ class StreamObjectPieces:
 
     __slots__ = ("end", "extent", "first")
 
-    def __init__(self, table: Table, extents: Extents, bounds: Sequence[Bounds]) -> None:
+    def __init__(self, table: Table, extents: Extents, bounds: Sequence[IterationBounds]) -> None:
         extent_of_row = extents.of_rows()
         rows = np.flatnonzero(extents.is_split[extent_of_row]) if len(table) else np.empty(0, dtype=np.int64)
         ends = np.array([each.end for each in bounds], dtype=np.int64)
@@ -96,7 +96,7 @@ class CompactionPlan:
         left_out: Sequence[LeftOut],
         table: Table,
         extents: Extents,
-        bounds: Sequence[Bounds],
+        bounds: Sequence[IterationBounds],
         settings: CompactionSettings,
         has_remaining: bool,
         force_split: int = 0,
@@ -200,7 +200,7 @@ class CompactionPlan:
             block += end - first
         return tuple(made)
 
-    def _part(self, bounds: Bounds, first_block: int) -> PartPiece:
+    def _part(self, bounds: IterationBounds, first_block: int) -> PartPiece:
         is_last = bounds.part_end == len(self.small_rows)
         return PartPiece(
             part_number=self._part_numbers[bounds],
@@ -211,7 +211,7 @@ class CompactionPlan:
         )
 
     @cached_property
-    def _part_numbers(self) -> Mapping[Bounds, int]:
+    def _part_numbers(self) -> Mapping[IterationBounds, int]:
         with_part = (bounds for bounds in self.bounds if bounds.part_end > bounds.part_first)
         return {bounds: number for number, bounds in enumerate(with_part, start=1)}
 
@@ -314,12 +314,12 @@ def _reason(plan: CompactionPlan, number: int, first: int, end: int) -> str:
     whole = (int(plan.extents.first[extent]), int(plan.extents.end[extent]))
     split = f"{plan.settings.split_size_bytes:,}"
     text = {
-        Fate.AGED: f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes",
-        Fate.LARGE: f"{plan.extents.size_bytes[extent]:,} bytes of one stream, more than {split}",
-        Fate.COMPACTED: "its topic is compacted",
-        Fate.CLASS: "most of the stream set object has another retention time",
-        Fate.GAP: f"the stream continues at offset {plan.table['end_offset'][whole[1] - 1]:,} in other objects",
-    }[Fate(int(plan.extents.fate[extent]))]
+        ExtentFate.AGED: f"its source is older than {plan.settings.force_split_age_ms // MINUTE_MS} minutes",
+        ExtentFate.LARGE: f"{plan.extents.size_bytes[extent]:,} bytes of one stream, more than {split}",
+        ExtentFate.COMPACTED: "its topic is compacted",
+        ExtentFate.CLASS: "most of the stream set object has another retention time",
+        ExtentFate.GAP: f"the stream continues at offset {plan.table['end_offset'][whole[1] - 1]:,} in other objects",
+    }[ExtentFate(int(plan.extents.fate[extent]))]
     return text if (first, end) == whole else f"{text}; cut at the memory limit"
 
 

@@ -28,8 +28,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.stream_set_compaction.grouping import Extents, Fate, classes_of, place
-from siltstone.maintenance.stream_set_compaction.iterations import Bounds, cut
+from siltstone.maintenance.stream_set_compaction.grouping import ExtentFate, Extents, classes_of, place
+from siltstone.maintenance.stream_set_compaction.iterations import IterationBounds, cut
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, StreamObjectPieces, small_rows
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata
@@ -153,7 +153,7 @@ class Sharing:
 class _Chosen(msgspec.Struct, frozen=True):
     table: Table
     extents: Extents
-    bounds: list[Bounds]
+    bounds: list[IterationBounds]
     ordinary: Truths
     excluded: dict[int, str]
 
@@ -224,7 +224,7 @@ def _within_limits(
 
 def _beyond_limits(
     rows: Table, extents: Extents, ordinary: Truths, sharing: Sharing, settings: CompactionSettings
-) -> tuple[set[int], str, list[Bounds]]:
+) -> tuple[set[int], str, list[IterationBounds]]:
     """Returns the sources to take out, and why. When no limit is exceeded there are none, and the iterations are
     returned."""
     split_count = int(extents.is_split.sum())
@@ -304,7 +304,7 @@ def beyond_stream_objects(table: Table, extents: Extents, excess: int, source_co
     """Returns the sources to take out when there are too many stream objects: those of the split extents with the
     fewest blocks; among equals, of extents from the fewest sources; then the first. ``choose_aged`` has limited the
     aged extents, so that these alone do not exceed the limit."""
-    split = np.flatnonzero(extents.is_split & (extents.fate != Fate.AGED))
+    split = np.flatnonzero(extents.is_split & (extents.fate != ExtentFate.AGED))
     assert len(split), "aged extents alone pass the limit of stream objects"
     extent, _ = _pairs(table, extents)
     spread = np.bincount(extent, minlength=len(extents))[split]

@@ -22,7 +22,7 @@ PINS_SHOWN_MAX = 20
 """The oldest pins are explained one by one, because they hold the most; the others are counted."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class PinnedObject(msgspec.Struct, frozen=True):
     """What one pin holds."""
 
     pin: ScanPin
@@ -48,7 +48,7 @@ def pinned_objects(
 
 def held_by_pin(
     image: MetadataImage, now_ms: int, grace_period_ms: int, pins_ended: Container[str] = ()
-) -> list[Held]:
+) -> list[PinnedObject]:
     """Returns what each pin holds, the oldest pin first."""
     objects = pinned_objects(image, now_ms, grace_period_ms, pins_ended)
     newest_first = sorted(objects, key=lambda metadata: -metadata.destroyed_version)
@@ -59,10 +59,10 @@ def held_by_pin(
         key=lambda pin: (pin.version, pin.token),
     )
     counts = (bisect_left(versions, 1 - pin.version) for pin in pins)
-    return [Held(pin, count, sizes[count]) for pin, count in zip(pins, counts, strict=True)]
+    return [PinnedObject(pin, count, sizes[count]) for pin, count in zip(pins, counts, strict=True)]
 
 
-def explained(held: list[Held]) -> Iterator[Unplanned]:
+def explained(held: list[PinnedObject]) -> Iterator[Unplanned]:
     """Yields a line for each of the oldest pins, and one for all others."""
     for each in held[:PINS_SHOWN_MAX]:
         yield Unplanned(f"pin {each.pin.token}", _words(each))
@@ -71,7 +71,7 @@ def explained(held: list[Held]) -> Iterator[Unplanned]:
         yield Unplanned("pins", f"and {more}, none of which holds anything that these do not hold")
 
 
-def _words(held: Held) -> str:
+def _words(held: PinnedObject) -> str:
     pin = held.pin
     holder = pin.holder or "a scan"
     who = f"scans that share this pin, first {holder}," if is_shared(pin.token) else holder

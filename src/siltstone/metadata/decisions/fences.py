@@ -18,10 +18,10 @@ from siltstone.metadata.entities import (
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import Record
 from siltstone.metadata.refusals import (
+    FencedNode,
     JobNotRunning,
     NodeEpochExpired,
     NodeEpochNotExist,
-    NodeFenced,
     NodeSuspended,
     StreamEpochUnknown,
     StreamFenced,
@@ -43,14 +43,14 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
 
 def check_node(view: ImageView, node_id: int, node_epoch: int) -> NodeMetadata:
     """Returns the node if ``node_epoch`` is its current epoch. Raises NodeEpochNotExist; NodeEpochExpired, or
-    NodeFenced when the node was fenced or failed over since; NodeSuspended when it is fenced in this epoch."""
+    FencedNode when the node was fenced or failed over since; NodeSuspended when it is fenced in this epoch."""
     node = view.nodes.get(node_id)
     if node is None or node_epoch > node.node_epoch:
         raise NodeEpochNotExist(
             f"node {node_id} is not registered under epoch {node_epoch}; register it first"
         )
     if node_epoch < node.node_epoch:
-        fenced = NodeEpochExpired if node.is_live else NodeFenced
+        fenced = NodeEpochExpired if node.is_live else FencedNode
         raise fenced(
             f"node {node_id} was registered again with epoch {node.node_epoch}, so epoch {node_epoch} is fenced; "
             "stop this process"

@@ -13,10 +13,10 @@ from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import (
     CommandMalformed,
     FailoverUnderWay,
+    FencedNode,
     LastNode,
     NodeEpochExpired,
     NodeEpochNotExist,
-    NodeFenced,
     NodeInUse,
 )
 
@@ -75,9 +75,9 @@ def check_life(node: NodeMetadata, node_epoch: int) -> None:
         )
 
 
-def life_unregistered(node_id: int, node_epoch: int) -> NodeFenced:
+def life_unregistered(node_id: int, node_epoch: int) -> FencedNode:
     """Returns the error for a process that runs in a life of a node that is not registered any more."""
-    return NodeFenced(
+    return FencedNode(
         f"node {node_id} was unregistered, so epoch {node_epoch} is fenced; stop this process, and start it again if "
         "the node is to come back"
     )
@@ -102,11 +102,11 @@ def decide_resume_node(view: ImageView, command: ResumeNode, now_ms: int) -> Dec
             f"node {node.node_id} is not registered under epoch {command.node_epoch}; register it first"
         )
     if command.node_epoch < node.node_epoch or command.incarnation != node.incarnation:
-        raise NodeFenced(
+        raise FencedNode(
             f"node {node.node_id} was registered again with epoch {node.node_epoch}; stop this process"
         )
     if node.claimed_by != NO_NODE:
-        raise NodeFenced(
+        raise FencedNode(
             f"node {node.claimed_by} has claimed the failover of node {node.node_id}; stop this process and start it "
             "again"
         )

@@ -18,7 +18,7 @@ from siltstone.metadata.entities import ScanPin
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import is_overdue
 from siltstone.metadata.records import Record, ScanPinned, ScanUnpinned
-from siltstone.metadata.refusals import CommandMalformed, ScanOutdated, TooManyScans
+from siltstone.metadata.refusals import CommandMalformed, PinOutdated, TooManyScans
 from siltstone.model.limits import MINUTE_MS, SCAN_PIN_MS_MAX, SCAN_PINS_MAX, SHARED_SCAN_PINS_MAX
 
 HOLDER_CHARACTERS_MAX = 200
@@ -45,7 +45,7 @@ def decide_pin_scan(view: ImageView, command: PinScan, now_ms: int) -> Decision[
     if standing is not None:
         return _renew(standing, until_ms)
     if command.renews:
-        raise ScanOutdated(
+        raise PinOutdated(
             f"the pin {command.token} was ended, so objects that the scan has planned to read may have been deleted; "
             "plan the scan again"
         )

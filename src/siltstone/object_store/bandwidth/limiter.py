@@ -13,7 +13,7 @@ import msgspec
 
 from siltstone.model.limits import MIB
 from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
-from siltstone.object_store.bandwidth.turns import BURST_MS_MAX, Ticket, TooMuchWaits, Turns
+from siltstone.object_store.bandwidth.turns import BURST_MS_MAX, BandwidthTurns, Ticket, TooMuchWaits
 from siltstone.runtime.clock import Clock, SystemClock, Timer
 
 STEP_MS = 250
@@ -59,7 +59,7 @@ class _Lane:
     """One direction: its turns, its counts, and the futures of coroutines that wait."""
 
     def __init__(self, bytes_per_second: int, now_ms: float, burst_ms_max: int) -> None:
-        self.turns = Turns(bytes_per_second, now_ms, burst_ms_max)
+        self.turns = BandwidthTurns(bytes_per_second, now_ms, burst_ms_max)
         self.size_bytes = dict.fromkeys(Grade, 0)
         self.held_ms = dict.fromkeys(Grade, 0.0)
         self.awaited: dict[Ticket, asyncio.Future[None]] = {}

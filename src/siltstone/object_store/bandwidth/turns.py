@@ -66,7 +66,7 @@ class Ticket:
         self.is_admitted = False
 
 
-class Turns:
+class BandwidthTurns:
     """The turns of one direction. ``bytes_per_second`` 0 means no limit: then everything is admitted at once. Times are
     milliseconds that never decrease; amounts are counted in bytes × 1000, so that whole numbers stay whole."""
 

@@ -21,7 +21,7 @@ PAUSE_MS = 10 * SECOND_MS
 """After a commit that failed, the query reads on for this time before it tries again: a try may take as long."""
 
 
-class GroupProgress:
+class StreamGroupProgress:
     """Remembers the position that was committed last, so the calls of an idle query cost nothing."""
 
     def __init__(self, group_id: str) -> None:

@@ -1,4 +1,4 @@
-"""``TopicStream`` answers the questions of a streaming query while the query runs, in one long-lived process.
+"""``StreamOfTopics`` answers the questions of a streaming query while the query runs, in one long-lived process.
 
 The engine of the query calls ``initial`` once, then again and again ``latest`` (how far may the next micro-batch go?)
 and, when there is something new, ``plan`` (the scan units between two positions). After a restart ``plan`` may be the
@@ -34,7 +34,7 @@ from siltstone.scanning.streaming.advancing import (
 )
 from siltstone.scanning.streaming.batch_pins import BatchPins
 from siltstone.scanning.streaming.failures import StoreIsAnother, TopicMadeAnew
-from siltstone.scanning.streaming.group_progress import GroupProgress
+from siltstone.scanning.streaming.group_progress import StreamGroupProgress
 from siltstone.scanning.streaming.owners import WARNING_INTERVAL_MS, TailOwners
 from siltstone.scanning.streaming.position import StreamKey, StreamPosition
 from siltstone.scanning.tail import TailEnds, tail_ends
@@ -81,7 +81,7 @@ class _Seen(msgspec.Struct, frozen=True):
 OpenSource = Callable[[], AbstractContextManager[MaintenanceContext]]
 
 
-class TopicStream:
+class StreamOfTopics:
     """Opens the store at the first call; ``close`` ends its pins and closes it."""
 
     def __init__(self, open_source: OpenSource, request: StreamRequest) -> None:
@@ -91,7 +91,7 @@ class TopicStream:
         self._opened: MaintenanceContext | None = None
         self._owners: TailOwners | None = None
         self._pins: BatchPins | None = None
-        self._progress = GroupProgress(request.group_id) if request.group_id else None
+        self._progress = StreamGroupProgress(request.group_id) if request.group_id else None
         self._seen: _Seen | None = None
         self._seen_ms = self._asked_ms = 0.0
         self._warned_ms: float | None = None

@@ -93,7 +93,7 @@ class Scrapes:
         made.set_result(text)
 
     async def _collected_text(self, text_format: TextFormat) -> bytes:
-        collected, pace = Collected(), Pace(self._clock)
+        collected, pace = Collected(), ScrapePace(self._clock)
         for source in self._sources():
             async for _ in source.collect(collected):
                 await pace.go_on()
@@ -107,7 +107,7 @@ class Scrapes:
         return b"".join(parts)
 
 
-class Pace:
+class ScrapePace:
     """Lets other tasks run after every TURN_MS of work."""
 
     def __init__(self, clock: Clock) -> None:

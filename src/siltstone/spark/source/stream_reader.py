@@ -1,5 +1,5 @@
 """The reader that Spark calls for a streaming query: dicts and limits of Spark's ⇄ positions and limits of a
-``TopicStream``, which does the rest.
+``StreamOfTopics``, which does the rest.
 
 Spark makes the reader in three kinds of process: one lives as long as the query and asks for offsets and partitions,
 others read a partition each and never ask. So the store is opened when offsets are asked for the first time, and
@@ -23,7 +23,7 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.rows import unit_rows
 from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.scanning.streaming.position import decode_position, encode_position
-from siltstone.scanning.streaming.topic_stream import TopicStream
+from siltstone.scanning.streaming.topic_stream import StreamOfTopics
 from siltstone.scanning.unit import decode_unit, encode_unit
 from siltstone.spark.source.options import SourceRequest
 from siltstone.spark.source.stream_options import StreamSourceRequest
@@ -40,7 +40,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     ) -> None:
         self._open_source = open_source
         self._options = options
-        self._stream: TopicStream | None = None
+        self._stream: StreamOfTopics | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
         self._followed.fix_ends()
@@ -82,9 +82,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._stream = None
 
     @property
-    def _followed(self) -> TopicStream:
+    def _followed(self) -> StreamOfTopics:
         if self._stream is None:
-            self._stream = TopicStream(lambda: self._open_source(self._options.source), self._options.stream)
+            self._stream = StreamOfTopics(
+                lambda: self._open_source(self._options.source), self._options.stream
+            )
         return self._stream
 
 

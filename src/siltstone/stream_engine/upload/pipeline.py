@@ -56,7 +56,7 @@ PREPARED_MS_MAX = DAY_MS
 longer than the time limit is not repeated for ever."""
 
 
-class Turns:
+class UploadTurns:
     """Admits tickets one at a time, in the order 0, 1, 2, …: a ticket may enter when the one before it has left.
 
     A ticket whose block raises never passes its turn on, so no later ticket enters.
@@ -87,11 +87,11 @@ class Prepared(msgspec.Struct, frozen=True):
     until_ms: float
     time_limit_ms: int
 
-    def place(self, number: int) -> "Place":
-        return Place(self.first_id + number, (self.bucket_ids[number], *self.copies))
+    def place(self, number: int) -> "UploadPlace":
+        return UploadPlace(self.first_id + number, (self.bucket_ids[number], *self.copies))
 
 
-class Place(msgspec.Struct, frozen=True):
+class UploadPlace(msgspec.Struct, frozen=True):
     """The id under which an object is put, and the buckets for which the id was prepared."""
 
     object_id: int
@@ -162,8 +162,8 @@ class UploadPipeline:
         self.is_committing = False
         """Whether a commit has begun since the pipeline was made: the caller must then wait for its outcome."""
         self._turns_taken = 0
-        self._prepare_turns = Turns()
-        self._commit_turns = Turns()
+        self._prepare_turns = UploadTurns()
+        self._commit_turns = UploadTurns()
         self._slots = asyncio.Semaphore(settings.uploads_in_flight_max)
         self._in_flight: dict[int, asyncio.Task[None]] = {}
         self._blocks_committed = self._objects_committed = self._bytes_uploaded = 0
@@ -285,7 +285,7 @@ class UploadPipeline:
         prepared: Prepared,
         number: int,
         released: list[int],
-    ) -> Place:
+    ) -> UploadPlace:
         """Puts the object, in other buckets if its own take no writes. Returns the id under which it was put and the
         buckets in which it is, and appends the ids under which a put failed to ``released``."""
         place = prepared.place(number)
@@ -306,10 +306,10 @@ class UploadPipeline:
         self._seconds.observe((self._clock.monotonic_ms() - begun_ms) / 1000)
         self._bytes_uploaded += encoded.size_bytes * len(standing)
         log.debug("object %d was uploaded: %s", place.object_id, size_words(encoded.size_bytes))
-        return Place(place.object_id, tuple(each for each in place.bucket_ids if each in standing))
+        return UploadPlace(place.object_id, tuple(each for each in place.bucket_ids if each in standing))
 
     async def _is_put(
-        self, encoded: EncodedObject, wanted: ObjectToPut, place: Place, standing: set[int]
+        self, encoded: EncodedObject, wanted: ObjectToPut, place: UploadPlace, standing: set[int]
     ) -> bool:
         """Puts the object into the buckets where it is not yet, side by side, and adds them to ``standing``. Returns
         False if the caller has to put it into other buckets, under another id. Raises StoreTransient, StoreDenied and

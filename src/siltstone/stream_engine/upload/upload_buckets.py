@@ -22,7 +22,7 @@ from siltstone.model.buckets import BucketList, StrategyType
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.object_store.bucket_choice import (
-    Candidate,
+    BucketCandidate,
     bucket_of_set,
     buckets_of_copies,
     bytes_given_at_start,
@@ -236,13 +236,15 @@ class UploadBuckets:
         self._given[chosen] = self._given.get(chosen, 0) + wanted.size_bytes
         return chosen
 
-    def _candidates(self, listed: BucketList) -> list[Candidate]:
+    def _candidates(self, listed: BucketList) -> list[BucketCandidate]:
         writable = [each for each in listed.writable if not self._guards or each.id in self._guards]
         if any(each.id not in self._given for each in writable):
             self._given = bytes_given_at_start(listed.buckets, self._given)
         is_failover = listed.strategy.name is StrategyType.FAILOVER
         return [
-            Candidate(each.id, each.weight, self._given[each.id], self._is_avoided(each.id, is_failover))
+            BucketCandidate(
+                each.id, each.weight, self._given[each.id], self._is_avoided(each.id, is_failover)
+            )
             for each in writable
         ]
 

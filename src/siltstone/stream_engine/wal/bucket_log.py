@@ -110,7 +110,7 @@ class Bulk:
         self.is_landed = False
 
 
-class Patience:
+class LogPatience:
     """Waits between two looks at a bucket that contradicts itself, up to an end. ``about``: the object concerned."""
 
     def __init__(self, clock: Clock, about: str) -> None:
@@ -314,7 +314,7 @@ class BucketLog:
         """Seals every life before ``by_epoch`` that may have uncommitted records, and says what to read. The caller is
         registered under that epoch, so no earlier life can commit, and so trim, any more. Raises DamagedWal,
         LogObjectsContradict."""
-        patience = Patience(self._clock, f"{wal_prefix(self.node_id)} in {self.store.url}")
+        patience = LogPatience(self._clock, f"{wal_prefix(self.node_id)} in {self.store.url}")
         while True:
             lives = {epoch: seqs for epoch, seqs in (await self.lives()).items() if epoch < by_epoch}
             if not lives:
@@ -345,7 +345,7 @@ class BucketLog:
         and in a gap before anything is called missing, and where a put of the seal is refused."""
         by_key: dict[int, int] = {}
         about = f"the life {self.key((epoch, 0)).rpartition('/')[0]} in {self.store.url}"
-        patience = Patience(self._clock, about)
+        patience = LogPatience(self._clock, about)
         while True:
             sizes = lives[epoch]
             newest = await self.header((epoch, max(sizes)), sizes[max(sizes)])
@@ -373,7 +373,7 @@ class BucketLog:
             if listed == sizes:
                 await patience.wait()
             else:
-                patience = Patience(self._clock, about)
+                patience = LogPatience(self._clock, about)
             lives[epoch] = listed
 
     async def _look_up(self, place: Place, sizes: dict[int, int]) -> bool:

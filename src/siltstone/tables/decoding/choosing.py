@@ -6,7 +6,7 @@ from typing import Any
 
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
-from siltstone.tables.decoding.port import DecodedValues, ValueDecoder, text_of
+from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns, text_of
 from siltstone.tables.decoding.schemas import SchemaDecoder
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import TableConfig
@@ -15,35 +15,35 @@ from siltstone.topic_configs.table_export import TableConfig
 class RawDecoder:
     """Values as bytes. No value is bad."""
 
-    def decode(self, values: Any) -> DecodedValues:
-        return DecodedValues({VALUE: values})
+    def decode(self, values: Any) -> DecodedColumns:
+        return DecodedColumns({VALUE: values})
 
 
-class TextDecoder:
+class TextColumnDecoder:
     """Values as text. A value that is not UTF-8 is bad. ``column`` is the name of the column."""
 
     def __init__(self, column: str = VALUE) -> None:
         self._column = column
 
-    def decode(self, values: Any) -> DecodedValues:
+    def decode(self, values: Any) -> DecodedColumns:
         texts, bad = text_of(values)
-        return DecodedValues({self._column: texts}, bad)
+        return DecodedColumns({self._column: texts}, bad)
 
 
-def _json(config: TableConfig, *_: Any) -> ValueDecoder:
+def _json(config: TableConfig, *_: Any) -> ColumnDecoder:
     return JsonFieldsDecoder(config.columns) if config.has_fields else JsonTextDecoder()
 
 
-_VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any], ValueDecoder]] = {
+_VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any], ColumnDecoder]] = {
     "raw": lambda *_: RawDecoder(),
-    "string": lambda *_: TextDecoder(),
+    "string": lambda *_: TextColumnDecoder(),
     "json": _json,
     "avro": SchemaDecoder,
     "protobuf": SchemaDecoder,
 }
 
 
-def value_decoder(config: TableConfig, schemas: ValueSchemas, table: Any) -> ValueDecoder:
+def value_decoder(config: TableConfig, schemas: ValueSchemas, table: Any) -> ColumnDecoder:
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
     those of the record itself (offset, time, …)."""
     return _VALUES[config.value](config, schemas, table)

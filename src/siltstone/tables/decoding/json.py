@@ -18,7 +18,7 @@ import pyarrow as pa
 from msgspec.structs import astuple
 
 from siltstone.record_columns.row_columns import VALUE
-from siltstone.tables.decoding.port import DecodedValues, each_decoded, text_of
+from siltstone.tables.decoding.port import DecodedColumns, each_decoded, text_of
 from siltstone.tables.layout import field_type
 from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
 from siltstone.topic_configs.table_export import TableColumn
@@ -46,11 +46,11 @@ class JsonTextDecoder:
     def __init__(self, column: str = VALUE) -> None:
         self._column = column
 
-    def decode(self, values: Any) -> DecodedValues:
+    def decode(self, values: Any) -> DecodedColumns:
         values = payloads(values)
         texts, bad = text_of(values)
         _, not_json = each_decoded(values, msgspec.json.decode, _BAD)
-        return DecodedValues({self._column: texts}, {**not_json, **bad})
+        return DecodedColumns({self._column: texts}, {**not_json, **bad})
 
 
 class JsonFieldsDecoder:
@@ -62,7 +62,7 @@ class JsonFieldsDecoder:
         self._decoder = msgspec.json.Decoder(self._struct)
         self._nothing = self._struct()
 
-    def decode(self, values: Any) -> DecodedValues:
+    def decode(self, values: Any) -> DecodedColumns:
         """msgspec skips unwanted fields, and nested JSON, without checking their text. So this method checks that the
         whole value is UTF-8."""
         values = payloads(values)
@@ -76,7 +76,7 @@ class JsonFieldsDecoder:
             column.name: self._array(column, list(fields))
             for column, fields in zip(self._columns, by_column, strict=True)
         }
-        return DecodedValues(found, {**not_fitting, **not_text})
+        return DecodedColumns(found, {**not_fitting, **not_text})
 
     def _array(self, column: TableColumn, values: list[Any]) -> Any:
         of = column.type

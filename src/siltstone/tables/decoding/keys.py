@@ -11,9 +11,9 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from siltstone.record_columns.row_columns import KEY
-from siltstone.tables.decoding.choosing import TextDecoder
+from siltstone.tables.decoding.choosing import TextColumnDecoder
 from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
-from siltstone.tables.decoding.port import DecodedValues, ValueDecoder
+from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns
 from siltstone.tables.decoding.schemas import SchemaDecoder
 from siltstone.tables.layout import key_type
 from siltstone.tables.task_input import ValueSchemas
@@ -24,14 +24,14 @@ from siltstone.value_formats.wire import nulls_of
 class KeyFieldsDecoder:
     """Keys as one column of structs."""
 
-    def __init__(self, fields: ValueDecoder, kind: Any, *, are_needed: bool) -> None:
+    def __init__(self, fields: ColumnDecoder, kind: Any, *, are_needed: bool) -> None:
         """``fields`` makes a column of each field. ``kind`` is the pyarrow.StructType of the column. ``are_needed``: a
         key that lacks a field is bad."""
         self._fields = fields
         self._kind = kind
         self._are_needed = are_needed
 
-    def decode(self, values: Any) -> DecodedValues:
+    def decode(self, values: Any) -> DecodedColumns:
         found = self._fields.decode(values)
         if found.needed:
             return found
@@ -43,20 +43,20 @@ class KeyFieldsDecoder:
                 for row in (nulls_of(column) & ~are_null).nonzero()[0].tolist():
                     bad.setdefault(row, f"it has no field {name}")
         keys = pa.StructArray.from_arrays(columns, fields=list(self._kind), mask=pa.array(are_null))
-        return DecodedValues({KEY: keys}, dict(sorted(bad.items())))
+        return DecodedColumns({KEY: keys}, dict(sorted(bad.items())))
 
 
-def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ValueDecoder | None:
+def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ColumnDecoder | None:
     """Returns the decoder of keys, which makes the column ``key``; None if keys stay bytes."""
     if config.key == "raw":
         return None
     if config.key_columns:
         kind = key_type(config)
-        fields: ValueDecoder = JsonFieldsDecoder(config.key_columns)
+        fields: ColumnDecoder = JsonFieldsDecoder(config.key_columns)
         if config.has_key_schemas:
             fields = SchemaDecoder(of_keys(config), schemas, pa.schema(list(kind)))
         return KeyFieldsDecoder(fields, kind, are_needed=config.is_upsert)
-    return JsonTextDecoder(KEY) if config.key == "json" else TextDecoder(KEY)
+    return JsonTextDecoder(KEY) if config.key == "json" else TextColumnDecoder(KEY)
 
 
 def of_keys(config: TableConfig) -> TableConfig:

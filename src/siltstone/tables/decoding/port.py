@@ -19,7 +19,7 @@ from siltstone.value_formats.wire import SchemaName
 REASON_CHARACTERS_MAX = 200
 
 
-class DecodedValues(msgspec.Struct, frozen=True):
+class DecodedColumns(msgspec.Struct, frozen=True):
     """``columns`` are Arrow arrays by name; at the rows of ``bad`` their content does not matter. ``bad`` maps a row to
     the reason. ``needed`` names schemas that the decoder was not given; the columns have then no meaning."""
 
@@ -33,8 +33,8 @@ class DecodedValues(msgspec.Struct, frozen=True):
         return flags
 
 
-class ValueDecoder(Protocol):
-    def decode(self, values: Any) -> DecodedValues:
+class ColumnDecoder(Protocol):
+    def decode(self, values: Any) -> DecodedColumns:
         """Decodes a pyarrow.BinaryArray. A null, which is the value of a tombstone, is decoded to nulls."""
         ...
 

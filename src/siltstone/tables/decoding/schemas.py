@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedValues
+from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedColumns
 from siltstone.tables.fitting import column_arrays, fitted
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import KAFKA, TableConfig
@@ -38,14 +38,14 @@ class SchemaDecoder:
         self._fields = [each for each in table if each.name != KAFKA]
         self._decoders: dict[SchemaName, ValueDecoder] = {}
 
-    def decode(self, values: Any) -> DecodedValues:
+    def decode(self, values: Any) -> DecodedColumns:
         are_null = nulls_of(values)
         codes, names = np.full(len(values), NOT_FRAMED, dtype=np.int64), dict[int, SchemaName]()
         if self._config.is_framed:
             codes, names = schema_codes(values)
         known = {*self._schemas.by_name, *self._schemas.refused}
         if needed := set(names.values()) - known:
-            return DecodedValues({}, {}, tuple(in_order(needed)))
+            return DecodedColumns({}, {}, tuple(in_order(needed)))
         bad: dict[int, str] = {}
         parts: list[tuple[Rows, dict[str, Any]]] = []
         for code in np.unique(codes[~are_null]).tolist():
@@ -62,7 +62,7 @@ class SchemaDecoder:
                 bad[int(rows[each.row])] = each.reason[:REASON_CHARACTERS_MAX]
             parts.append((rows, dict(column_arrays(found.column))))
         columns = {each.name: _column(each, parts, len(values)) for each in self._fields}
-        return DecodedValues(columns, dict(sorted(bad.items())))
+        return DecodedColumns(columns, dict(sorted(bad.items())))
 
     def _decoder(self, name: SchemaName, schema: Schema) -> ValueDecoder:
         if name not in self._decoders:

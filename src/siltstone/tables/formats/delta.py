@@ -39,8 +39,8 @@ from siltstone.tables import row_deletes
 from siltstone.tables.failures import (
     CatalogFailed,
     CommitOvertaken,
-    CommitUnknown,
     LedgerLost,
+    TableCommitUnknown,
     TableHasUnknownFeatures,
     TableNotOurs,
     TableRolledBack,
@@ -349,7 +349,7 @@ class DeltaTable:
         except SiltstoneError:
             raise
         except Exception as trouble:  # of object stores in Rust: none says whether the commit took place
-            raise CommitUnknown(
+            raise TableCommitUnknown(
                 f"the commit to table {self._name} may have taken place: {in_one_line(trouble)}"
             ) from trouble
 

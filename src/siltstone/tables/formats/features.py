@@ -19,7 +19,7 @@ WRITER_VERSIONS = range(2, 8)
 ICEBERG_VERSION = 2
 
 
-class Decision(Enum):
+class FeatureDecision(Enum):
     """What an export does with a table that uses the feature.
 
     KEPT            a commit of ours keeps the rule
@@ -41,9 +41,9 @@ class Decision(Enum):
 
 
 _FIRST_STOPPED = {
-    Decision.STOPS_UPSERT: TableUse.UPSERT,
-    Decision.STOPS_WRITING: TableUse.APPEND,
-    Decision.STOPS_READING: TableUse.READ,
+    FeatureDecision.STOPS_UPSERT: TableUse.UPSERT,
+    FeatureDecision.STOPS_WRITING: TableUse.APPEND,
+    FeatureDecision.STOPS_READING: TableUse.READ,
 }
 
 
@@ -64,7 +64,7 @@ class DeltaFeature(msgspec.Struct, frozen=True):
     """``why`` is the reason of the decision. Without ``is_used`` the feature counts when the table lists it."""
 
     name: str
-    decision: Decision
+    decision: FeatureDecision
     why: str
     is_used: Callable[[DeltaTraits], bool] | None = None
 
@@ -92,8 +92,8 @@ def _maps_columns(traits: DeltaTraits) -> bool:
     return traits.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
 
 
-_KEPT, _HARMLESS = Decision.KEPT, Decision.HARMLESS
-_WRITING, _READING = Decision.STOPS_WRITING, Decision.STOPS_READING
+_KEPT, _HARMLESS = FeatureDecision.KEPT, FeatureDecision.HARMLESS
+_WRITING, _READING = FeatureDecision.STOPS_WRITING, FeatureDecision.STOPS_READING
 
 _NOT_CHECKED = "an export does not evaluate expressions"
 _NOT_COMPUTED = "an export does not compute such values"
@@ -102,7 +102,7 @@ _BY_CATALOG = "commits have to go through a catalog"
 
 DELTA = (
     DeltaFeature(
-        "appendOnly", Decision.STOPS_UPSERT, "no row may be replaced; files that are joined keep their rows",
+        "appendOnly", FeatureDecision.STOPS_UPSERT, "no row may be replaced; files that are joined keep their rows",
         _is_set("delta.appendOnly"),
     ),
     DeltaFeature("invariants", _WRITING, _NOT_CHECKED, _has_column_with("delta.invariants")),
@@ -185,7 +185,7 @@ class IcebergTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 class IcebergFeature(msgspec.Struct, frozen=True):
     name: str
-    decision: Decision
+    decision: FeatureDecision
     why: str
     is_in: Callable[[IcebergTraits], bool]
 

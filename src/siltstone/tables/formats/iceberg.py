@@ -48,7 +48,7 @@ from siltstone.tables import row_deletes
 from siltstone.tables.failures import (
     CatalogFailed,
     CommitOvertaken,
-    CommitUnknown,
+    TableCommitUnknown,
     TableHasUnknownFeatures,
     TableNotOurs,
     TableRolledBack,
@@ -311,7 +311,7 @@ class IcebergTable:
             Exception
         ) as trouble:  # of SQLAlchemy, requests, pyarrow: none says whether the commit took place
             _end_connections(self._table.catalog)
-            raise CommitUnknown(
+            raise TableCommitUnknown(
                 f"the commit to table {self._name} may have taken place: {_line(trouble)}"
             ) from trouble
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import DAY_MS
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectStore
-from siltstone.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
+from siltstone.tables.failures import CommitOvertaken, LedgerLost, TableCommitUnknown, TableRolledBack
 from siltstone.tables.formats.port import (
     DataFile,
     LoadedTable,
@@ -264,7 +264,7 @@ def _write(name: str, store: ObjectStore, commit: ParquetCommit) -> None:
     except ObjectAlreadyExists as overtaken:
         raise CommitOvertaken(f"commit {commit.number} of table {name} is another driver's") from overtaken
     except Unavailable as trouble:
-        raise CommitUnknown(f"the commit to table {name} may have been written: {trouble}") from trouble
+        raise TableCommitUnknown(f"the commit to table {name} may have been written: {trouble}") from trouble
 
 
 def _read(name: str, store: ObjectStore, number: int) -> ParquetCommit:

@@ -7,7 +7,7 @@ from siltstone.broker.partitions.damage import DamageReport, DamageStatistics
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.clock import ManualClock
-from siltstone.stream_engine.errors import DamagedRange, RangeNotCovered
+from siltstone.stream_engine.errors import DamagedRange, ReadRangeNotCovered
 from siltstone.topic_configs.table import parse_topic_configs
 from support.broker.fake_partitions import FakePartition, ReadsInARow, gathered, sizes_of
 
@@ -105,7 +105,7 @@ def test_what_was_restored_is_read_at_once():
     ("trouble", "code"),
     [
         (StoreTransient("SlowDown"), ErrorCode.KAFKA_STORAGE_ERROR),
-        (RangeNotCovered("no object holds offset 0"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ReadRangeNotCovered("no object holds offset 0"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
 def test_trouble_that_may_pass_is_retried_and_never_skipped(config, trouble, code, caplog):

@@ -2,9 +2,9 @@ import pytest
 
 from siltstone.broker.fetching.sessions import (
     EPOCH_MAX,
-    AskedPartition,
     FetchSessions,
     SentState,
+    SessionPartition,
     SessionRefused,
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -13,8 +13,8 @@ from siltstone.model.limits import FETCH_SESSION_IDLE_MS_MIN
 ID = b"\1" * 16
 
 
-def asked(index: int, offset: int = 0, name: str = "", topic_id: bytes = ID) -> AskedPartition:
-    return AskedPartition((name, topic_id, index), offset, 1_000, -1, -1, -1)
+def asked(index: int, offset: int = 0, name: str = "", topic_id: bytes = ID) -> SessionPartition:
+    return SessionPartition((name, topic_id, index), offset, 1_000, -1, -1, -1)
 
 
 def keys(session):

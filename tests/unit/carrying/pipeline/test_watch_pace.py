@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.carrying.pipeline.watch import Pace, StepProgress, part_done
+from siltstone.carrying.pipeline.watch import RunPace, StepProgress, part_done
 from siltstone.runtime.clock import ManualClock
 
 
@@ -10,7 +10,7 @@ def told(done: int, step: str = "rewrite", size_bytes: int = 0) -> StepProgress:
 
 def test_what_is_left_takes_as_long_as_what_is_done() -> None:
     clock = ManualClock()
-    pace = Pace(clock)
+    pace = RunPace(clock)
     assert pace.seconds_left(told(0)) is None
     clock.advance_ms(1_000)
     assert pace.seconds_left(told(1)) is None, "too early to say"
@@ -22,7 +22,7 @@ def test_what_is_left_takes_as_long_as_what_is_done() -> None:
 
 def test_each_step_has_its_own_pace() -> None:
     clock = ManualClock()
-    pace = Pace(clock)
+    pace = RunPace(clock)
     pace.seconds_left(told(9))
     clock.advance_ms(10_000)
     assert pace.seconds_left(told(1, "commit")) is None

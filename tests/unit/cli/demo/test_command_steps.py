@@ -11,7 +11,7 @@ import pytest
 
 from siltstone.carrying.pipeline.kind import Outcome, UnitReport
 from siltstone.cli.demo import command
-from siltstone.cli.demo.figures import Figures, Held
+from siltstone.cli.demo.figures import Figures, HeldBytes
 from siltstone.cli.demo.flights import DECEMBER_MS, FLIGHTS_TOPIC, LATE_TOPIC, Flight
 from siltstone.cli.demo.verifying import Mismatch, Sent, Verification
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
@@ -50,7 +50,7 @@ class Play:
             "create_topics": lambda *asked: self.acts.append(asked[1:]), "batch_bytes": lambda _: 7,
             "FlightProducer": lambda *_: self, "busiest_and_quiet": lambda _: {"flights-3": 1},
             "measure": lambda *_: next(self.figures), "Trickle": self.trickle,
-            "held": lambda _, step: self.acts.append(step) or Held(step, 1, 1_024, 2_048),
+            "held": lambda _, step: self.acts.append(step) or HeldBytes(step, 1, 1_024, 2_048),
             "maintain": lambda _, kinds, *__: self.acts.append(kinds) or ([DONE], wrong != "compaction"),
             "GroupReading": lambda *_: SimpleNamespace(read=self.read), "verify": self.verify,
             "keep_newest": self.step("key compaction"), "drop_old": self.step("retention"),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from siltstone.cli.demo.figures import Held, held, measure
+from siltstone.cli.demo.figures import HeldBytes, held, measure
 from siltstone.metadata.commands import PrepareObjects, StartJob
 from siltstone.server.components import open_store
 from support.engine.small_store import small_store
@@ -32,6 +32,6 @@ def test_all_that_lies_in_the_bucket_is_counted_beside_what_is_committed(tmp_pat
         store.buckets.store(0).put("stray", [b"12345"])
         listed_bytes = sum(each.size_bytes for each in store.buckets.store(0).list())
     found = held(settings, "a step")
-    assert found == Held("a step", len(committed), sum(committed), listed_bytes)
+    assert found == HeldBytes("a step", len(committed), sum(committed), listed_bytes)
     assert found.bucket_bytes >= found.size_bytes + 5
     assert measure(settings, {}).objects == len(committed)

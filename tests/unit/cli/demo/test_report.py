@@ -2,7 +2,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from siltstone.cli.demo.figures import Figures, Held
+from siltstone.cli.demo.figures import Figures, HeldBytes
 from siltstone.cli.demo.report import chart, figures_table, steps_chart
 
 BUSY, QUIET = "flights-3", "late-flights-0"
@@ -38,8 +38,8 @@ def test_bars_are_in_proportion() -> None:
 
 def test_steps_stand_on_one_scale_and_fit() -> None:
     steps = [
-        Held("upload", 59, 18 * 1024 * 1024, 18 * 1024 * 1024),
-        Held("key compaction", 10, 1024 * 1024, 1_000 * 1024 * 1024),
+        HeldBytes("upload", 59, 18 * 1024 * 1024, 18 * 1024 * 1024),
+        HeldBytes("key compaction", 10, 1024 * 1024, 1_000 * 1024 * 1024),
     ]
     lines = shown(steps_chart(steps))
     assert all(len(line) <= 77 for line in lines)
@@ -70,9 +70,9 @@ def test_how_the_charts_look() -> None:
     assert [line.rstrip() for line in shown(chart(BEFORE, AFTER))[:6]] == CHART.splitlines()
     mib = 1024 * 1024
     steps = [
-        Held("upload", 59, 18 * mib, 18 * mib),
-        Held("key compaction", 10, mib, 1_000 * mib),
-        Held("garbage collection", 0, 0, 0),
+        HeldBytes("upload", 59, 18 * mib, 18 * mib),
+        HeldBytes("key compaction", 10, mib, 1_000 * mib),
+        HeldBytes("garbage collection", 0, 0, 0),
     ]
     assert [line.rstrip() for line in shown(steps_chart(steps))] == STEPS.splitlines()
 
@@ -87,4 +87,11 @@ def test_what_did_not_become_smaller_has_no_bars() -> None:
 
 
 def test_of_an_empty_store_the_bars_are_empty() -> None:
-    assert shown(steps_chart([Held("upload", 0, 0, 0)]))[1].split() == ["upload", "0", "B", "0", "0", "B"]
+    assert shown(steps_chart([HeldBytes("upload", 0, 0, 0)]))[1].split() == [
+        "upload",
+        "0",
+        "B",
+        "0",
+        "0",
+        "B",
+    ]

@@ -7,7 +7,7 @@ from siltstone.cli.groups import describe as module
 from siltstone.cli.groups.describe import GroupPartition
 from siltstone.cli.groups.lag import LagRate, PartitionLag
 from siltstone.kafka_client.cluster import TopicPartition
-from siltstone.kafka_client.groups import Group, Member
+from siltstone.kafka_client.groups import GroupSummary, ListedMember
 from siltstone.runtime.clock import ManualClock
 from support.broker.in_process import InProcessBroker
 from support.groups.served_member import joined_member
@@ -134,9 +134,9 @@ def test_what_a_broker_does_not_report(
     gone = GroupPartition(PartitionLag(TopicPartition("old", 0), 3, None), None)
     kept = GroupPartition(
         PartitionLag(TopicPartition("t", 0), 3, 1234),
-        Member("m", None, "c", "h", (TopicPartition("t", 0),)),
+        ListedMember("m", None, "c", "h", (TopicPartition("t", 0),)),
     )
-    facts = module._facts(Group("g", "Stable"), [gone, kept], "?")
+    facts = module._facts(GroupSummary("g", "Stable"), [gone, kept], "?")
     module.results(100).print(facts)
     assert squeezed(capsys.readouterr().out) == [
         ["group", "g"],
@@ -149,8 +149,8 @@ def test_what_a_broker_does_not_report(
         ["old", "0", "3", "deleted", "-", "-", "-"],
         ["t", "0", "3", "1,234", "1,231", "m", "h"],
     ]
-    document = module._as_json(Group("g", "Stable"), [gone])
+    document = module._as_json(GroupSummary("g", "Stable"), [gone])
     assert document["members"] is None and msgspec.json.encode(document)
-    told = module._facts(Group("g", "Empty", coordinator=0, members=()), [], "h:1")
+    told = module._facts(GroupSummary("g", "Empty", coordinator=0, members=()), [], "h:1")
     module.results(100).print(told)
     assert "broker 0 at h:1" in capsys.readouterr().out

@@ -4,14 +4,16 @@ from siltstone.cli.groups import listing as module
 from siltstone.cli.groups.listing import GroupRow, group_rows, groups_table
 from siltstone.cli.output import results
 from siltstone.kafka_client.cluster import TopicPartition
-from siltstone.kafka_client.groups import Group
+from siltstone.kafka_client.groups import GroupSummary
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
 def test_each_group_has_its_own_topics_and_lag(monkeypatch: pytest.MonkeyPatch) -> None:
     committed = {"g": {U0: 1, T1: 4, T0: 4}, "h": {}}
-    monkeypatch.setattr(module, "all_groups", lambda _: [Group("g", "Empty", members=()), Group("h", "Dead")])
+    monkeypatch.setattr(
+        module, "all_groups", lambda _: [GroupSummary("g", "Empty", members=()), GroupSummary("h", "Dead")]
+    )
     monkeypatch.setattr(
         module, "committed_offsets", lambda _, names: {name: committed[name] for name in names}
     )

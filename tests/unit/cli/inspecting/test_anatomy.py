@@ -3,15 +3,15 @@
 import pytest
 
 from siltstone.cli.inspecting.anatomy import ObjectDamaged, blocks_of, dissect
-from siltstone.cli.inspecting.source import ObjectSource
+from siltstone.cli.inspecting.source import ObjectPlace
 from siltstone.object_store.port import ObjectNotFound
 from support.engine.batches import batch, object_bytes
 
 BATCHES = [batch(1, 0, 3, 700), batch(1, 3, 2, 700), batch(2, 0, 1, 100)]
 
 
-def source(raw: bytes) -> ObjectSource:
-    return ObjectSource("here", len(raw), lambda start, end: raw[start:end])
+def source(raw: bytes) -> ObjectPlace:
+    return ObjectPlace("here", len(raw), lambda start, end: raw[start:end])
 
 
 def test_an_index_that_lies_before_the_tail_is_read_too() -> None:
@@ -42,14 +42,14 @@ def test_what_is_gone_is_said_to_be_gone() -> None:
         raise ObjectNotFound("no such key")
 
     with pytest.raises(ObjectDamaged, match="missing from its bucket"):
-        dissect(ObjectSource("here", 100, gone))
+        dissect(ObjectPlace("here", 100, gone))
 
 
 def test_a_small_object_is_read_at_once_and_a_large_one_from_its_end() -> None:
     asked: list[tuple[int, int]] = []
 
-    def noted(raw: bytes) -> ObjectSource:
-        return ObjectSource(
+    def noted(raw: bytes) -> ObjectPlace:
+        return ObjectPlace(
             "here", len(raw), lambda start, end: (asked.append((start, end)), raw[start:end])[1]
         )
 

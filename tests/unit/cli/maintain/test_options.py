@@ -2,7 +2,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from siltstone.carrying.pipeline.kind import Scope, TopicNotThere
+from siltstone.carrying.pipeline.kind import Scope, ScopeTopicUnknown
 from siltstone.cli.maintain.options import (
     LimitRefused,
     force_option,
@@ -39,7 +39,7 @@ def test_what_is_no_time(text: str) -> None:
 
 def test_topics_must_be_there() -> None:
     assert scope_of(MetadataImage(), ()).topics is None
-    with pytest.raises(TopicNotThere, match="no topic flights"):
+    with pytest.raises(ScopeTopicUnknown, match="no topic flights"):
         scope_of(MetadataImage(), ("flights",))
 
 

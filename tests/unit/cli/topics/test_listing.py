@@ -5,7 +5,7 @@ from siltstone.cli.output import results
 from siltstone.cli.topics import command, listing
 from siltstone.cli.topics.listing import TopicRow, led_partitions, rated_rows, topic_rows, topics_table
 from siltstone.kafka_client.cluster import TopicPartition
-from siltstone.kafka_client.configs import ConfigSource, TopicConfig
+from siltstone.kafka_client.configs import ConfigSource, KnownConfig
 from siltstone.kafka_client.offsets import Ends
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -26,7 +26,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         topic("a", ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE),
         topic("b", ErrorCode.NONE, is_internal=True),
     ]
-    policy = {"cleanup.policy": TopicConfig("cleanup.policy", "delete", ConfigSource.DEFAULT)}
+    policy = {"cleanup.policy": KnownConfig("cleanup.policy", "delete", ConfigSource.DEFAULT)}
     monkeypatch.setattr(listing, "all_topics", lambda _: topics)
     monkeypatch.setattr(listing, "topic_configs", lambda _, names, keys: dict.fromkeys(names, policy))
     monkeypatch.setattr(listing, "topic_bytes", lambda _: {"a": 2048})

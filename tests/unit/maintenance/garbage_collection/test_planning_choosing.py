@@ -3,7 +3,7 @@ import pytest
 
 from siltstone.carrying.pipeline.kind import Scope
 from siltstone.maintenance.garbage_collection.planning import (
-    Candidate,
+    CollectionCandidate,
     Estimate,
     LiveBytes,
     expected_ratio,
@@ -30,7 +30,7 @@ def made(object_id: int, size_bytes: int, kind: ObjectKind = SSO, age_ms: int = 
 
 def candidate(
     object_id: int, live: int, size_bytes: int = 100, kind: ObjectKind = SSO, age_ms: int = 0
-) -> Candidate:
+) -> CollectionCandidate:
     source_made = made(object_id, size_bytes, kind, age_ms)
     found = judged(source_made, LiveBytes(size_bytes, live), 1.0, 1)
     assert found is not None

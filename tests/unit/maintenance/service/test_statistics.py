@@ -4,7 +4,7 @@ from siltstone.carrying.pipeline.driver import nothing_done
 from siltstone.carrying.pipeline.kind import Outcome, UnitReport, Unplanned
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.service.statistics import Counters, KindStatistics, ServiceStatistics
+from siltstone.maintenance.service.statistics import Counters, KindStatistics, MaintenanceStatistics
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import MIB
@@ -127,4 +127,4 @@ def test_what_is_left_out() -> None:
         "last_success_ms": 0,
         "running_since_ms": 0,
     }
-    assert numbers_left_out(ServiceStatistics) == {"metadata_lost_ms": 0}
+    assert numbers_left_out(MaintenanceStatistics) == {"metadata_lost_ms": 0}

@@ -1,6 +1,12 @@
 """What each pin keeps, against a count by hand, and the words for it."""
 
-from siltstone.maintenance.sweep.pinned import PINS_SHOWN_MAX, Held, explained, held_by_pin, pinned_objects
+from siltstone.maintenance.sweep.pinned import (
+    PINS_SHOWN_MAX,
+    PinnedObject,
+    explained,
+    held_by_pin,
+    pinned_objects,
+)
 from siltstone.metadata.commands import SHARED_PIN, CloseStream, DeleteStream, PinScan, UnpinScan
 from support.metadata.metadata_world import HOUR_MS, MetadataWorld
 
@@ -72,4 +78,4 @@ def test_only_the_oldest_are_told_one_by_one() -> None:
     lines = told(world)
     assert len(lines) == PINS_SHOWN_MAX + 1 and lines[0].startswith("pin zzz:")
     assert lines[-1].startswith("pins: and 4 newer pins, none of which")
-    assert isinstance(held_by_pin(world.image, world.now_ms, GRACE_MS)[0], Held)
+    assert isinstance(held_by_pin(world.image, world.now_ms, GRACE_MS)[0], PinnedObject)

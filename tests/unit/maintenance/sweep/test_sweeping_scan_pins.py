@@ -11,7 +11,7 @@ from siltstone.maintenance.checking.repairing import repair
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import SHARED_PIN, PinScan, UnpinScan
-from siltstone.metadata.refusals import ScanOutdated
+from siltstone.metadata.refusals import PinOutdated
 from siltstone.model.limits import (
     COMPACTION_TIME_LIMIT_MS,
     GRACE_PERIOD_MS,
@@ -91,7 +91,7 @@ def test_sr9_a_scan_whose_pin_was_ended_is_told_when_it_renews() -> None:
     planned(world, scan)
     world.clock.advance_ms(HOUR_MS + SCAN_PIN_OVERDUE_MS)
     sweep(world.context)
-    with pytest.raises(ScanOutdated, match="plan the scan again"):
+    with pytest.raises(PinOutdated, match="plan the scan again"):
         scan.metadata.execute(PinScan("q", HOUR_MS, renews=True))
 
 
@@ -124,7 +124,7 @@ def test_sr27_a_pin_that_was_ended_early_by_a_clock_was_ended_by_a_record() -> N
     )
     sweep(world.context, grace_period_ms=0)
     assert stood == [False] and not plan & world.keys()
-    with pytest.raises(ScanOutdated):
+    with pytest.raises(PinOutdated):
         scan.metadata.execute(PinScan("q", HOUR_MS, renews=True))
 
 

@@ -2,10 +2,10 @@
 
 from siltstone.model.limits import MIB
 from siltstone.object_store.bandwidth.grades import Grade
-from siltstone.object_store.bandwidth.turns import SLICE_BYTES_MAX, Turns
+from siltstone.object_store.bandwidth.turns import SLICE_BYTES_MAX, BandwidthTurns
 
 
-def admitted_at(turns: Turns, ticket, from_ms: int = 0) -> int:
+def admitted_at(turns: BandwidthTurns, ticket, from_ms: int = 0) -> int:
     now = from_ms
     while not ticket.is_admitted:
         turns.advance(now)
@@ -14,7 +14,7 @@ def admitted_at(turns: Turns, ticket, from_ms: int = 0) -> int:
 
 
 def test_a_small_request_of_a_higher_grade_passes_a_large_one_after_a_slice() -> None:
-    turns = Turns(16 * MIB, 0)
+    turns = BandwidthTurns(16 * MIB, 0)
     large = turns.ask(Grade.MAINTENANCE, 16 * MIB, 0)
     turns.advance(0)
     assert large.bytes_left == 15 * MIB, "a slice was given at once"
@@ -24,27 +24,27 @@ def test_a_small_request_of_a_higher_grade_passes_a_large_one_after_a_slice() ->
 
 
 def test_slices_are_smaller_when_the_limit_is_low() -> None:
-    assert Turns(160, 0).slice_bytes == 10
-    assert Turns(1, 0).slice_bytes == 1
-    assert Turns(10**12, 0).slice_bytes == SLICE_BYTES_MAX
+    assert BandwidthTurns(160, 0).slice_bytes == 10
+    assert BandwidthTurns(1, 0).slice_bytes == 1
+    assert BandwidthTurns(10**12, 0).slice_bytes == SLICE_BYTES_MAX
 
 
 def test_without_a_limit_everything_is_admitted_at_once() -> None:
-    turns = Turns(0, 0)
+    turns = BandwidthTurns(0, 0)
     assert all(turns.ask(grade, 10**12, 0).is_admitted for grade in Grade)
     assert turns.try_pass(10**12, 0)
     assert turns.next_ms(0) is None and turns.debt_ms(0) == 0
 
 
 def test_one_second_at_most_is_caught_up_and_one_owed() -> None:
-    turns = Turns(1000, 0)
+    turns = BandwidthTurns(1000, 0)
     assert turns.try_pass(1000, 60_000) and turns.debt_ms(60_000) == 0
     turns.passed(10**9, 60_000)
     assert turns.debt_ms(60_000) == 1000
 
 
 def test_read_ahead_passes_only_what_need_not_wait() -> None:
-    turns = Turns(1600, 0)
+    turns = BandwidthTurns(1600, 0)
     assert not turns.try_pass(200, 0), "more than a slice, and nothing is saved yet"
     assert turns.try_pass(100, 0)
     assert not turns.try_pass(1, 1)
@@ -55,7 +55,7 @@ def test_read_ahead_passes_only_what_need_not_wait() -> None:
 
 
 def test_a_new_limit_holds_for_what_waits() -> None:
-    turns = Turns(100, 0)
+    turns = BandwidthTurns(100, 0)
     waiting = turns.ask(Grade.CATCH_UP_READ, 1000, 0)
     assert turns.change(100_000, 10) == [waiting]
     waiting = turns.ask(Grade.CATCH_UP_READ, 10**6, 10)
@@ -65,24 +65,24 @@ def test_a_new_limit_holds_for_what_waits() -> None:
 
 
 def test_what_was_saved_or_owed_at_one_limit_is_at_most_a_second_of_the_next() -> None:
-    turns = Turns(10**6, 0)
+    turns = BandwidthTurns(10**6, 0)
     turns.passed(10**9, 0)
     turns.change(10, 0)
     assert turns.debt_ms(0) == 1000
-    turns = Turns(10**6, 0)
+    turns = BandwidthTurns(10**6, 0)
     turns.change(10, 60_000)
     assert not turns.try_pass(12, 60_000)
     assert turns.try_pass(10, 60_000)
 
 
 def test_equals_go_in_order() -> None:
-    turns = Turns(1600, 0)
+    turns = BandwidthTurns(1600, 0)
     first, second = (turns.ask(Grade.TAIL_READ, 300, 0) for _ in range(2))
     assert [*(ticket for now in range(1000) for ticket in turns.advance(now))] == [first, second]
 
 
 def test_withdrawing_twice_or_after_the_end_does_nothing() -> None:
-    turns = Turns(1600, 0)
+    turns = BandwidthTurns(1600, 0)
     ticket = turns.ask(Grade.TAIL_READ, 100, 0)
     turns.advance(0)
     turns.withdraw(ticket)

@@ -13,7 +13,7 @@ from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.scanning.streaming.failures import StoreIsAnother
 from siltstone.scanning.streaming.owners import WARNING_INTERVAL_MS
 from siltstone.scanning.streaming.position import StreamPosition
-from siltstone.scanning.streaming.topic_stream import OUTAGE_MS_MAX, StreamRequest, TopicStream
+from siltstone.scanning.streaming.topic_stream import OUTAGE_MS_MAX, StreamOfTopics, StreamRequest
 from support.maintenance.keyed_world import KeyedWorld
 
 POLL_MS = 200
@@ -30,7 +30,7 @@ class Query:
             scan = ScanRequest(topics=("t",), tail=Tail.COMMITTED, start=start)
         self.context = self.world.another_context()
         self.is_closed = False
-        self.stream = TopicStream(self._opened, StreamRequest(scan, poll_interval_ms=POLL_MS, **given))
+        self.stream = StreamOfTopics(self._opened, StreamRequest(scan, poll_interval_ms=POLL_MS, **given))
 
     @contextmanager
     def _opened(self) -> Iterator[MaintenanceContext]:

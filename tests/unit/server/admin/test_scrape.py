@@ -7,7 +7,7 @@ from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.serving_limits import SCRAPE_SERIES_MAX
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.exposition import TextFormat
-from siltstone.server.admin.scrape import TURN_MS, Collected, Pace, Scrapes
+from siltstone.server.admin.scrape import TURN_MS, Collected, ScrapePace, Scrapes
 from support.metrics.scraping import parsed, value_of, values_of
 
 
@@ -125,7 +125,7 @@ def test_others_run_after_every_turn():
                 await asyncio.sleep(0)
 
         task = asyncio.ensure_future(others())
-        pace = Pace(clock)
+        pace = ScrapePace(clock)
         for _ in range(10):
             clock.block_ms(TURN_MS / 2)
             await pace.go_on()

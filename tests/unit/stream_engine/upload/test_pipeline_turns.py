@@ -2,20 +2,20 @@ import asyncio
 
 import pytest
 
-from siltstone.stream_engine.upload.pipeline import Turns
+from siltstone.stream_engine.upload.pipeline import UploadTurns
 from support.engine.engine_world import settled
 
 
 def test_turns_are_taken_in_order_however_they_arrive():
     entered: list[int] = []
 
-    async def take(turns: Turns, ticket: int) -> None:
+    async def take(turns: UploadTurns, ticket: int) -> None:
         async with turns.turn(ticket):
             entered.append(ticket)
             await asyncio.sleep(0)
 
     async def main() -> None:
-        turns = Turns()
+        turns = UploadTurns()
         await asyncio.gather(*(take(turns, ticket) for ticket in (3, 1, 0, 2)))
 
     asyncio.run(main())
@@ -24,7 +24,7 @@ def test_turns_are_taken_in_order_however_they_arrive():
 
 def test_only_one_is_inside():
     async def main() -> None:
-        turns = Turns()
+        turns = UploadTurns()
         async with turns.turn(0):
             second = asyncio.ensure_future(turns.turn(1).__aenter__())
             await settled()
@@ -37,7 +37,7 @@ def test_only_one_is_inside():
 
 def test_who_fails_does_not_pass_the_turn_on():
     async def main() -> None:
-        turns = Turns()
+        turns = UploadTurns()
         with pytest.raises(RuntimeError):
             async with turns.turn(0):
                 raise RuntimeError("refused")
@@ -51,7 +51,7 @@ def test_who_fails_does_not_pass_the_turn_on():
 
 def test_a_follower_that_went_away_does_not_hurt_the_one_before():
     async def main() -> None:
-        turns = Turns()
+        turns = UploadTurns()
         async with turns.turn(0):
             follower = asyncio.ensure_future(turns.turn(1).__aenter__())
             await settled()

@@ -1,9 +1,9 @@
 import pyarrow as pa
 import pytest
 
-from siltstone.tables.decoding.choosing import RawDecoder, TextDecoder, value_decoder
+from siltstone.tables.decoding.choosing import RawDecoder, TextColumnDecoder, value_decoder
 from siltstone.tables.decoding.keys import key_decoder
-from siltstone.tables.decoding.port import ValueDecoder
+from siltstone.tables.decoding.port import ColumnDecoder
 from siltstone.tables.layout import table_schema
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import VALUES, WITH_SCHEMAS, TableColumn, TableConfig
@@ -17,15 +17,15 @@ def test_raw_values_are_never_bad() -> None:
 
 
 def test_text_is_utf_8_and_a_value_that_is_not_is_bad_alone() -> None:
-    well = TextDecoder().decode(pa.array([b"\xc3\xa4", None, b""], pa.binary()))
+    well = TextColumnDecoder().decode(pa.array([b"\xc3\xa4", None, b""], pa.binary()))
     assert (well.columns["value"].to_pylist(), well.bad) == (["ä", None, ""], {})
-    mixed = TextDecoder("key").decode(pa.array([b"a", b"\xff", None], pa.binary()))
+    mixed = TextColumnDecoder("key").decode(pa.array([b"a", b"\xff", None], pa.binary()))
     assert mixed.columns["key"].to_pylist() == ["a", None, None]
     assert mixed.bad == {1: "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"}
     assert mixed.are_good(3).tolist() == [True, False, True]
 
 
-def decoder(config: TableConfig) -> ValueDecoder:
+def decoder(config: TableConfig) -> ColumnDecoder:
     return value_decoder(config, ValueSchemas(), table_schema(config))
 
 

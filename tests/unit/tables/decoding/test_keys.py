@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from siltstone.tables.decoding.keys import KeyFieldsDecoder, key_decoder
-from siltstone.tables.decoding.port import DecodedValues
+from siltstone.tables.decoding.port import DecodedColumns
 from siltstone.tables.layout import key_type
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import TableColumn, TableConfig
@@ -14,7 +14,7 @@ from siltstone.topic_configs.table_export import TableColumn, TableConfig
 FIELDS = (TableColumn("id", "int"), TableColumn("gate", "string"))
 
 
-def decoded(*keys: bytes | None, mode: str = "append", table_format: str = "iceberg") -> DecodedValues:
+def decoded(*keys: bytes | None, mode: str = "append", table_format: str = "iceberg") -> DecodedColumns:
     config = TableConfig(key="json", key_columns=FIELDS, mode=mode, table_format=table_format)
     decoder = key_decoder(config, ValueSchemas())
     assert isinstance(decoder, KeyFieldsDecoder)
@@ -43,8 +43,8 @@ def test_a_delta_table_has_wide_numbers() -> None:
 
 def test_schemas_that_are_needed_are_passed_on() -> None:
     class Needing:
-        def decode(self, values: Any) -> DecodedValues:
-            return DecodedValues({}, {}, (7,))
+        def decode(self, values: Any) -> DecodedColumns:
+            return DecodedColumns({}, {}, (7,))
 
     kind = pa.struct([("id", pa.int32())])
     found = KeyFieldsDecoder(Needing(), kind, are_needed=True).decode(pa.array([b"x"]))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from siltstone.model.limits import DAY_MS
 from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.tables import joining
-from siltstone.tables.failures import CatalogFailed, CommitOvertaken, CommitUnknown, LedgerLost
+from siltstone.tables.failures import CatalogFailed, CommitOvertaken, LedgerLost, TableCommitUnknown
 from siltstone.tables.formats.delta import DeltaFormat, _numbers_of, _token_of
 from siltstone.tables.formats.port import LoadedTable
 from siltstone.tables.ledger import GAPS_MAX, Gap, Ledger, TableIdentity
@@ -105,7 +105,7 @@ def test_trouble_of_the_store_is_an_unknown_outcome_and_what_cannot_be_made_is_t
     log = tmp_path / "kafka/t/_delta_log"
     log.rename(tmp_path / "moved")
     log.write_bytes(b"a file where a folder was")
-    with pytest.raises(CommitUnknown, match=r"the commit to table kafka\.t may have taken place"):
+    with pytest.raises(TableCommitUnknown, match=r"the commit to table kafka\.t may have taken place"):
         table.append([], after)
     with pytest.raises(CatalogFailed, match=r"table kafka\.x cannot be made"):
         tables.make("kafka.x", EMPTY, pa.schema([("time", pa.time64("us"))]), ())

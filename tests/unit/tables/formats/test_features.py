@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from siltstone.tables.formats.features import (
     DELTA,
     ICEBERG,
-    Decision,
     DeltaTraits,
+    FeatureDecision,
     IcebergTraits,
     stopping_delta_features,
     stopping_iceberg_features,
@@ -82,6 +82,6 @@ def test_rule_16_features_of_iceberg() -> None:
 
 
 def test_a_decision_stops_its_use_and_all_that_need_more() -> None:
-    assert [Decision.STOPS_UPSERT.stops(use) for use in TableUse] == [False, False, True]
-    assert [Decision.STOPS_READING.stops(use) for use in TableUse] == [True] * 3
-    assert not any(Decision.KEPT.stops(use) or Decision.HARMLESS.stops(use) for use in TableUse)
+    assert [FeatureDecision.STOPS_UPSERT.stops(use) for use in TableUse] == [False, False, True]
+    assert [FeatureDecision.STOPS_READING.stops(use) for use in TableUse] == [True] * 3
+    assert not any(FeatureDecision.KEPT.stops(use) or FeatureDecision.HARMLESS.stops(use) for use in TableUse)

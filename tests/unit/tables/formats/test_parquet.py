@@ -10,7 +10,7 @@ import pytest
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreTransient
 from siltstone.runtime.clock import ManualClock
-from siltstone.tables.failures import CommitOvertaken, CommitUnknown, LedgerLost, TableRolledBack
+from siltstone.tables.failures import CommitOvertaken, LedgerLost, TableCommitUnknown, TableRolledBack
 from siltstone.tables.formats.parquet import WHOLE_EVERY, ParquetCommit, ParquetFormat, _write
 from siltstone.tables.formats.port import DataFile, Replacement, listed
 from siltstone.tables.ledger import Ledger, TableIdentity
@@ -110,7 +110,9 @@ class _Silent(MemoryStore):
 
 
 def test_a_commit_without_an_answer_may_have_been_written() -> None:
-    with pytest.raises(CommitUnknown, match=r"the commit to table kafka\.t may have been written: no answer"):
+    with pytest.raises(
+        TableCommitUnknown, match=r"the commit to table kafka\.t may have been written: no answer"
+    ):
         _write("kafka.t", _Silent(ManualClock()), COMMIT)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from siltstone.broker.groups.rules import membership_steps, offset_steps
-from siltstone.broker.groups.rules.decision import Decision, Draft
+from siltstone.broker.groups.rules.decision import Draft, GroupDecision
 from siltstone.broker.groups.rules.group import (
     CONSUMER_TYPE,
     MEMBER_OVERHEAD_BYTES,
@@ -84,7 +84,9 @@ STEPS: Mapping[Step, Callable[[Draft, Any], None]] = {
 EventOrAnswer: TypeAlias = GroupEvent | Answer
 
 
-def decide(group: Group, request: Request, ticket: int, now_ms: int, settings: GroupSettings) -> Decision:
+def decide(
+    group: Group, request: Request, ticket: int, now_ms: int, settings: GroupSettings
+) -> GroupDecision:
     """``ticket``: the number under which this decision, or a later one, answers the request. ``group`` itself is not
     changed."""
     draft = Draft(group, ticket, now_ms, settings)

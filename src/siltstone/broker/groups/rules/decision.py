@@ -44,7 +44,7 @@ class CancelTimer(msgspec.Struct, frozen=True):
 Action: TypeAlias = AnswerTo | SetTimer | CancelTimer
 
 
-class Decision(msgspec.Struct, frozen=True):
+class GroupDecision(msgspec.Struct, frozen=True):
     """``records`` must be durable before any of the answers is sent."""
 
     group: Group
@@ -78,11 +78,11 @@ class Draft:
         """Writes a record of the group as it is when the decision is complete."""
         self._to_be_saved = True
 
-    def decision(self) -> Decision:
+    def decision(self) -> GroupDecision:
         if self._to_be_saved:
             self.change(is_saved=True)
             self.records.append(GroupRecord(GroupKey(self.group.group_id), metadata_of(self.group)))
-        return Decision(self.group, tuple(self._actions), tuple(self.records))
+        return GroupDecision(self.group, tuple(self._actions), tuple(self.records))
 
     # -- members -----------------------------------------------------------------------------------------
 

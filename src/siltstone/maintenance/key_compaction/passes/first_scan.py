@@ -21,7 +21,7 @@ import numpy as np
 from siltstone.kafka_protocol.records.control import read_control_batch
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
-from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
+from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit
 from siltstone.maintenance.key_compaction.passes.transactions import Outcomes
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
 from siltstone.record_columns.batches import BAD_BATCH, Batches
@@ -88,14 +88,14 @@ class Learned(msgspec.Struct, frozen=True):
     last_batch: int
 
 
-def learn(given: KeyCompactionInput, scanner: Scanner, limit: TimeLimit) -> Learned:
+def learn(given: KeyCompactionInput, scanner: Scanner, limit: PassTimeLimit) -> Learned:
     """Does the first scan. Raises DamagedBlock, DamagedFrame, UnreadableBatch, RanLate, and what the stores
     raise."""
     return _FirstScan(given, scanner, limit).run()
 
 
 class _FirstScan:
-    def __init__(self, given: KeyCompactionInput, scanner: Scanner, limit: TimeLimit) -> None:
+    def __init__(self, given: KeyCompactionInput, scanner: Scanner, limit: PassTimeLimit) -> None:
         self._given = given
         self._scanner = scanner
         self._limit = limit

@@ -24,7 +24,7 @@ from siltstone.record_columns.chunking import Records
 from siltstone.record_columns.kernels.columns import Flags, Integers
 
 
-class Action(IntEnum):
+class RecordAction(IntEnum):
     """What is done with a batch: copied unchanged, written with fewer records or a new delete horizon, written without
     records, or dropped."""
 
@@ -34,7 +34,7 @@ class Action(IntEnum):
     DROP = 3
 
 
-class Verdict:
+class RecordVerdict:
     """For each batch of a block: the number of records kept; whether the records must be decoded to know it
     (``opened``); whether the batch gets a delete horizon."""
 
@@ -65,14 +65,14 @@ class Judge:
         self._stay = np.array(sorted(learned.batches_that_stay), dtype=np.int64)
         self._seen = TransactionsSeen()
 
-    def judge_batches(self, batches: Batches) -> Verdict:
+    def judge_batches(self, batches: Batches) -> RecordVerdict:
         """Returns the verdict on the batches of a block, as far as their headers show it."""
         kept_counts = batches.record_counts.copy()
         trimmed = batches.end_offsets <= self._start_offset
         kept_counts[trimmed] = 0
         below = batches.base_offsets < self._learned.mapped_bound
         opened = below & ~trimmed & ~batches.are_control & (kept_counts > 0)
-        verdict = Verdict(kept_counts, opened, np.zeros(len(batches), dtype=np.bool_))
+        verdict = RecordVerdict(kept_counts, opened, np.zeros(len(batches), dtype=np.bool_))
         of_transactions = below & (batches.are_transactional | batches.are_control)
         for row in np.flatnonzero(of_transactions).tolist():
             if batches.are_control[row]:
@@ -81,7 +81,7 @@ class Judge:
                 self._judge_transactional(batches, row, verdict)
         return verdict
 
-    def _judge_marker(self, batches: Batches, row: int, verdict: Verdict) -> None:
+    def _judge_marker(self, batches: Batches, row: int, verdict: RecordVerdict) -> None:
         if not batches.record_counts[row]:
             return
         is_alone = self._seen.marker_is_alone(int(batches.producer_ids[row]))
@@ -94,7 +94,7 @@ class Judge:
         elif batches.have_expired(self._now_ms)[row]:
             verdict.kept_counts[row] = 0
 
-    def _judge_transactional(self, batches: Batches, row: int, verdict: Verdict) -> None:
+    def _judge_transactional(self, batches: Batches, row: int, verdict: RecordVerdict) -> None:
         producer_id = int(batches.producer_ids[row])
         self._seen.batch(producer_id)
         if self._learned.outcomes.is_aborted(producer_id, int(batches.base_offsets[row])):
@@ -103,7 +103,7 @@ class Judge:
                 verdict.kept_counts[row] = 0
 
     def judge_records(
-        self, batches: Batches, records: Records, are_newest: Flags, verdict: Verdict
+        self, batches: Batches, records: Records, are_newest: Flags, verdict: RecordVerdict
     ) -> KeptRecords:
         """Judges the records of a chunk, and completes the verdict on their batches. ``are_newest`` says of each
         record with a key below the mapped bound whether the key map has no newer record of that key."""
@@ -120,7 +120,7 @@ class Judge:
         return KeptRecords(kept, int(tombstones.sum()), int(null_keys.sum()))
 
     def _count(
-        self, batches: Batches, records: Records, kept: Flags, tombstones: Flags, verdict: Verdict
+        self, batches: Batches, records: Records, kept: Flags, tombstones: Flags, verdict: RecordVerdict
     ) -> None:
         of_chunk = np.zeros(len(batches), dtype=np.bool_)
         of_chunk[records.batch] = True
@@ -131,17 +131,17 @@ class Judge:
         mapped = batches.end_offsets <= self._learned.mapped_bound
         verdict.gets_horizon |= with_tombstones & mapped & ~batches.have_horizon
 
-    def actions(self, batches: Batches, verdict: Verdict) -> Integers:
+    def actions(self, batches: Batches, verdict: RecordVerdict) -> Integers:
         """Returns an Action for each batch. For a batch that is decoded it is valid only after its records were
         judged."""
         counts, kept_counts = batches.record_counts, verdict.kept_counts
         stays = self._last_of_producers(batches) & (batches.end_offsets > self._start_offset)
         stays |= batches.base_offsets >= self._learned.mapped_bound
         stays |= batches.base_offsets == self._learned.last_batch
-        actions = np.full(len(batches), Action.REBUILD, dtype=np.int64)
-        actions[(kept_counts == counts) & ~verdict.gets_horizon] = Action.COPY
-        actions[(kept_counts == 0) & (counts > 0)] = Action.EMPTY
-        actions[(kept_counts == 0) & ~stays] = Action.DROP
+        actions = np.full(len(batches), RecordAction.REBUILD, dtype=np.int64)
+        actions[(kept_counts == counts) & ~verdict.gets_horizon] = RecordAction.COPY
+        actions[(kept_counts == 0) & (counts > 0)] = RecordAction.EMPTY
+        actions[(kept_counts == 0) & ~stays] = RecordAction.DROP
         return actions
 
     def _last_of_producers(self, batches: Batches) -> Flags:

@@ -10,11 +10,16 @@ import msgspec
 import numpy as np
 
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
-from siltstone.maintenance.key_compaction.passes.judging import Action, Judge, KeptRecords, Verdict
+from siltstone.maintenance.key_compaction.passes.judging import (
+    Judge,
+    KeptRecords,
+    RecordAction,
+    RecordVerdict,
+)
 from siltstone.maintenance.key_compaction.passes.output import Output
 from siltstone.maintenance.key_compaction.passes.rebuilding import Rebuilding, rebuilt_batches
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner
-from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
+from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit
 from siltstone.maintenance.key_compaction.task_input import KeyCompactionInput
 from siltstone.record_columns.batches import Batches
 from siltstone.record_columns.chunking import Chunk, Records, chunks
@@ -41,7 +46,7 @@ class _JudgedChunk(msgspec.Struct, frozen=True):
     batches: Batches
     chunk: Chunk
     kept: KeptRecords
-    verdict: Verdict
+    verdict: RecordVerdict
     actions: Integers
 
 
@@ -49,7 +54,7 @@ class SecondScan:
     """The second scan of one stream; each of its methods scans all sources, and raises RanLate."""
 
     def __init__(
-        self, given: KeyCompactionInput, scanner: Scanner, learned: Learned, limit: TimeLimit
+        self, given: KeyCompactionInput, scanner: Scanner, learned: Learned, limit: PassTimeLimit
     ) -> None:
         self._given = given
         self._limit = limit
@@ -61,7 +66,7 @@ class SecondScan:
         """Returns the counts, when every batch of the stream would be copied unchanged; otherwise None."""
         tally = Tally()
         for judged in self._judged_chunks():
-            if (judged.actions != Action.COPY).any():
+            if (judged.actions != RecordAction.COPY).any():
                 return None
             _count(tally, judged)
         return tally
@@ -109,16 +114,16 @@ class SecondScan:
     def _write_chunk(self, judged: _JudgedChunk, output: Output) -> int:
         """Writes the batches of a chunk. → How many of them became larger (G16)."""
         batches, chunk, actions = judged.batches, judged.chunk, judged.actions
-        is_new = (actions == Action.REBUILD) | (actions == Action.EMPTY)
+        is_new = (actions == RecordAction.REBUILD) | (actions == RecordAction.EMPTY)
         rows = chunk.first + np.flatnonzero(is_new)
         gets_horizon = judged.verdict.gets_horizon
         job = Rebuilding(batches, chunk.records, rows, judged.kept.kept, gets_horizon, self._given.horizon_ms)
         rebuilt = rebuilt_batches(job, self._scanner.kernels) if len(rows) else batches
         next_rebuilt = 0
-        for action, first, end in _runs(np.where(is_new, Action.REBUILD, actions)):
-            if action == Action.COPY:
+        for action, first, end in _runs(np.where(is_new, RecordAction.REBUILD, actions)):
+            if action == RecordAction.COPY:
                 output.copy(batches, chunk.first + first, chunk.first + end)
-            elif action == Action.REBUILD:
+            elif action == RecordAction.REBUILD:
                 output.copy(rebuilt, next_rebuilt, next_rebuilt + end - first)
                 next_rebuilt += end - first
         return int((rebuilt.sizes[: len(rows)] > batches.sizes[rows]).sum())
@@ -139,6 +144,6 @@ def _count(tally: Tally, judged: _JudgedChunk) -> None:
     tally.tombstones_kept += judged.kept.tombstones_kept
     tally.null_keys += judged.kept.null_keys
     tally.batches_read += len(actions)
-    tally.batches_kept += len(actions) - actions.count(Action.DROP)
-    tally.batches_copied += actions.count(Action.COPY)
-    tally.batches_emptied += actions.count(Action.EMPTY)
+    tally.batches_kept += len(actions) - actions.count(RecordAction.DROP)
+    tally.batches_copied += actions.count(RecordAction.COPY)
+    tally.batches_emptied += actions.count(RecordAction.EMPTY)

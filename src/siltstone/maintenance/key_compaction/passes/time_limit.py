@@ -23,7 +23,7 @@ class RanLate(Exception):
         self.mapped_offset = mapped_offset
 
 
-class TimeLimit:
+class PassTimeLimit:
     """Begins when it is made. ``pass_ms_max`` 0 means no limit."""
 
     def __init__(self, clock: Clock, pass_ms_max: int) -> None:

@@ -90,21 +90,23 @@ def uncleaned_bytes(stream: StreamMetadata) -> Iterator[int]:
         yield _share(held, dirty_offset, held.end_offset)
 
 
-class Bound(msgspec.Struct, frozen=True):
+class CompactionBound(msgspec.Struct, frozen=True):
     """The offset up to which a stream may be compacted. ``limit`` says in a sentence why it is not higher."""
 
     offset: int
     limit: str
 
 
-def bound_of(stream: StreamMetadata, config: TopicConfig, prefix: Prefix, now_ms: int) -> Bound:
+def bound_of(stream: StreamMetadata, config: TopicConfig, prefix: Prefix, now_ms: int) -> CompactionBound:
     candidates = [_of_objects(prefix), _of_active_segment(stream), _of_lag(stream, config, now_ms)]
     return _least(candidates)
 
 
-def bound_up_to(offset: int, prefix: Prefix) -> Bound:
+def bound_up_to(offset: int, prefix: Prefix) -> CompactionBound:
     """Returns the bound of a run for which the user gave an offset, whatever the lags and segments are."""
-    return _least([_of_objects(prefix), Bound(offset, f"offset {count_words(offset)} was requested")])
+    return _least(
+        [_of_objects(prefix), CompactionBound(offset, f"offset {count_words(offset)} was requested")]
+    )
 
 
 def clean_offset(stream: StreamMetadata) -> int:
@@ -113,33 +115,33 @@ def clean_offset(stream: StreamMetadata) -> int:
     return max(stream.cleaned_offset, stream.start_offset)
 
 
-def _least(candidates: list[Bound | None]) -> Bound:
+def _least(candidates: list[CompactionBound | None]) -> CompactionBound:
     return min((each for each in candidates if each is not None), key=lambda each: each.offset)
 
 
-def _of_objects(prefix: Prefix) -> Bound:
+def _of_objects(prefix: Prefix) -> CompactionBound:
     end = prefix.end_offset
     if prefix.blocking_object_id is not None:
-        return Bound(
+        return CompactionBound(
             end,
             f"from offset {count_words(end)} on, its records lie in stream set object {prefix.blocking_object_id},"
             " which sso-compaction splits first",
         )
-    return Bound(end, f"no object holds offset {count_words(end)} yet")
+    return CompactionBound(end, f"no object holds offset {count_words(end)} yet")
 
 
-def _of_active_segment(stream: StreamMetadata) -> Bound:
+def _of_active_segment(stream: StreamMetadata) -> CompactionBound:
     active = stream.active_offset
-    return Bound(active, f"the active segment begins at offset {count_words(active)}")
+    return CompactionBound(active, f"the active segment begins at offset {count_words(active)}")
 
 
-def _of_table(view: ImageView, of_topic: TopicStream) -> Bound | None:
+def _of_table(view: ImageView, of_topic: TopicStream) -> CompactionBound | None:
     """Limits the bound to the records that are in the topic's table, where siltstone.table.retention says so."""
     found = exported_bound(view)(of_topic)
-    return None if found is None else Bound(*found)
+    return None if found is None else CompactionBound(*found)
 
 
-def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Bound | None:
+def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> CompactionBound | None:
     """Limits the bound to the start of the first dirty segment with a record younger than min.compaction.lag.ms [Kafka:
     LogCleanerManager]."""
     lag_ms = config.min_compaction_lag_ms
@@ -149,7 +151,7 @@ def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Bound |
         is_dirty = segment.end_offset > clean_offset(stream)
         if is_dirty and segment.largest_timestamp_ms > now_ms - lag_ms:
             start = max(segment.start_offset, stream.start_offset)
-            return Bound(
+            return CompactionBound(
                 start,
                 f"the segment at offset {count_words(start)} has records younger than min.compaction.lag.ms"
                 f" ({seconds_words(lag_ms / 1000)})",
@@ -244,7 +246,7 @@ def _why_no_objects(prefix: Prefix) -> str:
     return f"its first records lie in stream set object {prefix.blocking_object_id}, which sso-compaction splits first"
 
 
-def _extent(stream: StreamMetadata, prefix: Prefix, bound: Bound, scope: Scope) -> _Extent | str:
+def _extent(stream: StreamMetadata, prefix: Prefix, bound: CompactionBound, scope: Scope) -> _Extent | str:
     """Returns the offsets to compact, or a string that says why there are none."""
     dirty_offset = clean_offset(stream)
     if bound.offset > dirty_offset:

@@ -5,7 +5,7 @@ import pytest
 from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned, learn
 from siltstone.maintenance.key_compaction.passes.source_blocks import Scanner, SourceBlocks
-from siltstone.maintenance.key_compaction.passes.time_limit import TimeLimit
+from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit
 from siltstone.object_store.copies import Copies
 from siltstone.record_columns.kernels import plain
 from siltstone.runtime.clock import ManualClock
@@ -15,7 +15,7 @@ from support.maintenance.compacted_stream import CompactedStream, in_batches, nu
 def learned(stream: CompactedStream, **changes: int) -> Learned:
     unit = stream.unit(**changes)
     blocks = SourceBlocks(unit, lambda _: Copies([(0, stream.store)]))
-    return learn(unit, Scanner(unit.stream_id, unit.hash_key, blocks, plain), TimeLimit(ManualClock(), 0))
+    return learn(unit, Scanner(unit.stream_id, unit.hash_key, blocks, plain), PassTimeLimit(ManualClock(), 0))
 
 
 @pytest.mark.parametrize("batches", [1, 2, 50], ids=["one batch", "one block", "many blocks"])

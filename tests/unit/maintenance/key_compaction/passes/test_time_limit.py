@@ -1,6 +1,6 @@
 import pytest
 
-from siltstone.maintenance.key_compaction.passes.time_limit import RanLate, TimeLimit
+from siltstone.maintenance.key_compaction.passes.time_limit import PassTimeLimit, RanLate
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.record_columns.kernels import plain
 from siltstone.runtime.clock import ManualClock
@@ -9,7 +9,7 @@ from support.maintenance.compacted_stream import CompactedStream, in_batches, nu
 
 def test_the_first_scan_has_a_third_of_the_time() -> None:
     clock = ManualClock()
-    limit = TimeLimit(clock, 300)
+    limit = PassTimeLimit(clock, 300)
     clock.advance_ms(100)
     limit.check_first_scan(7)
     clock.advance_ms(1)
@@ -25,7 +25,7 @@ def test_the_first_scan_has_a_third_of_the_time() -> None:
 
 def test_zero_is_no_limit() -> None:
     clock = ManualClock()
-    limit = TimeLimit(clock, 0)
+    limit = PassTimeLimit(clock, 0)
     clock.advance_ms(10**9)
     limit.check_first_scan(0)
     limit.check_second_scan(0)

@@ -1,7 +1,7 @@
 import pytest
 
 from siltstone.maintenance.key_compaction.planning.planner import (
-    Bound,
+    CompactionBound,
     bound_of,
     bound_up_to,
     clean_offset,
@@ -12,7 +12,7 @@ from siltstone.offline.topic_streams import topic_streams
 from support.maintenance.keyed_metadata import KeyedMetadata
 
 
-def bound(world: KeyedMetadata, stream_id: int) -> Bound:
+def bound(world: KeyedMetadata, stream_id: int) -> CompactionBound:
     stream = world.stream(stream_id)
     config = topic_streams(world.image)[stream_id].config
     return bound_of(stream, config, prefix_of(world.image, stream), world.now_ms)
@@ -22,7 +22,7 @@ def test_g1_the_active_segment_is_left_alone(world) -> None:
     stream = world.topic()
     world.objects(stream, 100, 200)
     world.roll(stream, 150, newest_age_ms=9 * HOUR_MS)
-    assert bound(world, stream) == Bound(150, "the active segment begins at offset 150")
+    assert bound(world, stream) == CompactionBound(150, "the active segment begins at offset 150")
 
 
 def test_g1_without_a_closed_segment_there_is_nothing(world) -> None:
@@ -36,7 +36,7 @@ def test_no_further_than_the_objects(world) -> None:
     stream = world.topic()
     world.objects(stream, 100)
     world.roll(stream, 150)
-    assert bound(world, stream) == Bound(100, "no object holds offset 100 yet")
+    assert bound(world, stream) == CompactionBound(100, "no object holds offset 100 yet")
 
 
 def test_no_further_than_a_stream_set_object(world) -> None:
@@ -88,7 +88,7 @@ def test_up_to_heeds_the_objects_alone(world) -> None:
     stream = world.topic(min_compaction_lag_ms=str(HOUR_MS))
     world.objects(stream, 100)
     prefix = prefix_of(world.image, world.stream(stream))
-    assert bound_up_to(60, prefix) == Bound(60, "offset 60 was requested")
+    assert bound_up_to(60, prefix) == CompactionBound(60, "offset 60 was requested")
     assert bound_up_to(160, prefix).offset == 100
 
 
