@@ -1,7 +1,8 @@
 """Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and
-back. A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``. In JSON,
-fields are in camelCase, bytes and records in base64, uuids in Kafka's own base64. The Java side writes ``records``
-as empty text, so a decoder has to compare them in another way."""
+back. A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``, and the
+records of ``__transaction_state``, ``TransactionLogKey`` and ``TransactionLogValue``. In JSON, fields are in camelCase,
+bytes and records in base64, uuids in Kafka's own base64. The Java side writes ``records`` as empty text, so a decoder
+has to compare them in another way."""
 
 import json
 import re
@@ -34,6 +35,7 @@ class JavaMessages:
 
     def __init__(self, machine: JavaMachine) -> None:
         self._classes = machine.classes.org.apache.kafka.common
+        self._transaction_records = machine.classes.org.apache.kafka.coordinator.transaction.generated
         self._read_tree = machine.classes.com.fasterxml.jackson.databind.ObjectMapper().readTree
         self._to_accessor = self._classes.protocol.MessageUtil.toByteBufferAccessor
         self._accessor = self._classes.protocol.ByteBufferAccessor
@@ -85,8 +87,12 @@ class JavaMessages:
 
     def _class(self, name: str) -> tuple[Any, Any, Any]:
         if name not in self._known:
-            converter = getattr(self._classes.message, f"{name}DataJsonConverter")
-            made = getattr(self._classes.message, f"{name}Data")
+            is_record = name.startswith("TransactionLog")
+            package, title = (
+                (self._transaction_records, name) if is_record else (self._classes.message, f"{name}Data")
+            )
+            converter = getattr(package, f"{title}JsonConverter")
+            made = getattr(package, title)
             self._known[name] = (made, converter.read, converter.write)
         return self._known[name]
 

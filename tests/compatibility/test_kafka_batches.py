@@ -11,11 +11,16 @@ import pytest
 from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_header import Codec, patch_offset_and_epoch, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch, recompress
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
+from siltstone.kafka_protocol.records.control import (
+    Outcome,
+    TransactionMarker,
+    build_control_batch,
+    read_control_batch,
+)
 from siltstone.kafka_protocol.records.looking_up import first_record_at_or_after, record_with_max_timestamp
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.kafka_protocol.records.validation import RecordsSummary, validate_records
-from support.kafka.kafka_batches import as_written, build_control_batch
+from support.kafka.kafka_batches import as_written
 
 FOLDER = Path(__file__).parent / "golden" / "kafka"
 FIRST_MS = 1_700_000_000_000

@@ -12,10 +12,15 @@ from oracles.java_records import JavaRecord, JavaRecords, running_java_records
 from siltstone.kafka_protocol.batch_checks import check_batch
 from siltstone.kafka_protocol.batch_header import Codec, patch_log_append_time, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
+from siltstone.kafka_protocol.records.control import (
+    Outcome,
+    TransactionMarker,
+    build_control_batch,
+    read_control_batch,
+)
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.limits import MIB
-from support.kafka.kafka_batches import as_written, build_control_batch, encode_batch, numbered
+from support.kafka.kafka_batches import as_written, encode_batch, numbered
 from support.kafka.kafka_oracles import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]

@@ -82,7 +82,7 @@ SMALL_FILES = {
         "broker/apis/list_transactions.py", "broker/groups/apis/delete_groups.py", "cli/compact.py",
         "cli/groups/command.py", "cli/groups/delete.py", "cli/maintain/cancel.py", "cli/maintain/command.py",
         "cli/maintain/unpin.py", "cli/metadata/command.py", "cli/program.py", "__main__.py",
-        "cli/tables/forget.py",
+        "cli/tables/forget.py", "broker/transactions/apis/describing.py",
         "cli/topics/delete.py",
     },
     "nouns, errors or settings that many modules import": {

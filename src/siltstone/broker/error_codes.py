@@ -10,6 +10,13 @@ from siltstone.broker.backlog.verdicts import BacklogQuotaExceeded
 from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionNotOpen
 from siltstone.broker.partitions.partitions import PartitionGone
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
+from siltstone.broker.partitions.transaction_state import (
+    CoordinatorFenced,
+    MarkerOnItsWay,
+    NotInTransaction,
+    OtherTransaction,
+    TransactionOpen,
+)
 from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,
@@ -79,6 +86,11 @@ CODES: dict[type[BaseException], ErrorCode] = {
     KeyMissing: ErrorCode.INVALID_RECORD,
     StaleProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    TransactionOpen: ErrorCode.INVALID_TXN_STATE,
+    NotInTransaction: ErrorCode.INVALID_TXN_STATE,
+    MarkerOnItsWay: ErrorCode.CONCURRENT_TRANSACTIONS,
+    OtherTransaction: ErrorCode.CONCURRENT_TRANSACTIONS,
+    CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     BacklogQuotaExceeded: ErrorCode.POLICY_VIOLATION,
     AppendTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     # topics

@@ -21,11 +21,12 @@ READ_BYTES = 256 * 1024
 
 
 class OffsetsTopicLeaders:
-    """See GroupLeaders."""
+    """See GroupLeaders. ``name``: of the topic; the leaders of ``__transaction_state`` are found alike."""
 
-    def __init__(self, cluster: ClusterView, topics: Topics) -> None:
+    def __init__(self, cluster: ClusterView, topics: Topics, name: str = OFFSETS_TOPIC) -> None:
         self._cluster = cluster
         self._topics = topics
+        self._name = name
 
     @property
     def node_id(self) -> int:
@@ -40,7 +41,7 @@ class OffsetsTopicLeaders:
         return self._cluster.serves
 
     def leader_of(self, partition: int) -> int | None:
-        topic = self._topics.by_name(OFFSETS_TOPIC)
+        topic = self._topics.by_name(self._name)
         if topic is None or not 0 <= partition < topic.partition_count:
             return None
         metadata = topic.metadata.partitions[partition]
@@ -83,15 +84,22 @@ class OffsetsTopicLog:
     async def read_all(self) -> AsyncIterator[EncodedRecord]:
         """See GroupLog. Records whose append is still under way are included: the reader waits until they are
         durable."""
-        offset, end = self._partition.log_start_offset, self._partition.next_offset
-        await self._partition.wait_for(end - 1)
-        while offset < end:
-            for batch in await self._partition.read(offset, READ_BYTES):
-                for record in iterate_records(batch.payload):
-                    if record.key is not None and offset <= record.offset < end:
-                        yield bytes(record.key), None if record.value is None else bytes(record.value)
-                offset = batch.end_offset
-            await let_others_run()
+        async for record in own_records(self._partition):
+            yield record
 
     async def trim_before(self, offset: int) -> None:
         await self._partitions.trim(self._partition, offset)
+
+
+async def own_records(partition: Partition) -> AsyncIterator[EncodedRecord]:
+    """Yields the records that the broker itself has written to the partition, and waits until the last of them is
+    appended."""
+    offset, end = partition.log_start_offset, partition.next_offset
+    await partition.wait_for(end - 1)
+    while offset < end:
+        for batch in await partition.read(offset, READ_BYTES):
+            for record in iterate_records(batch.payload):
+                if record.key is not None and offset <= record.offset < end:
+                    yield bytes(record.key), None if record.value is None else bytes(record.value)
+            offset = batch.end_offset
+        await let_others_run()

@@ -5,6 +5,7 @@ id in a thousand costs a metadata command; ids of a block that are left when the
 """
 
 import asyncio
+from collections import deque
 
 import msgspec
 
@@ -32,6 +33,7 @@ class ProducerIds:
     def __init__(self, metadata: MetadataService) -> None:
         self._metadata = metadata
         self._left = iter(range(0))
+        self._of_remainder: dict[tuple[int, int], deque[int]] = {}
         self._taking = asyncio.Lock()
 
     async def next(self) -> int:
@@ -43,6 +45,17 @@ class ProducerIds:
                 self._left = iter(range(first + 1, first + BLOCK_SIZE))
                 return first
             return producer_id
+
+    async def next_of(self, remainder: int, modulus: int) -> int:
+        """Returns a new producer id that has this remainder. The other ids of its block stay unused: there are more
+        than will ever be needed. Raises Unavailable."""
+        kept = self._of_remainder.setdefault((remainder, modulus), deque())
+        async with self._taking:
+            if not kept:
+                size = max(BLOCK_SIZE, modulus)
+                first = await self._metadata.execute(TakeNumbers(SEQUENCE, size))
+                kept.extend(each for each in range(first, first + size) if each % modulus == remainder)
+            return kept.popleft()
 
 
 class BrokerParts(msgspec.Struct, frozen=True):

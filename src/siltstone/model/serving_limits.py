@@ -129,6 +129,38 @@ GROUP_LOAD_BACKOFF_MS_MAX = 10 * SECOND_MS
 """After a failure, loading a partition of ``__consumer_offsets`` is retried with waits that double up to the
 maximum."""
 
+# -- transactions --------------------------------------------------------------------------------------------
+
+TRANSACTION_PARTITIONS_MAX = 100_000
+"""The most partitions of one transaction: its record, and a marker for each, are written in one go. They take some 6 MB
+in memory and half a megabyte in a record."""
+
+TRANSACTIONAL_IDS_MAX = 100_000
+"""The most transactional ids that a coordinator knows: 50 MB. A new one beyond this is refused with an error that
+clients retry; the others continue."""
+
+TRANSACTION_WAIT_MS = 1_000
+"""How long a request waits for the transaction before it to be complete. On one node it is complete at once; else its
+markers take milliseconds, or 60 where the log is in a bucket."""
+
+TRANSACTION_LOAD_WAIT_MS = 500
+"""How long a request waits until its transactional id is loaded before it is answered with an error that the client
+retries."""
+
+TRANSACTION_EXPIRY_CHECK_INTERVAL_MS = 60 * MINUTE_MS
+"""How often transactional ids are checked for expiration [Kafka:
+transaction.remove.expired.transaction.cleanup.interval.ms]."""
+
+TRANSACTION_MARKER_RETRY_MS_MIN = 100
+TRANSACTION_MARKER_RETRY_MS_MAX = 5_000
+"""A marker that cannot be written is tried again with waits that double up to the maximum: readers of committed records
+wait for it."""
+
+TRANSACTION_LOAD_BACKOFF_MS_MIN = 100
+TRANSACTION_LOAD_BACKOFF_MS_MAX = 10_000
+"""After a failure, loading a partition of ``__transaction_state`` is retried with waits that double up to the
+maximum."""
+
 # -- admin listeners: metrics and health ---------------------------------------------------------------------
 
 

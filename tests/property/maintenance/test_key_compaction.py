@@ -18,12 +18,16 @@ from siltstone.kafka_protocol.batch_header import (
 )
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome as Ending
-from siltstone.kafka_protocol.records.control import TransactionMarker, read_control_batch
+from siltstone.kafka_protocol.records.control import (
+    TransactionMarker,
+    build_control_batch,
+    read_control_batch,
+)
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.model.objects import object_key
 from siltstone.record_columns.kernels import compiled, plain
-from support.kafka.kafka_batches import build_control_batch, with_offset_deltas
+from support.kafka.kafka_batches import with_offset_deltas
 from support.maintenance import key_compaction_model as model
 from support.maintenance.compacted_stream import CompactedStream
 from support.values.examples import examples

@@ -32,6 +32,11 @@ class FakePartition:
         self.reads: list[tuple[int, int]] = []
         self._is_cached = is_cached
 
+    @property
+    def last_stable_offset(self) -> int:
+        """There are no transactions."""
+        return self.high_watermark
+
     def append(self, size: int) -> None:
         offset = len(self.batches)
         self.batches.append(RecordBatch(1, 0, offset, offset + 1, 1, 0, 0, bytes(size)))

@@ -9,6 +9,7 @@ from struct import pack
 
 import msgspec
 
+from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, FieldGroup, Text, WireType
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
@@ -101,7 +102,7 @@ class Plausible:
         self._ids = [bytes(16), *(topic.id for topic in topics)]
         self._group_ids = group_ids
         self._versions = {
-            key: [version for each, version in spoken_versions() if each is key] for key in CATALOGUE
+            key: [version for each, version in spoken_versions() if each is key] for key in ANNOUNCED
         }
 
     def frame(self, rng: Random) -> bytes:
@@ -219,7 +220,8 @@ class Bombs:
         self, chosen: Container[str], bytes_max: int, elements_max: int
     ) -> Iterator[tuple[str, bytes]]:
         """Returns the name and the bytes of each frame. ``chosen``: the names of requests."""
-        for key, (request, _) in CATALOGUE.items():
+        for key in ANNOUNCED:
+            request, _ = CATALOGUE[key]
             if request.__name__ not in chosen:
                 continue
             versions = [version for spoken, version in spoken_versions() if spoken is key]

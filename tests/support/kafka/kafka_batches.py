@@ -1,7 +1,6 @@
 """Kafka record batches for tests, written by hand where ours would refuse to."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from struct import pack
 from typing import Any
 
 import msgspec
@@ -9,17 +8,13 @@ import msgspec
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER,
     BATCH_HEADER_BYTES,
-    CONTROL_BIT,
     LENGTH_END,
-    NO_LEADER_EPOCH,
-    TRANSACTIONAL_BIT,
     BatchHeader,
     patch_checksum,
     read_batch_header,
     refuse_wrong_length,
 )
 from siltstone.kafka_protocol.records.building import append_record, build_batch, seal_batch
-from siltstone.kafka_protocol.records.control import TransactionMarker
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.buffers import Buffer
 
@@ -105,27 +100,3 @@ def encode_batch(header: BatchHeader, records: Iterable[Record]) -> bytearray:
         append_record(body, record, offset_delta, header.base_timestamp_ms)
         count += 1
     return seal_batch(header, body, count)
-
-
-def build_control_batch(
-    marker: TransactionMarker,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    timestamp_ms: int,
-    base_offset: int = 0,
-    partition_leader_epoch: int = NO_LEADER_EPOCH,
-) -> bytearray:
-    record = Record(
-        timestamp_ms=timestamp_ms,
-        key=pack(">hh", 0, marker.outcome),
-        value=pack(">hi", 0, marker.coordinator_epoch),
-    )
-    return build_batch(
-        [record],
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
-    )

@@ -20,7 +20,7 @@ from siltstone.kafka_protocol.batch_header import (
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
+from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.maintenance.key_compaction.task import compact_keys
 from siltstone.maintenance.key_compaction.task_input import (
@@ -36,7 +36,6 @@ from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.record_columns.kernels import plain
 from siltstone.record_columns.kernels.port import Kernels
 from support.engine.objects import index_of, read_object
-from support.kafka.kafka_batches import build_control_batch
 
 STREAM_ID = 7
 DAY_MS = 86_400_000

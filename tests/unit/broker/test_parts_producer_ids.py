@@ -25,3 +25,14 @@ def test_who_gives_up_while_a_block_is_taken_leaves_the_next_one_to_take_it():
         assert await second >= 0
 
     in_topic_world(scenario)
+
+
+def test_tx58_ids_of_a_remainder_are_given_once_at_all_nodes():
+    async def scenario(world):
+        nodes = [ProducerIds(world.metadata) for _ in range(3)]
+        given = [(await ids.next_of(index % 8, 8), index % 8) for ids in nodes for index in range(330)]
+        given += [(await ids.next(), None) for ids in nodes]
+        assert len({producer_id for producer_id, _ in given}) == len(given)
+        assert all(remainder in (producer_id % 8, None) for producer_id, remainder in given)
+
+    in_topic_world(scenario)

@@ -11,11 +11,10 @@ from siltstone.kafka_protocol.batch_errors import BatchChecksumWrong
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import FetchedPartition, FetchedTopic, FetchResponse
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
+from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import CorruptData
 from support.kafka.fake_cluster import FakeCluster
-from support.kafka.kafka_batches import build_control_batch
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -6,9 +6,20 @@ from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 
+NOT_SERVED_YET = {
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+}
+"""The messages of transactions: they are announced when a producer can commit and abort."""
 
-def test_all_that_is_described_is_announced() -> None:
-    assert ANNOUNCED.keys() == CATALOGUE.keys()
+
+def test_all_that_is_described_is_announced_but_for_transactions() -> None:
+    assert CATALOGUE.keys() - ANNOUNCED.keys() == NOT_SERVED_YET
+    assert ANNOUNCED.keys() < CATALOGUE.keys()
 
 
 def test_the_ranges_are_those_described_but_for_two() -> None:

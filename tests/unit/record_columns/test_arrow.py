@@ -17,7 +17,7 @@ from siltstone.kafka_protocol.batch_header import (
     read_batch_header,
 )
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
+from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import RecordBatch
@@ -29,7 +29,7 @@ from siltstone.record_columns.kernels import compiled, plain
 from siltstone.record_columns.kernels.columns import read_only
 from siltstone.record_columns.kernels.port import Kernels
 from siltstone.record_columns.row_columns import ALL_COLUMNS
-from support.kafka.kafka_batches import build_control_batch, with_body, with_header
+from support.kafka.kafka_batches import with_body, with_header
 from support.values.examples import examples
 
 STREAM_ID = 5

@@ -1,4 +1,4 @@
-"""DescribeProducers: the idempotent producers that partitions know. None of them has a transaction."""
+"""DescribeProducers: the producers that partitions know, and where their open transactions begin."""
 
 from functools import partial
 
@@ -16,9 +16,6 @@ from siltstone.kafka_protocol.messages.describe_producers import (
 )
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.turns import side_by_side
-
-NO_COORDINATOR_EPOCH = -1
-"""Kafka's value for a producer without transactions."""
 
 
 async def handle_describe_producers(
@@ -62,5 +59,6 @@ def _described(entry: ProducerEntry) -> ProducerState:
         producer_epoch=entry.epoch,
         last_sequence=entry.batches[-1].last_sequence if entry.batches else -1,
         last_timestamp=entry.seen_ms,
-        coordinator_epoch=NO_COORDINATOR_EPOCH,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.open_from,
     )

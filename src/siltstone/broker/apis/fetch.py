@@ -28,6 +28,7 @@ from siltstone.broker.request_measures import RequestStage
 from siltstone.kafka_protocol.codec import decode, encode_pieces
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.fetch import (
+    AbortedTransaction,
     CurrentLeader,
     EpochEndOffset,
     FetchedPartition,
@@ -61,7 +62,8 @@ class FetchApi:
         except SessionRefused as refused:
             self._measures.failed(context.api_key, refused.code)
             return encode_pieces(FetchResponse(error_code=refused.code), context.api_version)
-        wanted = [self._wanted(partition) for partition in asked]
+        reads_committed = request.isolation_level == READ_COMMITTED
+        wanted = [self._wanted(partition, reads_committed) for partition in asked]
         cluster, clock = self._parts.cluster, self._parts.clock
         found: list[FoundPartition] = []
         if cluster.serves:
@@ -91,7 +93,7 @@ class FetchApi:
         endpoints = {hint.endpoint.node_id: hint.endpoint for hint in leaders.values()}
         response = FetchResponse(
             session_id=session.session_id if session is not None else NO_SESSION,
-            topics=self._topics(found, request.isolation_level == READ_COMMITTED, leaders),
+            topics=self._topics(found, leaders),
             node_endpoints=[
                 NodeEndpoint(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
                 for each in endpoints.values()
@@ -147,17 +149,17 @@ class FetchApi:
             return None, []
         return session, list(session.partitions.values())
 
-    def _wanted(self, asked: SessionPartition) -> WantedPartition:
+    def _wanted(self, asked: SessionPartition, reads_committed: bool) -> WantedPartition:
         name, topic_id, index = asked.key
         topics = self._parts.topics
         return WantedPartition(
             topics.by_name(name) if name else topics.by_id(topic_id),
             name, topic_id, index, asked.fetch_offset, asked.bytes_max,
-            asked.current_leader_epoch, asked.last_fetched_epoch, asked.log_start_offset,
+            asked.current_leader_epoch, asked.last_fetched_epoch, asked.log_start_offset, reads_committed,
         )  # fmt: skip
 
     def _topics(
-        self, found: Sequence[FoundPartition], is_read_committed: bool, leaders: Mapping[int, LeaderHint]
+        self, found: Sequence[FoundPartition], leaders: Mapping[int, LeaderHint]
     ) -> list[FetchedTopic]:
         """Returns the rows in the order of ``found``. Neighbours of the same topic share a topic row."""
         topics: list[FetchedTopic] = []
@@ -167,19 +169,17 @@ class FetchApi:
             if last is None or (last.name, last.topic_id) != (wanted.topic_name, wanted.topic_id):
                 last = FetchedTopic(name=wanted.topic_name, topic_id=wanted.topic_id, partitions=[])
                 topics.append(last)
-            last.partitions.append(self._partition_row(row, is_read_committed, leaders.get(number)))
+            last.partitions.append(self._partition_row(row, leaders.get(number)))
         return topics
 
-    def _partition_row(
-        self, row: FoundPartition, is_read_committed: bool, leader: LeaderHint | None
-    ) -> FetchedPartition:
+    def _partition_row(self, row: FoundPartition, leader: LeaderHint | None) -> FetchedPartition:
         return FetchedPartition(
             index=row.wanted.index,
             error_code=row.error,
             high_watermark=row.high_watermark,
-            last_stable_offset=row.high_watermark,
+            last_stable_offset=row.last_stable_offset,
             log_start_offset=row.log_start_offset,
-            aborted_transactions=[] if is_read_committed else None,
+            aborted_transactions=_aborted(row) if row.wanted.reads_committed else None,
             records=list(row.batches),
             diverging_epoch=_diverging(row),
             current_leader=CurrentLeader()
@@ -207,6 +207,13 @@ class FetchApi:
         return None if itself is None else LeaderHint(row.leader_epoch, itself)
 
 
+def _aborted(row: FoundPartition) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in row.aborted
+    ]
+
+
 def _diverging(row: FoundPartition) -> EpochEndOffset:
     end = row.diverging
     return EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset) if end else EpochEndOffset()
@@ -232,5 +239,5 @@ def _is_news(session: FetchSession, row: FoundPartition) -> bool:
     if row.ends_the_wait:
         session.forget_state(key)
         return True
-    state = SentState(row.high_watermark, row.log_start_offset)
+    state = SentState(row.high_watermark, row.log_start_offset, row.last_stable_offset)
     return session.is_news(key, state, has_data=bool(row.batches))

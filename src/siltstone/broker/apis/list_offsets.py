@@ -4,13 +4,16 @@
 timestamp version answer
 ========= ======= =====================================================================================
 ≥ 0       all     first record of that time or later; offset -1 when there is none
--1        all     high watermark (there are no open transactions, so the last stable offset is the same)
+-1        all     high watermark
 -2        all     log start
 -3        7       first record with the largest timestamp
 -4        8       earliest on the broker's own disks: log start, as nothing is tiered
 -5        9       latest in tiered storage: none
 -6        11      earliest that is still to be tiered: none
 ========= ======= =====================================================================================
+
+A client that reads committed records gets the last stable offset instead of the high watermark, and no record from
+there on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -45,13 +48,19 @@ from siltstone.runtime.turns import side_by_side
 from siltstone.stream_engine.errors import DamagedRange
 
 NONE_FOUND = TimedOffset(-1, -1)
+READ_COMMITTED = 1
+LATEST, NEWEST_TIME = -1, -3
 
 
 async def handle_list_offsets(
     parts: BrokerParts, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     asked_twice = _asked_twice(request)
-    topics = [await _topic(parts, context.api_version, topic, asked_twice) for topic in request.topics]
+    reads_committed = request.isolation_level == READ_COMMITTED
+    topics = [
+        await _topic(parts, context.api_version, topic, asked_twice, reads_committed)
+        for topic in request.topics
+    ]
     return ListOffsetsResponse(topics=topics)
 
 
@@ -66,20 +75,24 @@ def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
 
 
 async def _topic(
-    parts: BrokerParts, version: int, asked: ListOffsetsTopic, asked_twice: set[tuple[str, int]]
+    parts: BrokerParts,
+    version: int,
+    asked: ListOffsetsTopic,
+    asked_twice: set[tuple[str, int]],
+    reads_committed: bool,
 ) -> ListOffsetsTopicResponse:
     def answer(partition: ListOffsetsPartition) -> Awaitable[ListOffsetsPartitionResponse]:
         is_twice = (asked.name, partition.partition_index) in asked_twice
-        return _partition(parts, version, asked.name, partition, is_twice)
+        if is_twice:
+            return _refused_later(partition, ErrorCode.INVALID_REQUEST)
+        return _partition(parts, version, asked.name, partition, reads_committed)
 
     return ListOffsetsTopicResponse(name=asked.name, partitions=await side_by_side(answer, asked.partitions))
 
 
 async def _partition(
-    parts: BrokerParts, version: int, topic_name: str, asked: ListOffsetsPartition, is_twice: bool
+    parts: BrokerParts, version: int, topic_name: str, asked: ListOffsetsPartition, reads_committed: bool
 ) -> ListOffsetsPartitionResponse:
-    if is_twice:
-        return _refused(asked, ErrorCode.INVALID_REQUEST)
     try:
         topic = parts.topics.by_name(topic_name)
         if topic is None or not 0 <= asked.partition_index < topic.partition_count:
@@ -93,6 +106,8 @@ async def _partition(
         found = await lookup(partition, parts.record_calls, on_damage)
         parts.cluster.check_serves()  # another node may have changed the partition meanwhile (N22)
         await _check_knows_its_end(partition)
+        if reads_committed:
+            found = _committed(partition, asked.timestamp, found)
         return _found(asked, partition, found)
     except SiltstoneError as failure:
         if isinstance(failure, DamagedRange):
@@ -120,12 +135,25 @@ async def _opened(parts: BrokerParts, topic: Topic, asked: ListOffsetsPartition)
     return partition if error is ErrorCode.NONE else error
 
 
+def _committed(partition: Partition, timestamp: int, found: TimedOffset) -> TimedOffset:
+    """Returns what a client finds that reads committed records."""
+    stable_offset = partition.last_stable_offset
+    if timestamp == LATEST:
+        return TimedOffset(stable_offset, -1)
+    is_of_a_record = timestamp >= 0 or timestamp == NEWEST_TIME
+    return NONE_FOUND if is_of_a_record and found.offset >= stable_offset else found
+
+
 def _on_damage(parts: BrokerParts, topic: Topic, index: int) -> OnDamage | None:
     return (
         partial(parts.partitions.damage.skipping, f"{topic.name}-{index}")
         if topic.config.skips_damage
         else None
     )
+
+
+async def _refused_later(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return _refused(asked, error)
 
 
 def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -163,9 +191,9 @@ async def _none(_: Partition, __: BlockingCalls, ___: OnDamage | None) -> TimedO
 
 
 SPECIAL: dict[int, tuple[int, Lookup]] = {
-    -1: (0, _latest),
+    LATEST: (0, _latest),
     -2: (0, _earliest),
-    -3: (7, _newest),
+    NEWEST_TIME: (7, _newest),
     -4: (8, _earliest),
     -5: (9, _none),
     -6: (11, _none),

@@ -90,7 +90,7 @@ class Gathering:
         if isinstance(partition, ErrorCode) or not self._is_to_be_read(row):
             return row
         batches = partition.read_cached(wanted.fetch_offset, self._bytes_max(wanted))
-        return None if batches is None else self._within_limits(row, batches)
+        return None if batches is None else self._within_limits(row, partition, batches)
 
     async def _read_side_by_side(
         self, group: Sequence[WantedPartition], opened: Sequence[Opened]
@@ -129,25 +129,30 @@ class Gathering:
             return _checked(row.wanted, partition, self._is_there)
         if isinstance(read, SiltstoneError):
             return FoundPartition(row.wanted, error_code(read))
-        return self._within_limits(row, read)
+        if isinstance(partition, ErrorCode):
+            return row
+        return self._within_limits(row, partition, read)
 
     def _is_to_be_read(self, row: FoundPartition) -> bool:
         """False when a check has failed, when there is no record to read, and when there is no room for more."""
-        if row.ends_the_wait or row.wanted.fetch_offset >= row.high_watermark:
+        if row.ends_the_wait or row.wanted.fetch_offset >= row.end_offset:
             return False
         return self._bytes_left > 0 or not self._has_data
 
     def _bytes_max(self, wanted: WantedPartition) -> int:
         return min(wanted.bytes_max, self._bytes_left)
 
-    def _within_limits(self, row: FoundPartition, read: Batches) -> FoundPartition:
+    def _within_limits(self, row: FoundPartition, partition: Partition, read: Batches) -> FoundPartition:
         """``row`` with the batches that fit. They may have become durable during the read; then the high watermark of
         the row is raised to their end."""
         bytes_max = self._bytes_max(row.wanted)
+        stable_offset = partition.last_stable_offset
         taken: list[RecordBatch] = []
         size_bytes = 0
         for batch in read:
             if size_bytes + len(batch) > bytes_max and (self._has_data or taken):
+                break
+            if row.wanted.reads_committed and batch.base_offset >= stable_offset:
                 break
             taken.append(batch)
             size_bytes += len(batch)
@@ -155,14 +160,19 @@ class Gathering:
             return row
         self._bytes_left -= size_bytes
         self._has_data = True
+        end_offset = taken[-1].end_offset
+        high_watermark = max(row.high_watermark, end_offset)
+        aborted = partition.transactions.aborted if row.wanted.reads_committed else ()
         return FoundPartition(
             row.wanted,
             ErrorCode.NONE,
-            max(row.high_watermark, taken[-1].end_offset),
+            high_watermark,
             row.log_start_offset,
             row.leader_epoch,
             tuple([batch.payload for batch in taken]),
             size_bytes,
+            last_stable_offset=min(stable_offset, high_watermark),
+            aborted=tuple(aborted.between(row.wanted.fetch_offset, end_offset)) if aborted else (),
         )
 
 

@@ -20,20 +20,21 @@ from siltstone.runtime.clock import Clock
 
 class NewsWatch:
     """``news`` is set when ``bytes_missing`` bytes more have become readable in the watched partitions together, or one
-    of them was trimmed or closed."""
+    of them was trimmed or closed. ``reads_committed``: readable is what is below the last stable offset."""
 
-    def __init__(self, bytes_missing: int) -> None:
+    def __init__(self, bytes_missing: int, reads_committed: bool = False) -> None:
         self._bytes_missing = bytes_missing
+        self._reads_committed = reads_committed
         self.news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watched: list[tuple[Partition, Callable[[], None]]] = []
 
     def watch(self, partition: Partition) -> None:
-        offset, start_offset = partition.high_watermark, partition.log_start_offset
+        offset, start_offset = self._end_of(partition), partition.log_start_offset
         seen_bytes = 0
 
         def changed() -> None:
             nonlocal seen_bytes
-            new_bytes = None if partition.is_closed else partition.cached_bytes(offset)
+            new_bytes = None if partition.is_closed else self._readable_bytes(partition, offset)
             if new_bytes is None or partition.log_start_offset != start_offset:
                 self.ring()
                 return
@@ -44,6 +45,17 @@ class NewsWatch:
 
         partition.watch(changed)
         self._watched.append((partition, changed))
+
+    def _end_of(self, partition: Partition) -> int:
+        return partition.last_stable_offset if self._reads_committed else partition.high_watermark
+
+    def _readable_bytes(self, partition: Partition, offset: int) -> int | None:
+        """Returns the bytes from ``offset`` to the end; None when some of them are only in objects."""
+        from_offset, end_offset = partition.cached_bytes(offset), self._end_of(partition)
+        if end_offset == partition.high_watermark or from_offset is None:
+            return from_offset
+        from_end = partition.cached_bytes(end_offset)
+        return None if from_end is None else from_offset - from_end
 
     def ring(self) -> None:
         if not self.news.done():
@@ -63,14 +75,19 @@ class OpenWaits:
         self.are_over = False
 
     async def wait_for_news(
-        self, partitions: Iterable[Partition], clock: Clock, duration_ms: float, bytes_missing: int
+        self,
+        partitions: Iterable[Partition],
+        clock: Clock,
+        duration_ms: float,
+        bytes_missing: int,
+        reads_committed: bool = False,
     ) -> float:
         """Returns when ``bytes_missing`` bytes more are readable, a partition was trimmed or closed, the time has
         passed, or all waits are over; returns for how many ms it has waited."""
         if self.are_over:
             return 0.0
         begun_ms = clock.monotonic_ms()
-        watch = NewsWatch(bytes_missing)
+        watch = NewsWatch(bytes_missing, reads_committed)
         self._watches.add(watch)
         timer = clock.call_after_ms(duration_ms, watch.ring)
         try:
@@ -110,7 +127,7 @@ async def long_poll(
     wait_ms_max: int,
 ) -> Polled:
     """Returns at once when a row has an error, when no partition is wanted, and when ``waits`` are over. Never waits
-    for more than ``bytes_max`` bytes."""
+    for more than ``bytes_max`` bytes. All of ``wanted`` have the same isolation level: a request has one."""
     deadline_ms = clock.monotonic_ms() + wait_ms_max
     waited_ms, has_waited = 0.0, False
     bytes_enough = min(bytes_min, bytes_max)
@@ -123,7 +140,8 @@ async def long_poll(
             return Polled(found, waited_ms, has_waited)
         opened = [_opened(partitions, row.wanted) for row in found]
         if _are_as_found(opened, found):
-            waited_ms += await waits.wait_for_news(opened, clock, left_ms, bytes_missing)
+            reads_committed = wanted[0].reads_committed
+            waited_ms += await waits.wait_for_news(opened, clock, left_ms, bytes_missing, reads_committed)
             has_waited = True
 
 
@@ -141,6 +159,7 @@ def _are_as_found(
         partition is not None
         and not partition.is_closed
         and partition.high_watermark == row.high_watermark
+        and partition.last_stable_offset == row.last_stable_offset
         and partition.log_start_offset == row.log_start_offset
         for row, partition in zip(found, opened, strict=True)
     )

@@ -57,6 +57,7 @@ class SentState(msgspec.Struct, frozen=True):
 
     high_watermark: int
     log_start_offset: int
+    last_stable_offset: int = -1
 
 
 class FetchSession:

@@ -4,6 +4,7 @@
 import msgspec
 
 from siltstone.broker.error_codes import error_code
+from siltstone.broker.partitions.aborted import AbortedTransaction
 from siltstone.broker.partitions.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.topics.registry import Topic
@@ -13,7 +14,8 @@ from siltstone.model.errors import SiltstoneError
 
 
 class WantedPartition(msgspec.Struct, frozen=True):
-    """``topic`` is None when no topic has the name or id. Epochs are -1 when the client leaves them unchecked."""
+    """``topic`` is None when no topic has the name or id. Epochs are -1 when the client leaves them unchecked.
+    ``reads_committed``: only records below the last stable offset are wanted."""
 
     topic: Topic | None
     topic_name: str
@@ -24,10 +26,12 @@ class WantedPartition(msgspec.Struct, frozen=True):
     current_leader_epoch: int
     last_fetched_epoch: int
     log_start_offset: int
+    reads_committed: bool = False
 
 
 class FoundPartition(msgspec.Struct, frozen=True):
-    """``batches`` are whole record batches and ``size_bytes`` is their size together. Unknown offsets are -1."""
+    """``batches`` are whole record batches and ``size_bytes`` is their size together. ``aborted`` are the aborted
+    transactions among them. Unknown offsets are -1."""
 
     wanted: WantedPartition
     error: ErrorCode = ErrorCode.NONE
@@ -37,6 +41,13 @@ class FoundPartition(msgspec.Struct, frozen=True):
     batches: tuple[Buffer, ...] = ()
     size_bytes: int = 0
     diverging: EpochEnd | None = None
+    last_stable_offset: int = -1
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+    @property
+    def end_offset(self) -> int:
+        """The end of what the client may read."""
+        return self.last_stable_offset if self.wanted.reads_committed else self.high_watermark
 
     @property
     def ends_the_wait(self) -> bool:
@@ -54,16 +65,22 @@ def check_partition(wanted: WantedPartition, partition: Partition) -> FoundParti
     error = leader_epoch_error(epoch, wanted.current_leader_epoch)
     if error is not ErrorCode.NONE:
         return FoundPartition(wanted, error, leader_epoch=epoch)
-    state = (partition.high_watermark, partition.log_start_offset, epoch)
-    error = offset_error(partition, wanted.fetch_offset)
-    if wanted.last_fetched_epoch < 0 or wanted.fetch_offset < partition.log_start_offset:
-        return FoundPartition(wanted, error, *state)
-    end = partition.epoch_end(wanted.last_fetched_epoch)
-    if end.leader_epoch == UNKNOWN_EPOCH:
-        return FoundPartition(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, *state)
-    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
-        return FoundPartition(wanted, ErrorCode.NONE, *state, diverging=end)
-    return FoundPartition(wanted, error, *state)
+    error, diverging = offset_error(partition, wanted.fetch_offset), None
+    if wanted.last_fetched_epoch >= 0 and wanted.fetch_offset >= partition.log_start_offset:
+        end = partition.epoch_end(wanted.last_fetched_epoch)
+        if end.leader_epoch == UNKNOWN_EPOCH:
+            error = ErrorCode.OFFSET_OUT_OF_RANGE
+        elif end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
+            error, diverging = ErrorCode.NONE, end
+    return FoundPartition(
+        wanted,
+        error,
+        partition.high_watermark,
+        partition.log_start_offset,
+        epoch,
+        diverging=diverging,
+        last_stable_offset=partition.last_stable_offset,
+    )
 
 
 def leader_epoch_error(leader_epoch: int, current_leader_epoch: int) -> ErrorCode:

@@ -23,6 +23,7 @@ from siltstone.broker.partitions.producer_state import ProducerEntry, ProducerSt
 from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import DamagedSnapshot, PartitionSnapshot, decode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
+from siltstone.broker.partitions.transaction_state import PartitionTransactions
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.maintenance.retention.past import past_of
@@ -107,14 +108,18 @@ class PartitionOpening:
         segments = self._segments(streams.data.stream_id, snapshot, config)
         if snapshot is None:
             start = streams.data.start_offset
-            known = BatchKnowledge(ProducerState(producers_max), TimeIndex(), segments, start, 0)
+            producers = ProducerState(producers_max)
+            transactions = PartitionTransactions(producers)
+            known = BatchKnowledge(producers, transactions, TimeIndex(), segments, start, 0)
         else:
             body = snapshot.body
             producers = ProducerState(producers_max, _still_known(snapshot, streams.data.start_offset))
+            transactions = PartitionTransactions(producers, body.aborted_transactions())
             times = TimeIndex(body.times)
-            known = BatchKnowledge(producers, times, segments, snapshot.next_offset, 0)
+            known = BatchKnowledge(producers, transactions, times, segments, snapshot.next_offset, 0)
         await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)
+        known.transactions.trim(streams.data.start_offset)
         known.producers.expire(self._clock.now_ms() - self._settings.producer_id_expiration_ms)
         return known
 
@@ -176,9 +181,7 @@ class PartitionOpening:
                 size_bytes = len(batch.payload)
                 known.bytes_since_snapshot += size_bytes
                 known.times.appended(header.max_timestamp_ms, batch.base_offset, batch.end_offset, size_bytes)
-                if header.producer_id >= 0 and not header.is_control:
-                    append_time_ms = header.max_timestamp_ms if header.is_log_append_time else NO_TIMESTAMP
-                    known.producers.appended(header, batch.base_offset, append_time_ms, now_ms)
+                known.transactions.replay(batch.payload, header, batch.base_offset, now_ms)
                 _count(known.segments, batch.end_offset, size_bytes, header.max_timestamp_ms, now_ms)
                 offset = batch.end_offset
             await let_others_run()

@@ -11,13 +11,22 @@ from typing import Protocol
 
 import msgspec
 
+from siltstone.broker.partitions.aborted import pack_aborted
 from siltstone.broker.partitions.admission import Admitted, WritableBuffer, admit
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
 from siltstone.broker.partitions.producer_state import ProducerState, SequencedBatch
 from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
+from siltstone.broker.partitions.transaction_state import (
+    NOT_KNOWN,
+    MarkerVerdict,
+    PartitionTransactions,
+    TransactionEnding,
+    TransactionPermission,
+)
 from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_epoch, read_batch_header
+from siltstone.kafka_protocol.records.control import build_control_batch
 from siltstone.metadata.entities import OwnerRange
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.clock import Clock
@@ -42,10 +51,11 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class BatchKnowledge(msgspec.Struct):
-    """What the broker knows from the batches' headers. The newest snapshot holds what was known before
-    ``snapshot_offset``; ``bytes_since_snapshot`` were appended after it."""
+    """What the broker knows from the batches' headers and the transaction markers. The newest snapshot holds what was
+    known before ``snapshot_offset``; ``bytes_since_snapshot`` were appended after it."""
 
     producers: ProducerState
+    transactions: PartitionTransactions
     times: TimeIndex
     segments: PartitionSegments
     snapshot_offset: int
@@ -78,6 +88,7 @@ class Partition:
         self._data = streams.data
         self._meta = streams.meta
         self._producers = known.producers
+        self._transactions = known.transactions
         self._times = known.times
         self.segments = known.segments
         self._clock = clock
@@ -114,6 +125,11 @@ class Partition:
         return self._data.confirmed_offset
 
     @property
+    def last_stable_offset(self) -> int:
+        """The end for a client that reads committed records: below it every transaction is decided."""
+        return self._transactions.last_stable_offset(self.high_watermark, self.log_start_offset)
+
+    @property
     def next_offset(self) -> int:
         return self._data.next_offset
 
@@ -139,6 +155,10 @@ class Partition:
     def producers(self) -> ProducerState:
         return self._producers
 
+    @property
+    def transactions(self) -> PartitionTransactions:
+        return self._transactions
+
     # -- append ------------------------------------------------------------------------------------------
 
     def append(self, records: WritableBuffer, config: TopicConfig, produce_version: int) -> Appended:
@@ -146,20 +166,42 @@ class Partition:
         what ``admit`` and ``append_admitted`` raise; then nothing was appended."""
         return self.append_admitted(admit(records, config, self._clock.now_ms(), produce_version))
 
-    def append_admitted(self, admitted: Admitted) -> Appended:
-        """Raises what ``ProducerState.find_repeated`` and ``StreamEngine.append`` raise, and EngineNotRunning; then
-        nothing was appended."""
+    def append_admitted(
+        self, admitted: Admitted, permission: TransactionPermission | None = None
+    ) -> Appended:
+        """``permission``: for the first batch of a transaction. Raises what ``PartitionTransactions.find_repeated``,
+        ``require_appendable`` and ``StreamEngine.append`` raise, and EngineNotRunning; then nothing was appended."""
         now_ms = self._clock.now_ms()
         header = admitted.header
         if header.producer_id < 0:
             return self._append(admitted, now_ms)
-        repeated = self._producers.find_repeated(header)
+        repeated = self._transactions.find_repeated(header)
         if repeated is not None:
             return self._answered_before(repeated)
+        self._transactions.require_appendable(header, permission)
         appended = self._append(admitted, now_ms)
-        self._producers.appended(header, appended.base_offset, appended.append_time_ms, now_ms)
+        number = NOT_KNOWN if permission is None else permission.number
+        self._transactions.batch_appended(
+            header, appended.base_offset, appended.append_time_ms, now_ms, number
+        )
         self._remember_in_flight(appended)
         return appended
+
+    def append_marker(self, ending: TransactionEnding) -> "asyncio.Future[int] | None":
+        """Returns None if the marker is here already. Raises what ``PartitionTransactions.judge_marker`` and
+        ``StreamEngine.append`` raise; then nothing was appended."""
+        if self._transactions.judge_marker(ending) is MarkerVerdict.IS_REPEATED:
+            return None
+        now_ms = self._clock.now_ms()
+        batch = build_control_batch(
+            ending.marker,
+            producer_id=ending.producer_id,
+            producer_epoch=ending.producer_epoch,
+            timestamp_ms=now_ms,
+        )
+        appended = self._append(Admitted(batch, read_batch_header(batch), NO_TIMESTAMP), now_ms)
+        self._transactions.marker_appended(ending, appended.base_offset, now_ms)
+        return appended.durable
 
     def append_own(self, batch: bytearray) -> "asyncio.Future[int]":
         """Appends a batch of the broker itself, without the checks of a client's."""
@@ -315,6 +357,7 @@ class Partition:
         """Called after every trim. Maintenance trims as well, and no snapshot may hold what producers sent in a trimmed
         segment that maintenance closed itself; so a snapshot is due."""
         self._times.trim(self.log_start_offset)
+        self._transactions.trim(self.log_start_offset)
         if len(self._producers) and self._snapshot_offset < self.log_start_offset:
             self._listener.snapshot_due(self)
 
@@ -337,8 +380,9 @@ class Partition:
         covered = self._data.next_offset
         segments = self.segments
         body = SnapshotBody(
-            tuple(self._producers.entries()), self._times.state, segments.active, segments.unwritten
-        )
+            tuple(self._producers.entries()), self._times.state, segments.active, segments.unwritten,
+            pack_aborted(self._transactions.aborted),
+        )  # fmt: skip
         written = self._engine.append(self._meta, encode_snapshot(PartitionSnapshot(covered, body)), 1)
         self._snapshot_offset = covered
         meta_offset = await written

@@ -1,13 +1,17 @@
-"""The idempotent producers of a partition: the epoch and the last batches of each (KIP-98, KIP-185). Pure.
+"""The producers of a partition: the epoch and the last batches of each (KIP-98, KIP-185), and what it has open. Pure.
 
 A batch is new, or repeats one of the producer's last five (then it is answered as the first time and not appended
 again), or is refused:
 
     epoch older than known               StaleProducerEpoch
     newer epoch                          has to begin with sequence 0
-    same epoch                           has to continue the sequence, modulo 2^31
+    same epoch                           has to continue the sequence, modulo 2^31; after a transaction marker that
+                                         raised the epoch it begins with 0
     producer unknown                     may have any sequence: its state expired, or the log was trimmed (KIP-360);
                                          an epoch below -1 is refused, as in Kafka
+
+A producer that has a transaction open here is never forgotten before its marker: readers of committed records would get
+what is not decided. ``transaction_state`` says up to which offset all is decided.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,12 +43,22 @@ class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ProducerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``batches`` are the last ones of ``epoch``, oldest first. ``seen_ms`` is when the last of them was appended."""
+    """``batches`` are the last ones of ``epoch``, oldest first; there are none after a marker that raised the epoch.
+    ``seen_ms`` is when the last batch or marker was appended. ``coordinator_epoch`` is that of the last marker, -1 if
+    there was none. ``open_from`` is the first offset of the open transaction, -1 if none is open; ``open_number`` the
+    number of that transaction at its coordinator, -1 if it is not known."""
 
     producer_id: int
     epoch: int
     seen_ms: int
     batches: tuple[SequencedBatch, ...]
+    coordinator_epoch: int = -1
+    open_from: int = -1
+    open_number: int = -1
+
+    @property
+    def is_open(self) -> bool:
+        return self.open_from >= 0
 
 
 class ProducerState:
@@ -59,9 +73,19 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        return self._entries.get(producer_id)
+
     def find_repeated(self, header: BatchHeader) -> SequencedBatch | None:
         """Returns the batch that ``header`` repeats. None if the batch is new and may be appended. Raises
         StaleProducerEpoch, OutOfOrderSequence."""
+        repeated = self.repetition_of(header)
+        if repeated is None:
+            self.require_next(header)
+        return repeated
+
+    def repetition_of(self, header: BatchHeader) -> SequencedBatch | None:
+        """Does the same, but does not ask whether a new batch continues the sequence. Raises StaleProducerEpoch."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             if header.producer_epoch < NO_PRODUCER_EPOCH:
@@ -74,37 +98,84 @@ class ProducerState:
                 f"producer {header.producer_id} is at epoch {entry.epoch}, the batch has {header.producer_epoch}"
             )
         if header.producer_epoch > entry.epoch:
-            _require_sequence(header, 0)
             return None
         for batch in entry.batches:
             if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
-        if entry.batches:
-            _require_sequence(header, (entry.batches[-1].last_sequence + 1) % SEQUENCES)
         return None
 
-    def appended(self, header: BatchHeader, base_offset: int, append_time_ms: int, now_ms: int) -> None:
-        """Records that the batch was appended at ``base_offset``."""
+    def require_next(self, header: BatchHeader, begins_at_0: bool = False) -> None:
+        """Checks that a batch that repeats none continues the sequence of its producer. ``begins_at_0``: the producer
+        is of transaction version 2, and so begins each transaction with sequence 0 of another epoch; if it is unknown
+        here, a batch before this one is missing. Raises OutOfOrderSequence."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            if begins_at_0:
+                _require_sequence(header, 0)
+        elif header.producer_epoch > entry.epoch or not entry.batches:
+            _require_sequence(header, 0)
+        else:
+            _require_sequence(header, (entry.batches[-1].last_sequence + 1) % SEQUENCES)
+
+    def appended(
+        self, header: BatchHeader, base_offset: int, append_time_ms: int, now_ms: int, number: int = -1
+    ) -> bool:
+        """Records that the batch was appended at ``base_offset``. Returns whether it is the first one of a transaction,
+        which has this ``number`` at its coordinator."""
         batch = SequencedBatch(header.base_sequence, header.last_sequence, base_offset, append_time_ms)
         entry = self._entries.pop(header.producer_id, None)
         batches: tuple[SequencedBatch, ...] = (batch,)
-        if entry is not None and entry.epoch == header.producer_epoch:
-            batches = (*entry.batches[1 - PRODUCER_BATCHES_KEPT :], batch)
+        coordinator_epoch, open_from, open_number = -1, -1, -1
+        if entry is not None:
+            coordinator_epoch, open_from, open_number = (
+                entry.coordinator_epoch,
+                entry.open_from,
+                entry.open_number,
+            )
+            if entry.epoch == header.producer_epoch:
+                batches = (*entry.batches[1 - PRODUCER_BATCHES_KEPT :], batch)
+        begins = header.is_transactional and header.record_count > 0 and open_from < 0
+        if begins:
+            open_from, open_number = base_offset, number
         self._entries[header.producer_id] = ProducerEntry(
-            header.producer_id, header.producer_epoch, now_ms, batches
+            header.producer_id,
+            header.producer_epoch,
+            now_ms,
+            batches,
+            coordinator_epoch,
+            open_from,
+            open_number,
         )
         if len(self._entries) > self._producers_max:
-            del self._entries[next(iter(self._entries))]
+            self._forget_one()
+        return begins
+
+    def marked(self, producer_id: int, epoch: int, coordinator_epoch: int, now_ms: int) -> int:
+        """Records a transaction marker. Returns the first offset of the transaction that it ends, -1 if none was open:
+        a marker is also written where the producer has sent nothing."""
+        entry = self._entries.pop(producer_id, None)
+        batches = entry.batches if entry is not None and entry.epoch == epoch else ()
+        self._entries[producer_id] = ProducerEntry(producer_id, epoch, now_ms, batches, coordinator_epoch)
+        if len(self._entries) > self._producers_max:
+            self._forget_one()
+        return -1 if entry is None else entry.open_from
 
     def expire(self, before_ms: int) -> None:
-        """Forgets the producers that were last seen before ``before_ms``."""
+        """Forgets the producers that were last seen before ``before_ms`` and have no transaction open."""
         gone = []
         for producer_id, entry in self._entries.items():
             if entry.seen_ms >= before_ms:
                 break
-            gone.append(producer_id)
+            if not entry.is_open:
+                gone.append(producer_id)
         for producer_id in gone:
             del self._entries[producer_id]
+
+    def _forget_one(self) -> None:
+        idle = (producer_id for producer_id, entry in self._entries.items() if not entry.is_open)
+        oldest = next(idle, None)
+        if oldest is not None:
+            del self._entries[oldest]
 
     def entries(self) -> Iterator[ProducerEntry]:
         """Yields all entries, the one idle for longest first."""

@@ -1,22 +1,25 @@
-"""The format of a partition's snapshot, version 2: the payload of each record of the meta stream is one snapshot.
+"""The format of a partition's snapshot, version 3: the payload of each record of the meta stream is one snapshot.
 
 ====== ==== =====================================================================
 offset size field (little endian)
 ====== ==== =====================================================================
-0      4    magic "SPS2"
+0      4    magic "SPS3"
 4      4    CRC-32C of all that follows
 8      8    next offset of the data stream: the snapshot covers the batches before it
 16     ...  MessagePack of ``SnapshotBody``
 ====== ==== =====================================================================
 
-A snapshot holds only what the headers of the batches say, so without one the broker reads the batches again. It uses
-the newest snapshot and trims older ones. Version 1, "SPS1", has no segments, and can be read.
+A snapshot holds only what the headers and the transaction markers of the batches say, so without one the broker reads
+the batches again. It uses the newest snapshot and trims older ones. Version 2, "SPS2", has no transactions: the first
+four fields of each producer, and the first four of the body. It is still written for a partition without transactions,
+so that an older broker reads it. Version 1, "SPS1", has no segments either, and can be read.
 """
 
 from struct import Struct
 
 import msgspec
 
+from siltstone.broker.partitions.aborted import AbortedTransaction, unpack_aborted
 from siltstone.broker.partitions.producer_state import ProducerEntry
 from siltstone.broker.partitions.time_index import TimeIndexState
 from siltstone.foundation.crc32c import crc32c
@@ -24,7 +27,8 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 
-MAGIC = b"SPS2"
+MAGIC = b"SPS3"
+MAGIC_V2 = b"SPS2"
 MAGIC_V1 = b"SPS1"
 _HEADER = Struct("<4sIQ")
 _CHECKED_FROM = 8
@@ -36,12 +40,22 @@ class DamagedSnapshot(CorruptData):
 
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
     """``active`` is the active segment; None in version 1. ``unwritten`` are the closed segments, oldest first, that
-    may not be recorded in the metadata yet."""
+    may not be recorded in the metadata yet. ``aborted`` are the aborted transactions, packed by
+    ``aborted.pack_aborted``."""
 
     producers: tuple[ProducerEntry, ...]
     times: TimeIndexState
     active: ActiveSegment | None = None
     unwritten: tuple[ClosedSegment, ...] = ()
+    aborted: bytes = b""
+
+    @property
+    def has_transactions(self) -> bool:
+        marked = (entry.is_open or entry.coordinator_epoch >= 0 for entry in self.producers)
+        return bool(self.aborted) or any(marked)
+
+    def aborted_transactions(self) -> list[AbortedTransaction]:
+        return unpack_aborted(self.aborted)
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True):
@@ -54,10 +68,18 @@ _decoder = msgspec.msgpack.Decoder(SnapshotBody)
 
 
 def encode_snapshot(snapshot: PartitionSnapshot) -> bytes:
-    body = _encoder.encode(snapshot.body)
-    payload = bytearray(_HEADER.pack(MAGIC, 0, snapshot.next_offset) + body)
+    if snapshot.body.has_transactions:
+        magic, body = MAGIC, _encoder.encode(snapshot.body)
+    else:
+        magic, body = MAGIC_V2, _encoder.encode(_fields_of_version_2(snapshot.body))
+    payload = bytearray(_HEADER.pack(magic, 0, snapshot.next_offset) + body)
     payload[4:8] = crc32c((memoryview(payload)[_CHECKED_FROM:],)).to_bytes(4, "little")
     return bytes(payload)
+
+
+def _fields_of_version_2(body: SnapshotBody) -> tuple[object, ...]:
+    producers = [(entry.producer_id, entry.epoch, entry.seen_ms, entry.batches) for entry in body.producers]
+    return producers, body.times, body.active, body.unwritten
 
 
 def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
@@ -68,11 +90,13 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
             f"a partition's snapshot has {len(view)} bytes, fewer than its header of {_HEADER.size}"
         )
     magic, checksum, next_offset = _HEADER.unpack_from(view)
-    if magic not in (MAGIC, MAGIC_V1):
+    if magic not in (MAGIC, MAGIC_V2, MAGIC_V1):
         raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
     if crc32c((view[_CHECKED_FROM:],)) != checksum:
         raise DamagedSnapshot("a partition's snapshot does not match its CRC-32C")
     try:
-        return PartitionSnapshot(next_offset, _decoder.decode(view[_HEADER.size :]))
-    except msgspec.MsgspecError as error:
+        body = _decoder.decode(view[_HEADER.size :])
+        body.aborted_transactions()
+        return PartitionSnapshot(next_offset, body)
+    except (msgspec.MsgspecError, ValueError) as error:
         raise DamagedSnapshot(f"a partition's snapshot cannot be read: {error}") from None

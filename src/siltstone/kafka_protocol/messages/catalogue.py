@@ -7,6 +7,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -42,11 +50,16 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from siltstone.kafka_protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
 from siltstone.kafka_protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from siltstone.kafka_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from siltstone.kafka_protocol.messages.fetch import FetchRequest, FetchResponse
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -81,9 +94,17 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
 )
 from siltstone.kafka_protocol.messages.produce import ProduceRequest, ProduceResponse
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from siltstone.kafka_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from siltstone.kafka_protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+)
+from siltstone.kafka_protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from siltstone.kafka_protocol.notation import Message
 
@@ -126,6 +147,12 @@ CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyTy
             AlterPartitionReassignmentsResponse,
         ),
         ApiKey.UNREGISTER_BROKER: (UnregisterBrokerRequest, UnregisterBrokerResponse),
+        ApiKey.ADD_PARTITIONS_TO_TXN: (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
+        ApiKey.ADD_OFFSETS_TO_TXN: (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+        ApiKey.END_TXN: (EndTxnRequest, EndTxnResponse),
+        ApiKey.WRITE_TXN_MARKERS: (WriteTxnMarkersRequest, WriteTxnMarkersResponse),
+        ApiKey.TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
+        ApiKey.DESCRIBE_TRANSACTIONS: (DescribeTransactionsRequest, DescribeTransactionsResponse),
         ApiKey.DESCRIBE_PRODUCERS: (DescribeProducersRequest, DescribeProducersResponse),
         ApiKey.LIST_TRANSACTIONS: (ListTransactionsRequest, ListTransactionsResponse),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: (DescribeClientQuotasRequest, DescribeClientQuotasResponse),

@@ -19,7 +19,9 @@ from struct import Struct
 import msgspec
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
-from siltstone.kafka_protocol.records.reading import iterate_records
+from siltstone.kafka_protocol.batch_header import CONTROL_BIT, NO_LEADER_EPOCH, TRANSACTIONAL_BIT
+from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.buffers import Buffer
 
 _KEY = Struct(">hh")
@@ -37,6 +39,31 @@ class Outcome(IntEnum):
 class TransactionMarker(msgspec.Struct, frozen=True):
     outcome: Outcome
     coordinator_epoch: int
+
+
+def build_control_batch(
+    marker: TransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """Builds the batch that ends the producer's transaction in a partition, byte for byte as Kafka's leader does."""
+    record = Record(
+        timestamp_ms=timestamp_ms,
+        key=_KEY.pack(_VERSION, marker.outcome),
+        value=_VALUE.pack(_VERSION, marker.coordinator_epoch),
+    )
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
+    )
 
 
 def read_control_batch(buffer: Buffer) -> TransactionMarker:

@@ -1,7 +1,9 @@
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.model.errors import Unavailable
 from support.broker.broker_world import in_broker_world
+from support.broker.transactional import COORDINATOR_EPOCH, OpenProducer, plain
 from support.kafka.kafka_requests import produce_request, rows_of, sequenced
 
 
@@ -30,6 +32,24 @@ def test_the_producers_of_a_partition_with_their_last_batches():
         assert all(each.coordinator_epoch == -1 for each in known.active_producers)
         assert all(each.current_txn_start_offset == -1 for each in known.active_producers)
         assert (none.error_code, none.partition_index, none.active_producers) == (0, 1, [])
+
+    in_broker_world(scenario)
+
+
+def test_tp30_an_open_transaction_is_shown_by_its_first_offset():
+    async def scenario(world):
+        producer = OpenProducer(await world.partition(await world.topic()))
+        await plain(producer.partition, 10)
+        await producer.send()
+
+        async def shown():
+            (row,) = rows_of(await world.client().ask(asking(("t", [0]))))
+            (one,) = row.active_producers
+            return one.current_txn_start_offset, one.coordinator_epoch, one.producer_epoch, one.last_sequence
+
+        assert await shown() == (10, -1, 0, 0)
+        await producer.end(Outcome.COMMIT)
+        assert await shown() == (-1, COORDINATOR_EPOCH, 1, -1)
 
     in_broker_world(scenario)
 

@@ -398,8 +398,8 @@ def test_no_garbage_is_left_for_the_collector(how, monkeypatch):
     watches = []
 
     class Noted(waiting.NewsWatch):
-        def __init__(self, bytes_missing):
-            super().__init__(bytes_missing)
+        def __init__(self, *asked):
+            super().__init__(*asked)
             watches.append(weakref.ref(self))
 
     monkeypatch.setattr(waiting, "NewsWatch", Noted)

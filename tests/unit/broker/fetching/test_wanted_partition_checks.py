@@ -19,6 +19,7 @@ class FakePartition:
     leader_epoch = 5
     log_start_offset = 10
     high_watermark = 30
+    last_stable_offset = 25
 
     def epoch_end(self, asked: int) -> EpochEnd:
         return epoch_end([OwnerRange(1, 2, 10, 20), OwnerRange(1, 5, 20, 20)], 5, 30, asked)
@@ -53,6 +54,7 @@ def test_item_27_offsets_within_the_log(offset, is_within):
     assert offset_error(FakePartition(), offset) is error
     row = check_partition(wanted(offset), FakePartition())
     assert (row.error, row.high_watermark, row.log_start_offset) == (error, 30, 10)
+    assert row.last_stable_offset == 25
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,7 @@ def test_what_is_left_out() -> None:
         numbers_left_out(FoundPartition).items()
         >= {
             "high_watermark": -1,
+            "last_stable_offset": -1,
             "log_start_offset": -1,
             "leader_epoch": -1,
             "size_bytes": 0,

@@ -11,6 +11,7 @@ from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
+from siltstone.broker.partitions.transaction_state import PartitionTransactions
 from siltstone.broker.settings import BrokerSettings
 from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.client import MetadataClient
@@ -395,7 +396,9 @@ def test_others_have_their_turn_while_much_is_read(monkeypatch):
         reads = ReadTurns(world.parts.engine)
         opener = world.parts.partitions._opener
         segments = PartitionSegments(0, ActiveSegment(0, 0), PLAIN)
-        known = BatchKnowledge(ProducerState(9), TimeIndex(), segments, 0, 0)
+        producers = ProducerState(9)
+        transactions = PartitionTransactions(producers)
+        known = BatchKnowledge(producers, transactions, TimeIndex(), segments, 0, 0)
         await opener._replay(partition.streams.data, known, str)
         reads.counter.stop()
         assert len(reads.turns) == len(set(reads.turns)) == 9

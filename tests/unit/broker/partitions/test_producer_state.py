@@ -175,8 +175,10 @@ def test_what_was_written_down_is_known_again():
         again.find_repeated(header(1))
 
 
-def test_an_entry_without_batches_takes_any_sequence_of_its_epoch():
+def test_tp13_after_a_marker_the_same_epoch_begins_with_sequence_0():
     state = ProducerState(10, [ProducerEntry(9, 3, 0, ())])
-    assert state.find_repeated(header(44, epoch=3)) is None
+    with pytest.raises(OutOfOrderSequence, match="expected 0"):
+        state.find_repeated(header(3, epoch=3))
+    assert state.find_repeated(header(0, epoch=3)) is None
     with pytest.raises(StaleProducerEpoch):
         state.find_repeated(header(0, epoch=2))

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siltstone.broker.partitions.aborted import AbortedTransaction, pack_aborted
 from siltstone.broker.partitions.producer_state import ProducerEntry, SequencedBatch
 from siltstone.broker.partitions.snapshot import (
     DamagedSnapshot,
@@ -18,9 +19,21 @@ from support.values.examples import examples
 INT64 = st.integers(-(2**63), 2**63 - 1)
 OFFSETS = st.integers(0, 2**63 - 1)
 batches = st.builds(SequencedBatch, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1), OFFSETS, INT64)
-entries = st.builds(
+plain_entries = st.builds(
     ProducerEntry, OFFSETS, st.integers(-1, 2**15 - 1), INT64, st.lists(batches, max_size=5).map(tuple)
 )
+transactional_entries = st.builds(
+    ProducerEntry,
+    OFFSETS,
+    st.integers(-1, 2**15 - 1),
+    INT64,
+    st.lists(batches, max_size=5).map(tuple),
+    st.integers(0, 2**31 - 1),
+    st.integers(-1, 2**63 - 1),
+    st.integers(-1, 2**63 - 1),
+)
+entries = plain_entries | transactional_entries
+aborted = st.lists(st.builds(AbortedTransaction, OFFSETS, OFFSETS, OFFSETS), max_size=4).map(pack_aborted)
 times = st.builds(
     TimeIndexState,
     st.lists(st.builds(TimeEntry, INT64, OFFSETS), max_size=5).map(tuple),
@@ -36,6 +49,7 @@ bodies = st.builds(
     times,
     st.none() | actives,
     st.lists(closed, max_size=3).map(tuple),
+    aborted,
 )
 snapshots = st.builds(PartitionSnapshot, OFFSETS, bodies)
 SNAPSHOT = PartitionSnapshot(
@@ -56,18 +70,34 @@ def test_what_is_written_is_read(snapshot):
     assert decode_snapshot(memoryview(encode_snapshot(snapshot))) == snapshot
 
 
-def test_truncated():
-    for length in range(len(PAYLOAD)):
+OPEN = encode_snapshot(
+    PartitionSnapshot(
+        77,
+        SnapshotBody((ProducerEntry(1, 0, 5, (), 2, 60, 7),), SNAPSHOT.body.times, aborted=bytes(24)),
+    )
+)
+
+
+@pytest.mark.parametrize("payload", [PAYLOAD, OPEN], ids=["SPS2", "SPS3"])
+def test_truncated(payload):
+    for length in range(len(payload)):
         with pytest.raises(DamagedSnapshot):
-            decode_snapshot(PAYLOAD[:length])
+            decode_snapshot(payload[:length])
 
 
-def test_flipped():
-    for position in range(len(PAYLOAD)):
-        damaged = bytearray(PAYLOAD)
+@pytest.mark.parametrize("payload", [PAYLOAD, OPEN], ids=["SPS2", "SPS3"])
+def test_flipped(payload):
+    for position in range(len(payload)):
+        damaged = bytearray(payload)
         damaged[position] ^= 0x40
         with pytest.raises(DamagedSnapshot):
             decode_snapshot(damaged)
+
+
+def test_half_of_an_aborted_transaction_is_damage():
+    body = SnapshotBody((), SNAPSHOT.body.times, aborted=bytes(23))
+    with pytest.raises(DamagedSnapshot, match="23 bytes"):
+        decode_snapshot(encode_snapshot(PartitionSnapshot(77, body)))
 
 
 def test_too_long():
@@ -76,8 +106,8 @@ def test_too_long():
 
 
 def test_another_version():
-    with pytest.raises(DamagedSnapshot, match="begins with b'SPS3'"):
-        decode_snapshot(b"SPS3" + PAYLOAD[4:])
+    with pytest.raises(DamagedSnapshot, match="begins with b'SPS4'"):
+        decode_snapshot(b"SPS4" + PAYLOAD[4:])
 
 
 @pytest.mark.parametrize("body", [b"", b"\x91\x90", b"\xc0", b"\x92\x90\x90\x90", b"no messagepack"])

@@ -3,9 +3,14 @@ import pytest
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
 from siltstone.kafka_protocol.batch_header import patch_offset_and_epoch, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
-from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
+from siltstone.kafka_protocol.records.control import (
+    Outcome,
+    TransactionMarker,
+    build_control_batch,
+    read_control_batch,
+)
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
-from support.kafka.kafka_batches import RECORDS, build_control_batch
+from support.kafka.kafka_batches import RECORDS
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -1,0 +1,423 @@
+"""The coordinator of the transactional ids in one partition of ``__transaction_state``.
+
+::
+
+    LOADING ──loaded──▶ ACTIVE ──an append failed──▶ LOADING (reads the log again)
+       │                   └──close──▶ CLOSED
+       └──damaged log──▶ DAMAGED, until the log can be read
+
+A commit is one turn of the event loop when this node leads all partitions of the transaction and they are open: the
+prepared record, the markers and the complete record are appended one after another, and the client is answered when the
+last one is durable. A crash keeps a prefix of them: nothing, and the transaction times out; or the prepared record and
+some markers, and the next coordinator writes the others; or all.
+
+Where a marker cannot be written at once, the transaction stays prepared, and the marker is tried again until it is
+there. Requests for the id wait for that, for a second at most, before the answer says to ask again.
+"""
+
+import asyncio
+import logging
+from enum import Enum, auto
+
+import msgspec
+
+from siltstone.broker.groups.timers import TimerHeap
+from siltstone.broker.transactions.ports import (
+    MarkerSink,
+    NewProducerIds,
+    TransactionLog,
+    TransactionLogs,
+)
+from siltstone.broker.transactions.rules.deciding import decide, wants_producer_id
+from siltstone.broker.transactions.rules.decision import MarkersToWrite, TransactionDecision, markers_of
+from siltstone.broker.transactions.rules.requests import (
+    Answer,
+    Expire,
+    MarkersWritten,
+    Request,
+    StartProducer,
+    TimeOut,
+)
+from siltstone.broker.transactions.rules.transaction import (
+    PREPARED,
+    Transaction,
+    new_transaction,
+    transaction_of,
+)
+from siltstone.broker.transactions.state_log.record import (
+    LoggedTransaction,
+    TopicPartition,
+    TransactionState,
+    decode_record,
+    encode_record,
+)
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.errors import CorruptData, SiltstoneError
+from siltstone.model.serving_limits import (
+    TRANSACTION_LOAD_BACKOFF_MS_MAX,
+    TRANSACTION_LOAD_BACKOFF_MS_MIN,
+    TRANSACTION_LOAD_WAIT_MS,
+    TRANSACTION_MARKER_RETRY_MS_MAX,
+    TRANSACTION_MARKER_RETRY_MS_MIN,
+    TRANSACTION_WAIT_MS,
+    TRANSACTIONAL_IDS_MAX,
+)
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup
+
+log = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    LOADING = auto()
+    ACTIVE = auto()
+    DAMAGED = auto()
+    CLOSED = auto()
+
+
+REFUSALS = {
+    Phase.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    Phase.ACTIVE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # it was loaded again meanwhile
+    Phase.DAMAGED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Phase.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+
+
+class KnownTransaction(msgspec.Struct, eq=False):
+    """``written``: the newest record of the id. ``left``: the partitions that have no marker yet. ``waiting``: requests
+    that wait until the transaction is complete."""
+
+    transaction: Transaction
+    written: "asyncio.Future[int] | None" = None
+    left: set[TopicPartition] = set()
+    waiting: "set[asyncio.Future[None]]" = set()
+
+
+class TransactionCoordinator:
+    """``partition_count``: of ``__transaction_state``."""
+
+    def __init__(
+        self,
+        partition: int,
+        partition_count: int,
+        logs: TransactionLogs,
+        markers: MarkerSink,
+        producer_ids: NewProducerIds,
+        clock: Clock,
+    ) -> None:
+        self._partition = partition
+        self._partition_count = partition_count
+        self._logs = logs
+        self._markers = markers
+        self._producer_ids = producer_ids
+        self._clock = clock
+        self._timers = TimerHeap(clock)
+        self._tasks = TaskGroup(f"transaction-coordinator-{partition}", self._task_failed)
+        self._phase = Phase.LOADING
+        self._log: TransactionLog | None = None
+        self._known: dict[str, KnownTransaction] = {}
+        self._waiting_for_load: set[asyncio.Future[None]] = set()
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._phase is Phase.CLOSED
+
+    def transactions(self) -> list[Transaction]:
+        """Returns the transactions in their present state, which need not be durable yet."""
+        return [known.transaction for known in self._known.values()]
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        known = self._known.get(transactional_id)
+        return None if known is None else known.transaction
+
+    async def loaded(self) -> None:
+        """Waits until the transactions are loaded, at most TRANSACTION_LOAD_WAIT_MS."""
+        if self._phase is not Phase.LOADING:
+            return
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_load.add(loaded)
+        timer = self._clock.call_after_ms(TRANSACTION_LOAD_WAIT_MS, lambda: _resolve(loaded))
+        try:
+            await loaded
+        finally:
+            timer.cancel()
+            self._waiting_for_load.discard(loaded)
+
+    # -- ask ---------------------------------------------------------------------------------------------
+
+    async def ask(self, transactional_id: str, request: Request) -> Answer:
+        """Returns the answer when all that it rests on is durable."""
+        deadline_ms = self._clock.monotonic_ms() + TRANSACTION_WAIT_MS
+        try:
+            while True:
+                if self._phase is not Phase.ACTIVE:
+                    return REFUSALS[self._phase]
+                known, answer = await self._decided(transactional_id, request)
+                if known is None or answer is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                    return await self._when_durable(known, answer)
+                if not await self._completed(known, deadline_ms):
+                    return await self._when_durable(known, answer)
+        except SiltstoneError as trouble:
+            log.warning("a request for transactional id %r has to be repeated: %s", transactional_id, trouble)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def _decided(
+        self, transactional_id: str, request: Request
+    ) -> tuple[KnownTransaction | None, Answer]:
+        """Decides and performs. Everything that has to be waited for is fetched first, and then the request is decided
+        on the state of that moment. Raises SiltstoneError; then nothing has changed."""
+        fresh: int | None = None
+        has_opened = False
+        while self._phase is Phase.ACTIVE:
+            known, now_ms = self._known.get(transactional_id), self._clock.now_ms()
+            if known is None and not isinstance(request, StartProducer):
+                return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            if known is None and len(self._known) >= TRANSACTIONAL_IDS_MAX:
+                return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
+            if fresh is None and (known is None or wants_producer_id(known.transaction, request, now_ms)):
+                fresh = await self._producer_ids.next_of(self._partition, self._partition_count)
+                continue
+            if known is None:
+                assert fresh is not None and isinstance(request, StartProducer)
+                transaction = new_transaction(transactional_id, fresh, request.timeout_ms)
+            else:
+                transaction = known.transaction
+            decision = decide(transaction, request, now_ms, fresh)
+            if decision.markers is not None and not has_opened:
+                await self._markers.open(decision.markers.partitions)
+                has_opened = True
+                continue
+            return self._perform(known, decision), decision.answer
+        return None, REFUSALS[self._phase]
+
+    def _perform(
+        self, known: KnownTransaction | None, decision: TransactionDecision
+    ) -> KnownTransaction | None:
+        """Raises SiltstoneError; then nothing has changed."""
+        if decision.record is None:
+            return known
+        assert self._log is not None
+        written = self._log.append([encode_record(decision.record)])
+        transactional_id = decision.transaction.transactional_id
+        if known is None:
+            known = self._known[transactional_id] = KnownTransaction(decision.transaction)
+        known.transaction = decision.transaction
+        self._follow(known, written)
+        self._set_timer(decision.transaction)
+        if decision.transaction.state is TransactionState.DEAD:
+            del self._known[transactional_id]
+        if decision.markers is not None:
+            known.left = set(decision.markers.partitions)
+            if not self._finish_now(known, decision.markers):
+                self._tasks.start("finish", self._finish(known, decision.markers))
+        return known
+
+    async def _when_durable(self, known: KnownTransaction | None, answer: Answer) -> Answer:
+        written = None if known is None else known.written
+        if written is None:
+            return answer
+        await asyncio.wait({written})
+        is_durable = not written.cancelled() and written.exception() is None
+        return answer if is_durable else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def _completed(self, known: KnownTransaction, deadline_ms: float) -> bool:
+        """Waits until the transaction is complete, or the time is over. Returns whether it is."""
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        if known.transaction.state in PREPARED and left_ms > 0:
+            completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            known.waiting = known.waiting | {completed}
+            timer = self._clock.call_after_ms(left_ms, lambda: _resolve(completed))
+            try:
+                await completed
+            finally:
+                timer.cancel()
+                known.waiting = known.waiting - {completed}
+        return known.transaction.state not in PREPARED
+
+    def _follow(self, known: KnownTransaction, written: "asyncio.Future[int]") -> None:
+        known.written = written
+        written.add_done_callback(self._appended)
+
+    def _appended(self, written: "asyncio.Future[int]") -> None:
+        if not written.cancelled() and (failure := written.exception()) is not None:
+            self._fail(failure)
+
+    # -- markers -----------------------------------------------------------------------------------------
+
+    def _finish_now(self, known: KnownTransaction, markers: MarkersToWrite) -> bool:
+        """Writes the markers that are missing and, if all are there, the complete record. Returns whether it is
+        written."""
+        assert self._log is not None
+        epoch = self._log.coordinator_epoch
+        known.left = {
+            partition
+            for partition in sorted(known.left)
+            if not self._markers.write(partition, markers, epoch)
+        }
+        if known.left:
+            return False
+        decision = decide(known.transaction, MarkersWritten(), self._clock.now_ms())
+        assert decision.record is not None
+        try:
+            written = self._log.append([encode_record(decision.record)])
+        except SiltstoneError as trouble:
+            log.warning(
+                "transaction %r is complete, which will be recorded later: %s",
+                known.transaction.transactional_id,
+                trouble,
+            )
+            return False
+        known.transaction = decision.transaction
+        self._follow(known, written)
+        for waiting in known.waiting:
+            _resolve(waiting)
+        return True
+
+    async def _finish(self, known: KnownTransaction, markers: MarkersToWrite) -> None:
+        """Tries again until every marker is written: the outcome is decided."""
+        wait_ms = TRANSACTION_MARKER_RETRY_MS_MIN
+        transactional_id = known.transaction.transactional_id
+        while True:
+            await self._clock.sleep_ms(wait_ms)
+            await self._markers.open(known.left)
+            if self._known.get(transactional_id) is not known or self._finish_now(known, markers):
+                return
+            wait_ms = min(2 * wait_ms, TRANSACTION_MARKER_RETRY_MS_MAX)
+            if wait_ms == TRANSACTION_MARKER_RETRY_MS_MAX and known.left:
+                log.warning(
+                    "transaction %r waits for the markers of %d partitions, such as %s-%d",
+                    transactional_id, len(known.left), *min(known.left),
+                )  # fmt: skip
+
+    # -- time --------------------------------------------------------------------------------------------
+
+    def _set_timer(self, transaction: Transaction) -> None:
+        key = transaction.transactional_id
+        if transaction.state is TransactionState.ONGOING:
+            remaining_ms = transaction.remaining_ms(self._clock.now_ms())
+            self._timers.set(key, remaining_ms, lambda: self._ring(key, transaction.start_ms))
+        else:
+            self._timers.cancel(key)
+
+    def _ring(self, transactional_id: str, start_ms: int) -> None:
+        self._tasks.start("time-out", self._time_out(transactional_id, start_ms))
+
+    async def _time_out(self, transactional_id: str, start_ms: int) -> None:
+        """A time-out that cannot be written now is tried again: nothing was changed by it."""
+        answer = await self.ask(transactional_id, TimeOut(start_ms))
+        if answer is ErrorCode.COORDINATOR_NOT_AVAILABLE and self._phase is Phase.ACTIVE:
+            retry_ms = TRANSACTION_MARKER_RETRY_MS_MAX
+            self._timers.set(transactional_id, retry_ms, lambda: self._ring(transactional_id, start_ms))
+
+    async def expire(self, expiration_ms: int) -> None:
+        """Forgets the ids that nothing has happened to for so long."""
+        for transactional_id in list(self._known):
+            await self.ask(transactional_id, Expire(expiration_ms))
+
+    # -- life --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._tasks.start("load", self._load())
+
+    async def close(self) -> None:
+        """Decides nothing any more. Appends that are under way may still become durable."""
+        self._end(Phase.CLOSED)
+        await self._tasks.cancel()
+
+    async def _load(self) -> None:
+        backoff_ms = TRANSACTION_LOAD_BACKOFF_MS_MIN
+        while not self._is_closed:
+            try:
+                transaction_log = await self._logs.open(self._partition)
+                self._begin(transaction_log, await _replayed(transaction_log))
+                return
+            except SiltstoneError as trouble:
+                is_damage = isinstance(trouble, CorruptData)
+                log.log(
+                    logging.ERROR if is_damage else logging.WARNING,
+                    "transactions of __transaction_state-%d could not be loaded, will retry: %s",
+                    self._partition,
+                    trouble,
+                )
+                if not self._is_closed:
+                    self._phase = Phase.DAMAGED if is_damage else Phase.LOADING
+                if is_damage:
+                    self._loading_ends()
+            await self._clock.sleep_ms(backoff_ms)
+            backoff_ms = min(2 * backoff_ms, TRANSACTION_LOAD_BACKOFF_MS_MAX)
+
+    def _begin(self, transaction_log: TransactionLog, loaded: dict[str, Transaction]) -> None:
+        """Every prepared transaction gets all its markers again, and every open one its timer, without a request: they
+        hold back the readers of committed records."""
+        if self._is_closed:
+            return
+        self._timers = TimerHeap(self._clock)
+        self._log = transaction_log
+        self._known = {key: KnownTransaction(transaction) for key, transaction in loaded.items()}
+        self._phase = Phase.ACTIVE
+        self._loading_ends()
+        for known in self._known.values():
+            self._set_timer(known.transaction)
+            if known.transaction.state in PREPARED:
+                markers = markers_of(known.transaction)
+                known.left = set(markers.partitions)
+                self._tasks.start("finish", self._finish_loaded(known, markers))
+
+    async def _finish_loaded(self, known: KnownTransaction, markers: MarkersToWrite) -> None:
+        await self._markers.open(known.left)
+        if self._known.get(known.transaction.transactional_id) is known and not self._finish_now(
+            known, markers
+        ):
+            await self._finish(known, markers)
+
+    def _fail(self, failure: BaseException) -> None:
+        """Discards the state in memory and reads the log again, so that no answer contradicts the log."""
+        if self._phase is not Phase.ACTIVE:
+            return
+        log.warning(
+            "transactions of __transaction_state-%d are loaded again after a failure: %r",
+            self._partition,
+            failure,
+        )
+        self._end(Phase.LOADING)
+        self.start()
+
+    def _task_failed(self, _: BaseException) -> None:
+        """Only a bug ends a task: the state in memory is not certain, and loading again may meet the same bug."""
+        if self._phase is not Phase.CLOSED:
+            self._end(Phase.DAMAGED)
+
+    def _loading_ends(self) -> None:
+        for waiting in self._waiting_for_load:
+            _resolve(waiting)
+
+    def _end(self, phase: Phase) -> None:
+        self._phase = phase
+        self._loading_ends()
+        self._timers.close()
+        known, self._known = self._known, {}
+        for each in known.values():
+            for waiting in each.waiting:
+                _resolve(waiting)
+
+
+async def _replayed(transaction_log: TransactionLog) -> dict[str, Transaction]:
+    """Reads the whole log: the newest record of each transactional id counts. Raises DamagedTransactionRecord, and what
+    the log raises."""
+    newest: dict[str, LoggedTransaction] = {}
+    async for encoded in transaction_log.read_all():
+        record = decode_record(encoded)
+        if record.logged is None:
+            newest.pop(record.transactional_id, None)
+        else:
+            newest[record.transactional_id] = record.logged
+    return {key: transaction_of(key, logged) for key, logged in newest.items()}
+
+
+def _resolve(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,155 @@
+"""All transaction coordinators of this node: one for each partition of ``__transaction_state`` that it leads.
+
+The topic is created with the first transactional id, so a store without transactions has none. Coordinators are loaded
+without a request, since an open transaction holds back the readers of committed records everywhere.
+"""
+
+import asyncio
+import logging
+from typing import TypeVar
+
+from siltstone.broker.groups.groups import partition_of_group
+from siltstone.broker.groups.ports import GroupLeaders, NodeLeader
+from siltstone.broker.transactions.coordinator import Phase, TransactionCoordinator
+from siltstone.broker.transactions.ports import MarkerSink, NewProducerIds, TransactionLogs
+from siltstone.broker.transactions.rules.requests import Answer, Request
+from siltstone.broker.transactions.rules.transaction import Transaction
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.errors import SiltstoneError
+from siltstone.model.serving_limits import TRANSACTION_EXPIRY_CHECK_INTERVAL_MS
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Transactions:
+    """``leaders``: which node leads which partition of ``__transaction_state``; without them, this node leads all."""
+
+    def __init__(
+        self,
+        logs: TransactionLogs,
+        markers: MarkerSink,
+        producer_ids: NewProducerIds,
+        clock: Clock,
+        leaders: GroupLeaders | None = None,
+    ) -> None:
+        self._logs = logs
+        self._markers = markers
+        self._producer_ids = producer_ids
+        self._clock = clock
+        self._leaders = leaders or NodeLeader()
+        self._coordinators: dict[int, TransactionCoordinator] = {}
+        self._partition_count: int | None = None
+        self._tasks = TaskGroup("transactions", lambda _: None)
+        self._is_closed = False
+
+    # -- ask ---------------------------------------------------------------------------------------------
+
+    async def ask(self, transactional_id: str, request: Request) -> Answer:
+        """Returns the answer when all that it rests on is durable."""
+        coordinator = await self._coordinator_of(transactional_id)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        return self._served(await coordinator.ask(transactional_id, request))
+
+    async def look(self, transactional_id: str) -> Transaction | ErrorCode:
+        """Returns the transaction in its present state, which need not be durable yet."""
+        coordinator = await self._coordinator_of(transactional_id)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        if coordinator.phase is not Phase.ACTIVE:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        known = coordinator.find(transactional_id)
+        return self._served(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if known is None else known)
+
+    def look_at_all(self) -> list[Transaction] | ErrorCode:
+        """Returns all transactions that this node coordinates; an error while one coordinator is loaded."""
+        if any(each.phase is not Phase.ACTIVE for each in self._coordinators.values()):
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return [known for each in self._coordinators.values() for known in each.transactions()]
+
+    def _served(self, answer: T) -> T | ErrorCode:
+        """Looked at last: the node may have been stopped while the answer was made (N22)."""
+        return answer if self._leaders.serves else ErrorCode.NOT_COORDINATOR
+
+    # -- coordinators ------------------------------------------------------------------------------------
+
+    async def prepare_to_find(self) -> ErrorCode | None:
+        """Creates ``__transaction_state`` if it does not exist. Returns an error that clients retry, if it cannot."""
+        if self._is_closed:
+            return ErrorCode.NOT_COORDINATOR
+        if self._partition_count is None:
+            try:
+                self._partition_count = await self._logs.partition_count()
+            except SiltstoneError as trouble:
+                log.warning("__transaction_state could not be created, clients have to retry: %s", trouble)
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return None
+
+    def coordinator_of(self, transactional_id: str) -> int | None:
+        """Returns the node that coordinates the id; None when no node does now."""
+        if self._partition_count is None:
+            return None
+        node_id = self._leaders.leader_of(partition_of_group(transactional_id, self._partition_count))
+        is_stopped = node_id == self._leaders.node_id and not self._leaders.serves
+        return None if is_stopped else node_id
+
+    async def _coordinator_of(self, transactional_id: str) -> TransactionCoordinator | ErrorCode:
+        if (refusal := await self.prepare_to_find()) is not None:
+            return refusal
+        assert self._partition_count is not None
+        partition = partition_of_group(transactional_id, self._partition_count)
+        if not self._leads(partition):
+            await self._leaders.refreshed()
+        if not self._leads(partition) or not self._leaders.serves:
+            return ErrorCode.NOT_COORDINATOR
+        coordinator = self._coordinator(partition)
+        await coordinator.loaded()
+        return coordinator
+
+    def _leads(self, partition: int) -> bool:
+        return self._leaders.leader_of(partition) in (self._leaders.node_id, None)
+
+    def _coordinator(self, partition: int) -> TransactionCoordinator:
+        coordinator = self._coordinators.get(partition)
+        if coordinator is None:
+            assert self._partition_count is not None
+            coordinator = TransactionCoordinator(
+                partition, self._partition_count, self._logs, self._markers, self._producer_ids, self._clock
+            )
+            self._coordinators[partition] = coordinator
+            coordinator.start()
+        return coordinator
+
+    # -- life --------------------------------------------------------------------------------------------
+
+    async def start(self, expiration_ms: int) -> None:
+        """Loads all coordinators. Called where ``__transaction_state`` exists. ``expiration_ms``: how long an id is
+        kept that nothing happens to."""
+        if await self.prepare_to_find() is None:
+            self.follow_leaders()
+        self._tasks.start("expiry", self._expire(expiration_ms))
+
+    def follow_leaders(self) -> None:
+        """Ends the coordinators of partitions that another node leads, and begins to load those of this node."""
+        if self._is_closed or self._partition_count is None:
+            return
+        for partition in range(self._partition_count):
+            if self._leads(partition):
+                self._coordinator(partition)
+            elif (coordinator := self._coordinators.pop(partition, None)) is not None:
+                self._tasks.start("end-coordinator", coordinator.close())
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self._tasks.cancel()
+        await asyncio.gather(*(coordinator.close() for coordinator in self._coordinators.values()))
+
+    async def _expire(self, expiration_ms: int) -> None:
+        while True:
+            await self._clock.sleep_ms(TRANSACTION_EXPIRY_CHECK_INTERVAL_MS)
+            for coordinator in list(self._coordinators.values()):
+                await coordinator.expire(expiration_ms)
