@@ -105,7 +105,8 @@ def test_the_source_does_without_these_words() -> None:
 
 
 def help_of(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    context = click.Context(command, info_name=name)
+    # A command keeps the help option of its first context, for all tests of this process.
+    context = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
     yield name, command.get_help(context)
     if isinstance(command, click.Group):
         for part in command.list_commands(context):
