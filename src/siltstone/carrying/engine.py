@@ -11,6 +11,7 @@ with new object ids, since tasks of the try before may still write under the old
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
@@ -100,11 +101,10 @@ K = TypeVar("K", bound=Work)
 class WorkKind(msgspec.Struct, Generic[W, K], frozen=True, kw_only=True):
     """What a kind does differently. ``step`` is the name of its tasks' progress. ``stands`` says whether what a unit
     replaces is still there. ``buckets`` returns where the unit writes, and may raise; a unit needs all of them,
-    unless ``some_buckets_suffice``. ``make`` reads
-    what the units need, and returns a function that makes the work of one, or raises SiltstoneError; ``prepare`` gives
-    the works their object ids.
-    ``overtaken`` is the report's text when a unit was changed meanwhile, and ``overtaken_by`` the refusals that say
-    so. ``failed`` makes the reports of a work that failed, if they are more than one line about the unit."""
+    unless ``some_buckets_suffice``. ``make`` reads what the units need, and returns a function that makes the work of
+    one, or raises SiltstoneError; ``prepare`` gives the works their object ids. ``overtaken`` is the report's text when
+    a unit was changed meanwhile, and ``overtaken_by`` the refusals that say so. ``failed`` makes the reports of a work
+    that failed, if they are more than one line about the unit."""
 
     step: str
     task: Task
@@ -154,10 +154,13 @@ class Engine(Generic[W, K]):
         """Yields a work for each unit that stands and may write, and the reports of the others."""
         image = self._context.metadata.refresh()
         ready: list[W] = []
+        troubles = BucketVerdicts(self._context)
+        some_suffice = self._kind.some_buckets_suffice
         for unit in wave:
+            buckets = partial(self._kind.buckets, unit)
             if not self._kind.stands(image, unit):
                 yield unit, self._overtaken(unit)
-            elif trouble := self._why_not(unit):
+            elif trouble := troubles.why_not_into(buckets, some_suffice=some_suffice):
                 yield unit, self._failure(unit, trouble)
             else:
                 ready.append(unit)
@@ -167,10 +170,6 @@ class Engine(Generic[W, K]):
                 yield unit, make(unit)
             except SiltstoneError as trouble:
                 yield unit, self._failure(unit, str(trouble))
-
-    def _why_not(self, unit: W) -> str:
-        buckets, some_suffice = self._kind.buckets, self._kind.some_buckets_suffice
-        return why_not_into(self._context, lambda: buckets(unit), some_suffice=some_suffice)
 
     def _have_run(self, works: Sequence[K]) -> bool:
         """Runs the tasks. Returns False if the runner failed, and any of several works may be to blame. Raises
@@ -231,19 +230,28 @@ class Engine(Generic[W, K]):
         return UnitReport(name=unit.name, outcome=Outcome.NOT_NEEDED, text=self._kind.overtaken)
 
 
-def why_not_into(
-    context: MaintenanceContext, buckets: Callable[[], Iterable[int]], *, some_suffice: bool = False
-) -> str:
-    """Says why a unit must not write into its buckets, for instance because one is another store's; empty if it may.
-    ``buckets`` may raise. With ``some_suffice`` one bucket that takes writes is enough."""
-    try:
-        bucket_ids = sorted(set(buckets()))
-        troubles = why_not_writable(context, bucket_ids)
-    except SiltstoneError as trouble:
-        return failure_in_one_line(trouble)
-    if some_suffice and len(troubles) < len(bucket_ids):
-        return ""
-    return "; ".join(troubles.values())
+class BucketVerdicts:
+    """Why nothing may be written into buckets, for instance because one is another store's. Each bucket is asked once,
+    since that costs requests and a wave has many units in the same bucket."""
+
+    def __init__(self, context: MaintenanceContext) -> None:
+        self._context = context
+        self._known: dict[int, str] = {}
+
+    def why_not_into(self, buckets: Callable[[], Iterable[int]], *, some_suffice: bool = False) -> str:
+        """Says why a unit must not write into its buckets; empty if it may. ``buckets`` may raise. With
+        ``some_suffice`` one bucket that takes writes is enough."""
+        try:
+            bucket_ids = sorted(set(buckets()))
+            asked = [each for each in bucket_ids if each not in self._known]
+            found = why_not_writable(self._context, asked)
+        except SiltstoneError as trouble:
+            return failure_in_one_line(trouble)
+        self._known |= {each: found.get(each, "") for each in asked}
+        troubles = [self._known[each] for each in bucket_ids if self._known[each]]
+        if some_suffice and len(troubles) < len(bucket_ids):
+            return ""
+        return "; ".join(troubles)
 
 
 def _side_by_side(step: Callable[[K], None], works: Sequence[K]) -> None:

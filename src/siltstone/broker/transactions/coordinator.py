@@ -17,10 +17,11 @@ there. Requests for the id wait for that, for a second at most, before the answe
 
 import asyncio
 import logging
-from enum import Enum, auto
 
 import msgspec
 
+from siltstone.broker.groups.coordinator import REFUSALS as GROUP_REFUSALS
+from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.transactions.ports import (
     MarkerSink,
@@ -68,18 +69,9 @@ from siltstone.runtime.tasks import TaskGroup
 log = logging.getLogger(__name__)
 
 
-class Phase(Enum):
-    LOADING = auto()
-    ACTIVE = auto()
-    DAMAGED = auto()
-    CLOSED = auto()
-
-
 REFUSALS = {
-    Phase.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    **GROUP_REFUSALS,
     Phase.ACTIVE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # it was loaded again meanwhile
-    Phase.DAMAGED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Phase.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
 
 

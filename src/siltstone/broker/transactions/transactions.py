@@ -8,9 +8,10 @@ import asyncio
 import logging
 from typing import TypeVar
 
+from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.groups import partition_of_group
 from siltstone.broker.groups.ports import GroupLeaders, NodeLeader
-from siltstone.broker.transactions.coordinator import Phase, TransactionCoordinator
+from siltstone.broker.transactions.coordinator import TransactionCoordinator
 from siltstone.broker.transactions.ports import MarkerSink, NewProducerIds, TransactionLogs
 from siltstone.broker.transactions.rules.requests import Answer, Request
 from siltstone.broker.transactions.rules.transaction import Transaction

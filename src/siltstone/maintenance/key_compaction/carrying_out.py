@@ -17,7 +17,7 @@ from itertools import chain
 import msgspec
 
 from siltstone.carrying.committing import commit, prepare, with_copies
-from siltstone.carrying.engine import why_not_into
+from siltstone.carrying.engine import BucketVerdicts
 from siltstone.carrying.outcomes import settled
 from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
 from siltstone.foundation.quantity_words import count_words, counted, seconds_words, size_words
@@ -140,13 +140,14 @@ class KeyCompactionRun:
     def _inputs(self, current: _Round) -> Iterator[bytes]:
         """Yields the task inputs, each made only when its task begins, so that its allowance begins then."""
         self._watch.check()
+        troubles = BucketVerdicts(self._context)
         for plan in current.plans:
             if not self._watch.may_begin():
                 return
             image = self._context.metadata.refresh()
             if stale := why_stale(image, plan):
                 current.stale.append(not_needed(plan, stale))
-            elif trouble := why_not_into(self._context, partial(self._buckets, plan)):
+            elif trouble := troubles.why_not_into(partial(self._buckets, plan)):
                 current.stale.append(failed(plan, trouble))
             else:
                 current.bound.append(self._bind(image, plan))

@@ -1,12 +1,13 @@
 """Waves: concurrent work of others, failures, buckets, and a driver that dies at every step of a run. The old objects
 are still served, another driver completes the work, and nothing is left over."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 import pytest
 
+from siltstone.carrying import engine
 from siltstone.carrying.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import StepProgress, Watch
@@ -418,3 +419,18 @@ def finish(world: CompactionWorld) -> None:
     assert world.bucket_keys() == {object_key(each) for each in objects}
     assert list(world.store.store.list_multipart()) == []
     world.assert_sound()
+
+
+def test_a_bucket_is_asked_once_for_all_units_of_a_wave(
+    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def counted(context: MaintenanceContext, bucket_ids: Iterable[int]) -> dict[int, str]:
+        asked.extend(bucket_ids)
+        return {}
+
+    two_streams(world)
+    monkeypatch.setattr(engine, "why_not_writable", counted)
+    assert set(outcomes(joined_up(world)).values()) == {Outcome.DONE}
+    assert asked == [0]
