@@ -3,22 +3,28 @@ under way at once.
 
 This is the hot path of the broker, so most requests have no task and no coroutine: ``handle`` appends their batches,
 and the futures of the appends complete the answer. A request becomes a task if it first has to open a partition, read
-records for long, or wait for a group with too large a backlog, or for a partition that is being handed over. Later
-requests overtake it, unless they name one of its partitions (``produce_order``): the offsets of a partition are
-assigned in the order of arrival (item 24).
-"""
+records for long, or ask the coordinator of a transaction (``batch_permissions``), or wait for a group with too large a
+backlog, or for a partition that is being handed over. Later requests overtake it, unless they name one of its
+partitions (``produce_order``): the offsets of a partition are assigned in the order of arrival (item 24)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
+from siltstone.broker.apis.batch_permissions import (
+    ask_permission,
+    is_transactional,
+    refusal_of,
+    wants_permission,
+)
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
 from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.partitions.partitions import PartitionKey
+from siltstone.broker.partitions.transaction_state import TransactionPermission
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, CloseConnection, Overtakable, RequestContext, frame_of
 from siltstone.broker.request_measures import RequestStage
@@ -73,7 +79,8 @@ class Target(msgspec.Struct, gc=False, eq=False):
 
     ``admitted`` is set if the batch takes long to check and was therefore checked before the append, not in it. A
     failure is kept as code and text, not as the exception: its traceback would refer to the target, and this cycle
-    would keep the bytes of the request in memory.
+    would keep the bytes of the request in memory. ``permission``: that of the coordinator, for the first batch of a
+    transaction in the partition.
     """
 
     asked: ProducePartition
@@ -81,6 +88,7 @@ class Target(msgspec.Struct, gc=False, eq=False):
     partition: Partition | None
     limit: RecordErrorLimit
     admitted: Admitted | None = None
+    permission: TransactionPermission | None = None
     appended: Appended | None = None
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -217,6 +225,7 @@ class ProduceApi:
         self._cluster = parts.cluster
         self._clock = parts.clock
         self._record_calls = parts.record_calls
+        self._transactions = parts.transactions
         self._verdicts = parts.quota_verdicts
         self._measures = parts.measures
         self._under_way: set[ProduceUnderWay] = set()
@@ -228,6 +237,7 @@ class ProduceApi:
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
         targets = self._targets(context, request)
+        _refuse_transactional(request, targets)
         if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):
             context.connection.requests_held += 1
             turn = Turn(context.connection, _keys_of(targets))
@@ -299,9 +309,9 @@ class ProduceApi:
             try:
                 self._verdicts.check(topic.id, target.asked.index)
                 target.appended = (
-                    partition.append(_records_of(target), topic.config, version)
+                    partition.append(_records_of(target), topic.config, version, target.permission)
                     if target.admitted is None
-                    else partition.append_admitted(target.admitted)
+                    else partition.append_admitted(target.admitted, target.permission)
                 )
             except SiltstoneError as failure:
                 target.fail(failure)
@@ -339,6 +349,7 @@ class ProduceApi:
             if held := [target for target in everything if _is_handed_over(target)]:
                 await self._wait_for_hand_over(context, held, size_bytes)
             await self._prepare(context, request, targets)
+            await self._ask_permission(context, request, everything)
             under_way = self._begin(context, request, targets)
         return await self._when_durable(under_way)
 
@@ -390,6 +401,11 @@ class ProduceApi:
         except SiltstoneError as failure:
             target.fail(failure)
 
+    async def _ask_permission(
+        self, context: RequestContext, request: ProduceRequest, targets: list[Target]
+    ) -> None:
+        await ask_permission(self._transactions, request.transactional_id, context.api_version, targets)
+
     # -- over a backlog quota ------------------------------------------------------------------------------
 
     def _is_held(self, target: Target) -> bool:
@@ -408,11 +424,15 @@ class ProduceApi:
         try:
             async with turn:
                 await self._prepare(context, request, targets)
-                held = [target for of_topic in targets for target in of_topic if self._is_held(target)]
+                everything = [target for of_topic in targets for target in of_topic]
+                at_once = [target for target in everything if not self._is_held(target)]
+                await self._ask_permission(context, request, at_once)
+                held = [target for target in everything if self._is_held(target)]
                 under_way = self._begin(context, request, targets, held)
                 keys = {(target.topic.id, target.asked.index) for target in held if target.topic is not None}
                 wait_ms = min(PRODUCE_HOLD_MS_MAX, request.timeout_ms / 2)
                 await self._verdicts.wait_while_held(keys, size_bytes, wait_ms, self._clock)
+                await self._ask_permission(context, request, held)
                 for target in held:
                     if self._is_held(target):
                         target.error, target.error_message = ErrorCode.REQUEST_TIMED_OUT, HELD
@@ -454,7 +474,12 @@ def _is_handed_over(target: Target) -> bool:
 
 
 def _has_to_wait(target: Target, now_ms: int) -> bool:
-    return _is_closed(target) or _is_handed_over(target) or _takes_long(target, now_ms)
+    return (
+        _is_closed(target)
+        or _is_handed_over(target)
+        or _takes_long(target, now_ms)
+        or (is_transactional(target) and wants_permission(target))
+    )
 
 
 def _takes_long(target: Target, now_ms: int) -> bool:
@@ -474,9 +499,16 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
     """Says why the whole request is refused; None if it is not."""
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if request.transactional_id is not None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return None
+
+
+def _refuse_transactional(request: ProduceRequest, targets: list[list[Target]]) -> None:
+    """Refuses all batches of a request if the transactional ones among them are not of one transaction."""
+    transactional = [each for of_topic in targets for each in of_topic if is_transactional(each)]
+    if transactional and (refused := refusal_of(request.transactional_id, transactional)) is not None:
+        for of_topic in targets:
+            for target in of_topic:
+                target.error = refused
 
 
 def _what_is_unknown(target: Target, version: int) -> ErrorCode:

@@ -29,11 +29,13 @@ from siltstone.broker.transactions.ports import (
     TransactionLog,
     TransactionLogs,
 )
-from siltstone.broker.transactions.rules.deciding import decide, wants_producer_id
+from siltstone.broker.transactions.rules.deciding import decide, refusal_to_look, wants_producer_id
 from siltstone.broker.transactions.rules.decision import MarkersToWrite, TransactionDecision, markers_of
 from siltstone.broker.transactions.rules.requests import (
+    AddToTransaction,
     Answer,
     Expire,
+    JoinedTransaction,
     MarkersWritten,
     Request,
     StartProducer,
@@ -143,19 +145,54 @@ class TransactionCoordinator:
 
     async def ask(self, transactional_id: str, request: Request) -> Answer:
         """Returns the answer when all that it rests on is durable."""
+        return await self._when_durable(*await self._decided_in_time(transactional_id, request))
+
+    async def join(self, transactional_id: str, add: AddToTransaction) -> JoinedTransaction | ErrorCode:
+        """Adds the partitions to the producer's transaction, and returns in the turn in which that is appended: what
+        the caller appends in this turn is durable after it, or not at all."""
+        known, answer = await self._decided_in_time(transactional_id, add)
+        if known is None or answer is not ErrorCode.NONE:
+            assert isinstance(answer, ErrorCode)
+            return answer
+        return JoinedTransaction(known.transaction.start_ms, known.transaction.partitions)
+
+    async def joined(self, transactional_id: str, add: AddToTransaction) -> JoinedTransaction | ErrorCode:
+        """Returns the producer's transaction as it is in the turn in which this returns, and adds nothing to it."""
+        deadline_ms = self._clock.monotonic_ms() + TRANSACTION_WAIT_MS
+        while True:
+            if self._phase is not Phase.ACTIVE:
+                return REFUSALS[self._phase]
+            known = self._known.get(transactional_id)
+            if known is None:
+                return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            refusal = refusal_to_look(known.transaction, add)
+            if refusal is None:
+                is_open = known.transaction.state is TransactionState.ONGOING
+                partitions = known.transaction.partitions if is_open else frozenset()
+                return JoinedTransaction(known.transaction.start_ms, partitions)
+            if refusal is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                return refusal
+            if not await self._completed(known, deadline_ms):
+                return refusal
+
+    async def _decided_in_time(
+        self, transactional_id: str, request: Request
+    ) -> tuple[KnownTransaction | None, Answer]:
+        """Waits for the transaction before it to be complete, for TRANSACTION_WAIT_MS at most. Returns in the turn of
+        the decision."""
         deadline_ms = self._clock.monotonic_ms() + TRANSACTION_WAIT_MS
         try:
             while True:
                 if self._phase is not Phase.ACTIVE:
-                    return REFUSALS[self._phase]
+                    return None, REFUSALS[self._phase]
                 known, answer = await self._decided(transactional_id, request)
                 if known is None or answer is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                    return await self._when_durable(known, answer)
+                    return known, answer
                 if not await self._completed(known, deadline_ms):
-                    return await self._when_durable(known, answer)
+                    return known, answer
         except SiltstoneError as trouble:
             log.warning("a request for transactional id %r has to be repeated: %s", transactional_id, trouble)
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _decided(
         self, transactional_id: str, request: Request

@@ -55,6 +55,27 @@ class MarkerSink(Protocol):
         ...
 
 
+class MarkedGroups(Protocol):
+    """The groups of this node, which have offsets that are committed with a transaction. ``partition`` is one of
+    ``__consumer_offsets``."""
+
+    async def prepare_for_marker(self, partition: int) -> None:
+        """Returns when the groups of the partition are loaded and what they have decided is written, or when that is
+        not possible now. Raises nothing."""
+        ...
+
+    def takes_marker(self, partition: int, producer_id: int) -> bool:
+        """Whether the groups are loaded, and everything that the producer has committed is appended."""
+        ...
+
+    def marked(
+        self, partition: int, producer_id: int, durable: "asyncio.Future[int]", *, commits: bool
+    ) -> None:
+        """Called in the turn in which the marker is appended. What the groups answer from now on waits until it is
+        durable."""
+        ...
+
+
 class NewProducerIds(Protocol):
     async def next_of(self, remainder: int, modulus: int) -> int:
         """Returns a producer id that no other producer has, with that remainder: so a batch alone says which partition
