@@ -59,6 +59,9 @@ TOPIC_ID_VERSION = 13
 CURRENT_LEADER_VERSION = 10
 NO_LEADER = CurrentLeader()
 
+NOT_ONE_TRANSACTION = (
+    "a request with batches of transactions is of one producer, and names its transactional id"
+)
 HELD = "a group's backlog is larger than siltstone.backlog.quota.bytes: retry later"
 
 
@@ -508,7 +511,7 @@ def _refuse_transactional(request: ProduceRequest, targets: list[list[Target]]) 
     if transactional and (refused := refusal_of(request.transactional_id, transactional)) is not None:
         for of_topic in targets:
             for target in of_topic:
-                target.error = refused
+                target.error, target.error_message = refused, NOT_ONE_TRANSACTION
 
 
 def _what_is_unknown(target: Target, version: int) -> ErrorCode:

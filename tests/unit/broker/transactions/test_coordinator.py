@@ -28,7 +28,8 @@ from support.engine.engine_world import settled
 from support.kafka.kafka_requests import sequenced
 
 TIMEOUT_MS = 60_000
-STATES = "__transaction_state"
+STATES = "states"
+"""The broker of the world has coordinators of its own, in ``__transaction_state``."""
 ASK_AGAIN = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
@@ -78,7 +79,7 @@ async def coordinator_of(world, partition=0):
 
     made = TransactionCoordinator(
         partition, 2, TransactionTopicLogs(topic, world.parts.partitions, world.clock),
-        PartitionMarkers(topics, world.parts.partitions), world.parts.producer_ids, world.clock,
+        PartitionMarkers(topics, world.parts.partitions, world.parts.groups), world.parts.producer_ids, world.clock,
     )  # fmt: skip
     made.start()
     while made.phase is Phase.LOADING:
