@@ -68,11 +68,15 @@ class OffsetsTopicLogs:
     async def open(self, partition: int) -> GroupLog:
         topic = await self._creation.offsets_topic()
         opened = await self._partitions.open(topic, partition)
-        return OffsetsTopicLog(self._partitions, opened, self._clock)
+        return OffsetsTopicLog(self._partitions, opened, self._clock, topic.id, partition)
 
 
 class OffsetsTopicLog:
-    def __init__(self, partitions: Partitions, partition: Partition, clock: Clock) -> None:
+    def __init__(
+        self, partitions: Partitions, partition: Partition, clock: Clock, topic_id: str = "", index: int = 0
+    ) -> None:
+        self._topic_id = topic_id
+        self._index = index
         self._partitions = partitions
         self._partition = partition
         self._clock = clock
@@ -80,6 +84,9 @@ class OffsetsTopicLog:
     @property
     def next_offset(self) -> int:
         return self._partition.next_offset
+
+    async def take_transactions(self) -> None:
+        await self._partitions.flag_transactional(self._topic_id, self._index, self._partition)
 
     async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
         """See GroupLog. What is in a transaction is checked as a batch of its producer: the partition knows that the

@@ -29,6 +29,7 @@ from siltstone.scanning.planning import (
     ScanPartition,
     cut,
     plan_pieces,
+    refuse_transactions,
     wanted_partitions,
 )
 from siltstone.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Tail
@@ -95,6 +96,7 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
     asked = [each for each in partitions if each.key not in flushed]
     with tail_ends(image, asked, request.tail, source.clock, source.rng) as ends:
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
+    refuse_transactions(image, cuts)
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
         _store_id(source, image, planned.units),

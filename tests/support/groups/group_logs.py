@@ -31,6 +31,9 @@ class MemoryGroupLog:
     def under_way(self) -> int:
         return len(self._under_way)
 
+    async def take_transactions(self) -> None:
+        raise AssertionError("the broker world has transactions")
+
     async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
         assert records, "nothing to append"
         assert producer is None, "the broker world has transactions"
@@ -93,6 +96,9 @@ class LogOfOneLife:
     @property
     def next_offset(self) -> int:
         return self._log.next_offset
+
+    async def take_transactions(self) -> None:
+        raise AssertionError("the broker world has transactions")
 
     async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
         await self._life.goes_on()

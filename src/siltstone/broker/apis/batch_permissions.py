@@ -11,9 +11,12 @@ the batch in the log, and no marker is between them.
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
+from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.partitions.partition import Partition
+from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.partitions.transaction_state import BatchVerdict, TransactionPermission
 from siltstone.broker.topics.registry import Topic
 from siltstone.broker.transactions.rules.requests import (
@@ -32,6 +35,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import ProducePartition
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import SiltstoneError
+from siltstone.runtime.turns import side_by_side
 
 ADDS_SINCE = 12
 """From this version on a batch adds its partition to the transaction."""
@@ -96,12 +100,19 @@ def wants_permission(batch: Batch) -> bool:
 
 
 async def ask_permission(
-    transactions: Transactions, transactional_id: str | None, version: int, batches: Sequence[Batch]
+    transactions: Transactions,
+    partitions: Partitions,
+    transactional_id: str | None,
+    version: int,
+    batches: Sequence[Batch],
 ) -> None:
     """Sets the permission or the error of each batch that wants one. The caller appends the batches in the turn in
     which this returns."""
+    if transactional_id is None:
+        return
+    await side_by_side(partial(_flag, partitions), filter(wants_permission, batches))
     wanting = [batch for batch in batches if wants_permission(batch)]
-    if not wanting or transactional_id is None:
+    if not wanting:
         return
     named = {_named(batch): batch for batch in wanting}
     header, adds = _header_of(wanting[0]), version >= ADDS_SINCE
@@ -116,6 +127,14 @@ async def ask_permission(
             refusal = answer if isinstance(answer, ErrorCode) else ErrorCode.TRANSACTION_ABORTABLE
             batch.error = _as_producers_know_it(refusal, version)
             batch.error_message = _why(refusal, partition, transactional_id)
+
+
+async def _flag(partitions: Partitions, batch: Batch) -> None:
+    assert batch.topic is not None and batch.partition is not None
+    try:
+        await partitions.flag_transactional(batch.topic.id, batch.asked.index, batch.partition)
+    except SiltstoneError as failure:
+        batch.error, batch.error_message = error_code(failure), error_message(failure)
 
 
 def _named(batch: Batch) -> tuple[str, int]:

@@ -407,7 +407,9 @@ class ProduceApi:
     async def _ask_permission(
         self, context: RequestContext, request: ProduceRequest, targets: list[Target]
     ) -> None:
-        await ask_permission(self._transactions, request.transactional_id, context.api_version, targets)
+        await ask_permission(
+            self._transactions, self._partitions, request.transactional_id, context.api_version, targets
+        )
 
     # -- over a backlog quota ------------------------------------------------------------------------------
 

@@ -151,6 +151,11 @@ class GroupCoordinator:
 
     # -- transactions ------------------------------------------------------------------------------------
 
+    async def take_transactions(self) -> None:
+        """Called before offsets are committed in a transaction. Raises Unavailable."""
+        if self._log is not None:
+            await self._log.take_transactions()
+
     async def written(self) -> None:
         """Returns when everything that is decided is durable, or never will be."""
         if self._groups is not None:

@@ -130,6 +130,7 @@ class Groups:
         progress = self._progress
         try:
             async with nullcontext() if progress is None else progress.holding_back(group_id, offsets):
+                await coordinator.take_transactions()
                 producer = await permit(partition)
                 if isinstance(producer, ErrorCode):
                     return producer
@@ -138,7 +139,7 @@ class Groups:
             return ErrorCode.INVALID_REQUEST
         except SiltstoneError as trouble:
             log.warning(
-                "offsets of group %s cannot move back now, the client has to retry: %s", group_id, trouble
+                "offsets of group %s cannot be committed now, the client has to retry: %s", group_id, trouble
             )
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -42,6 +42,10 @@ class GroupLog(Protocol):
         """The offset of the next record."""
         ...
 
+    async def take_transactions(self) -> None:
+        """Called before records of a transaction are appended. Raises Unavailable."""
+        ...
+
     async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
         """Returns when the records are durable. They are one record, or have at most
         ``serving_limits.GROUP_APPEND_BYTES_MAX`` of keys and values. They leave in the turn of the call: a marker that

@@ -29,6 +29,7 @@ from siltstone.model.limits import (
     SEGMENT_CHECK_INTERVAL_MS,
     SEGMENTS_CHECKED_AT_ONCE_MAX,
 )
+from siltstone.offline.transactional import put_transactional_from, transactional_from
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 from siltstone.stream_engine.components import Readiness
@@ -196,6 +197,13 @@ class Partitions:
             partition = self._open.get((topic.id, index))
             epochs.append(leader_epoch_in(image, metadata) if partition is None else partition.leader_epoch)
         return epochs
+
+    async def flag_transactional(self, topic_id: str, index: int, partition: Partition) -> None:
+        """Returns when the metadata says that the partition may have batches of transactions, from its present end on.
+        Called before the first of them is appended: scans, tables and key compaction read the flag. Raises
+        Unavailable."""
+        if transactional_from(self._metadata.image, topic_id, index) is None:
+            await self._metadata.execute(put_transactional_from(topic_id, index, partition.next_offset))
 
     async def trim(self, partition: Partition, offset: int) -> None:
         """See Partition.trim; it continues when the caller is cancelled. Raises OffsetBeyondEnds, EngineOverloaded,
