@@ -30,7 +30,7 @@ from siltstone.scanning.failures import (
     TopicNotThere,
 )
 from siltstone.scanning.result import Scan
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess
 from support.kafka.quiet_client import QUIET
 
@@ -406,7 +406,7 @@ def test_sr29_a_broker_of_another_store_at_the_address_is_not_believed(tmp_path:
         create(running.bootstrap_servers, "flights")
         create(other.bootstrap_servers, "flights")
         produce(running.bootstrap_servers, "flights", 10)
-        with siltstone.open_store(load_settings(store)) as opened:
+        with siltstone.open_store(load_node_settings(store)) as opened:
             from siltstone.metadata.node_address import put_node_address
 
             opened.metadata.execute(put_node_address(0, other.bootstrap_servers))
