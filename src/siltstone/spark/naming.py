@@ -27,8 +27,9 @@ _registered: "WeakKeyDictionary[SparkSession, set[str]]" = WeakKeyDictionary()
 
 
 def format_named(spark: "SparkSession", name: str, source: type) -> str:
-    """Returns the format to read with so that Spark shows this name: the data source is registered under it. It is the plain format on Spark Connect, whose
-    server would have to import the class, and for a session that has too many names."""
+    """Returns the format to read with so that Spark shows this name: the data source ``source`` is registered under it.
+    It is the plain format on Spark Connect, whose server would have to import the class, and for a session that has too
+    many names."""
     if not _is_classic(spark):
         return FORMAT
     names, shown = _registered.setdefault(spark, set()), PREFIX + name
