@@ -19,6 +19,7 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import UnpinScan
 from siltstone.model.objects import object_key
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
+from siltstone.scanning import scan as scan_module
 from siltstone.scanning import tail
 from siltstone.scanning.failures import (
     DataLost,
@@ -29,6 +30,7 @@ from siltstone.scanning.failures import (
     TailNotReadable,
     TopicNotThere,
 )
+from siltstone.scanning.planning import wanted_partitions
 from siltstone.scanning.result import Scan
 from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess
@@ -245,6 +247,22 @@ def test_ranges_by_partition_and_columns_in_their_order(broker: siltstone.Broker
         siltstone.scan(topic, store=broker.folder, start={0: 2})
     with pytest.raises(ScanRefused, match="where the scan is to end in ranges-7, which it does not read"):
         siltstone.scan(topic, store=broker.folder, end={0: 2, 1: 2, 2: 2, 7: 1})
+
+
+def test_the_partitions_of_a_scan_are_settled_once(
+    broker: siltstone.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where fields of values are inferred from the first values, which a scan of their own reads."""
+    topic = create(broker.bootstrap_servers, "settled-once")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    producer.produce(topic, b'{"n": 1}')
+    assert producer.flush(60) == 0
+    settled: list[str] = []
+    monkeypatch.setattr(
+        scan_module, "wanted_partitions", lambda *of: settled.append("once") or wanted_partitions(*of)
+    )
+    assert siltstone.scan(topic, store=broker.folder, value="json").to_arrow().num_rows == 1
+    assert settled == ["once"]
 
 
 def test_a_name_that_is_mistyped_leaves_no_pin(tmp_path: Path) -> None:

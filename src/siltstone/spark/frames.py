@@ -108,12 +108,13 @@ def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenew
     """Puts the pin of the scan before Spark plans the scan, so that the pin is renewed from now on, and names the
     scan."""
     with open_source(store) as source:
-        wanted_partitions(source.metadata.image, request)  # a name that is mistyped costs no pin
+        image = source.metadata.image
+        partitions = wanted_partitions(image, request)  # before the pin: a mistyped name costs none
         if request.lease_ms:
             check_metadata_is_newest(source)
             holder = f"siltstone.spark.read: {', '.join(request.topics)}"
             source.metadata.execute(PinScan(request.pin_token, request.lease_ms, holder))
-        name = scan_name(source.metadata.refresh(), request)
+        name = scan_name(image, request, partitions)
     if not request.lease_ms:
         return None, name
     return PinRenewal(lambda: open_source(store), request.pin_token, request.lease_ms, SystemClock()), name
