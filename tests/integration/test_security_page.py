@@ -7,7 +7,7 @@ from pathlib import Path
 from siltstone.model.access import SecurityProtocol
 from siltstone.server.network.listener_settings import CertificateWanted
 from siltstone.server.node_listeners import addresses_of
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
@@ -36,7 +36,7 @@ def test_tl21_a_broker_with_tls_in_a_few_commands(tmp_path: Path) -> None:
 
 def test_the_settings_are_read(tmp_path: Path) -> None:
     (tmp_path / "siltstone.toml").write_text(SETTINGS)
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     inside, outside = addresses_of(settings)
     assert (inside.protocol, outside.protocol) == (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
     assert outside.advertised_host == "broker.example"
