@@ -12,7 +12,12 @@ from types import MappingProxyType
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from siltstone.kafka_protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     # Versions 0 to 2 are announced and not supported: with a minimum of 3, librdkafka before 2.11.1 silently does not
@@ -67,10 +72,35 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
 })  # fmt: skip
 
 
+TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_VERSION_MAX = 2
+"""Clients that know it raise the epoch of the producer with each transaction (KIP-890)."""
+
+FEATURES_EPOCH = 0
+"""It rises when a feature gets another level, which none has yet. Clients ignore the features below 0."""
+
+SUPPORTS_FROM_ZERO_SINCE = 4
+"""Older clients of ApiVersions refuse a feature that is supported from level 0 on (KAFKA-17011)."""
+
+
 @cache
 def api_versions_body(version: int) -> bytes:
     """The response body for an ApiVersions request in a supported version. Raises UnknownVersion."""
-    return encode(ApiVersionsResponse(api_keys=[_row(key) for key in ANNOUNCED]), version)
+    supported = SupportedFeatureKey(
+        name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_MAX
+    )
+    finalized = FinalizedFeatureKey(
+        name=TRANSACTION_VERSION,
+        max_version_level=TRANSACTION_VERSION_MAX,
+        min_version_level=TRANSACTION_VERSION_MAX,
+    )
+    response = ApiVersionsResponse(
+        api_keys=[_row(key) for key in ANNOUNCED],
+        supported_features=[supported] if version >= SUPPORTS_FROM_ZERO_SINCE else [],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[finalized],
+    )
+    return encode(response, version)
 
 
 @cache
