@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 TOPIC, PARTITIONS = "numbers", 3
 SECONDS = 60
 QUIET = {**QUIET_CLIENT, "reconnect.backoff.max.ms": 100, "metadata.recovery.strategy": "none"}
-"""Else a client looks for its broker again after up to ten seconds; and librdkafka 2.16, which drops all brokers when none
-is there, may then wait in send_offsets_to_transaction for the one that it has dropped."""
+"""Else a client looks for its broker again after up to ten seconds; and librdkafka 2.16, which drops all brokers when
+none is there, may then wait in send_offsets_to_transaction for the one that it has dropped."""
 
 
 class Writer:
@@ -166,7 +166,9 @@ def kill_while_they_write(folder: Path, seed: int, kills: int, record_tried: Rec
         refuse_torn(found, writers)
         for writer in writers:
             own = [number for number in found[0] if number in writer.outcomes]
-            assert committed_offset(servers, writer.group) == own[-1], "offsets and data are of one transaction"
+            assert committed_offset(servers, writer.group) == own[-1], (
+                "offsets and data are of one transaction"
+            )
         told = sum(outcome is not None for writer in writers for outcome in writer.outcomes.values())
         record_tried("kills", kills)
         record_tried("transactions", told)
