@@ -386,8 +386,8 @@ async def write_checkpoint(groups: Mapping[str, KnownGroup], writer: LogWriter, 
 
     Requests continue meanwhile and change ``groups``, and the log is right all the same: each record here holds the
     value at the moment when it is written, and a later change comes later in the log. A key that was removed has its
-    tombstone after the start of the checkpoint or, if it was removed before, no record in it. An offset and those that
-    transactions may put in its place are added in one turn, in the order in which they were committed: no marker comes
+    tombstone after the start of the checkpoint or, if it was removed before, no record in it. An offset and the
+    pending ones of its partition are added in one turn, in the order in which they were committed: no marker comes
     between them.
     """
     start_offset = log.next_offset

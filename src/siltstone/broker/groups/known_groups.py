@@ -146,7 +146,7 @@ class KnownGroup(msgspec.Struct, eq=False):
         return group.state is GroupState.EMPTY and not group.pending and self.live_records == 0
 
     def offsets_of(self, partition: TopicPartition) -> Iterator[CommittedOffset]:
-        """Yields the committed offset and those that may take its place."""
+        """Yields the committed offset, and the pending ones that may take its place."""
         if (committed := self.offsets.get(partition)) is not None:
             yield committed
         for _, pending in self.pending.in_order(partition):

@@ -65,8 +65,8 @@ class Transactions:
     async def join(
         self, transactional_id: str, add: AddToTransaction, *, adds: bool
     ) -> JoinedTransaction | ErrorCode:
-        """Returns the producer's transaction, to which it ``adds`` the partitions first, in the turn in which the
-        caller may append to them: later the permission is void."""
+        """Returns the producer's transaction. If it ``adds``, the partitions are added to the transaction first. The
+        caller may append to them in the turn in which this returns: later the permission is void."""
         coordinator = await self._coordinator_of(transactional_id)
         if isinstance(coordinator, ErrorCode):
             return coordinator

@@ -7,7 +7,7 @@ import weakref
 import pytest
 from msgspec.structs import replace
 
-from siltstone.broker.apis.produce import ProduceUnderWay
+from siltstone.broker.apis.produce_under_way import ProduceUnderWay
 from siltstone.broker.backlog.quota_rules import Backlog, Verdict
 from siltstone.broker.backlog.verdicts import Sentence
 from siltstone.broker.partitions.admission import NO_KEY

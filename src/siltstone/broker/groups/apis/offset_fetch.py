@@ -1,7 +1,7 @@
 """OffsetFetch: one group up to version 7, several from version 8 on, by topic id from version 10 on.
 
 A partition without a committed offset is no error and has offset -1 (item 46). A client that requires stable offsets is
-refused those that a transaction may still change (UNSTABLE_OFFSET_COMMIT), and asks again.
+refused the offsets that a transaction may still change (UNSTABLE_OFFSET_COMMIT), and asks again.
 """
 
 from collections import defaultdict

@@ -29,7 +29,7 @@ class IdPattern:
         if len(text) > CHARACTERS_MAX:
             raise PatternRefused(f"a pattern of {len(text)} characters: give at most {CHARACTERS_MAX}")
         self._jumps: list[list[int]] = []
-        """For each state, those that are reached from it without reading."""
+        """For each state, the states that are reached from it without reading."""
         self._reads: dict[int, tuple[Callable[[str], bool], int]] = {}
         """For each state that reads a character: which ones, and the state after it."""
         self._text = text
