@@ -65,7 +65,7 @@ def test_the_commands_work_one_after_another(bare: BareEnvironment, folder: Path
 
 def test_the_program_with_a_transaction_works(bare: BareEnvironment, folder: Path) -> None:
     told = (
-        "    print(broker.bootstrap_servers)\n    check = Consumer({**at, 'group.id': 'c', 'auto.offset.reset': 'earliest'})\n"
+        "    check = Consumer({**at, 'group.id': 'c', 'auto.offset.reset': 'earliest'})\n"
         "    check.subscribe(['parcels'])\n    print(check.consume(1, 30)[0].value())\n"
     )
     (folder / "transaction.py").write_text(TRANSACTION + told)

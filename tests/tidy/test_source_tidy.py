@@ -97,7 +97,8 @@ SMALL_FILES = {
         "server/node_listeners.py", "spark/choice.py", "spark/opening.py",
     },
     "a small tool of two packages or more": {
-        "broker/transactions/apis/rows.py", "cli/in_order.py", "cli/interruption.py", "foundation/milliseconds.py", "foundation/portions.py",
+        "broker/transactions/apis/rows.py", "cli/in_order.py", "cli/interruption.py",
+        "foundation/milliseconds.py", "foundation/portions.py",
         "kafka_protocol/records/key_partition.py", "runtime/randomness.py",
     },
     "a family of commands in metadata/decisions": {"metadata/decisions/flushes.py", "metadata/decisions/keys.py"},

@@ -37,17 +37,25 @@ class TransactionTopicLogs:
 
     async def open(self, partition: int) -> TransactionLog:
         opened = await self._partitions.open(await self._topic(), partition)
-        return TransactionTopicLog(opened, self._clock)
+        return TransactionTopicLog(self._partitions, opened, self._clock)
 
 
 class TransactionTopicLog:
-    def __init__(self, partition: Partition, clock: Clock) -> None:
+    def __init__(self, partitions: Partitions, partition: Partition, clock: Clock) -> None:
+        self._partitions = partitions
         self._partition = partition
         self._clock = clock
 
     @property
     def coordinator_epoch(self) -> int:
         return self._partition.leader_epoch
+
+    @property
+    def next_offset(self) -> int:
+        return self._partition.next_offset
+
+    async def trim_before(self, offset: int) -> None:
+        await self._partitions.trim(self._partition, offset)
 
     def append(self, records: Sequence[EncodedRecord]) -> "asyncio.Future[int]":
         """Nothing is gathered: the records leave with this call, before any marker that is written after it."""

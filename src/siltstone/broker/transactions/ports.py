@@ -20,6 +20,15 @@ class TransactionLog(Protocol):
         """The leader epoch of the partition: markers have it, and a newer coordinator has a higher one."""
         ...
 
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next record."""
+        ...
+
+    async def trim_before(self, offset: int) -> None:
+        """Deletes the records before ``offset``, at once or later."""
+        ...
+
     def append(self, records: Sequence[EncodedRecord]) -> "asyncio.Future[int]":
         """The future is done when the records are durable. Raises SiltstoneError; then nothing was appended."""
         ...

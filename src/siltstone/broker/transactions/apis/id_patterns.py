@@ -143,7 +143,7 @@ class IdPattern:
 
 
 def _reader(text: str) -> Callable[[str], bool]:
-    if len(text) == 1 and text not in ".^$":
+    if len(text) == 1 and text not in ".^$\\":
         return lambda character: character == text
     if text in ("^", "$"):
         raise PatternRefused(f"{text!r} is not needed in a pattern: it is always matched as a whole")
