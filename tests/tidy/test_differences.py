@@ -21,7 +21,7 @@ def row(beginning: str) -> str:
 
 
 def test_the_apis_announced_are_those_of_the_table() -> None:
-    kinds = ("data", "groups", "topics", "cluster", "moves", "always empty", "always refused")
+    kinds = ("data", "transactions", "groups", "topics", "cluster", "moves", "always empty", "always refused")
     told = [name for kind in kinds for name in re.sub(r"\(.*?\)", "", ROWS[kind]).replace(",", " ").split()]
     assert len(told) == len(set(told))
     assert {name.lower() for name in told} == {key.name.replace("_", "").lower() for key in ANNOUNCED}

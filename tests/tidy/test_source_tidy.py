@@ -79,7 +79,7 @@ SMALL_FILES = {
         "broker/apis/api_versions.py", "broker/apis/describe_acls.py",
         "broker/apis/describe_user_scram_credentials.py", "broker/apis/elect_leaders.py",
         "broker/apis/list_config_resources.py", "broker/apis/unregister_broker.py",
-        "broker/apis/init_producer_id.py", "broker/groups/apis/delete_groups.py", "cli/compact.py",
+        "broker/groups/apis/delete_groups.py", "cli/compact.py",
         "cli/groups/command.py", "cli/groups/delete.py", "cli/maintain/cancel.py", "cli/maintain/command.py",
         "cli/maintain/unpin.py", "cli/metadata/command.py", "cli/program.py", "__main__.py",
         "cli/tables/forget.py", "broker/transactions/apis/describing.py",
@@ -87,7 +87,7 @@ SMALL_FILES = {
     },
     "nouns, errors or settings that many modules import": {
         "broker/settings.py", "kafka_protocol/malformed.py", "offline/context.py",
-        "metadata/node_address.py", "offline/transactional.py",
+        "metadata/node_address.py",
         "metadata/store_id.py", "model/access.py", "model/buffers.py", "model/errors.py", "model/version.py",
         "server/settings/admin.py",
         "stream_engine/errors.py",
@@ -97,7 +97,7 @@ SMALL_FILES = {
         "server/node_listeners.py", "spark/choice.py", "spark/opening.py",
     },
     "a small tool of two packages or more": {
-        "broker/transactions/apis/rows.py", "cli/in_order.py", "cli/interruption.py",
+        "cli/in_order.py", "cli/interruption.py",
         "foundation/milliseconds.py", "foundation/portions.py",
         "kafka_protocol/records/key_partition.py", "runtime/randomness.py",
     },

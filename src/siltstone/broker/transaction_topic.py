@@ -76,8 +76,8 @@ class PartitionMarkers:
     transaction stays prepared.
 
     A marker in ``__consumer_offsets`` is written in the turn in which the ``groups`` of the partition take over the
-    offsets of the transaction, or drop them: so whoever reads an offset after the end of the transaction gets the new
-    one."""
+    offsets of the transaction, or drop them: so a client that reads an offset after the end of the transaction gets the
+    new one."""
 
     def __init__(self, topics: Topics, partitions: Partitions, groups: MarkedGroups) -> None:
         self._topics = topics
@@ -129,8 +129,7 @@ class PartitionMarkers:
         return True
 
     async def end(self, partition: TopicPartition, ending: TransactionEnding) -> None:
-        """Writes the marker of a transaction that another node, or a tool, ends. Returns when it is durable. Raises
-        PartitionGone, and what opening the partition and ``Partition.append_marker`` raise."""
+        """See MarkerSink."""
         name, index = partition
         topic = self._topics.by_name(name)
         if topic is None or not 0 <= index < topic.partition_count:

@@ -17,7 +17,7 @@ from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import committed_object, find_ranges
 from siltstone.model.objects import ObjectKind
-from siltstone.offline.transactional import transactional_from
+from siltstone.offline.topic_streams import transactional_from
 from siltstone.scanning.failures import (
     DataLost,
     OffsetBeyondEnd,

@@ -18,7 +18,7 @@ from siltstone.metadata.entities import (
 )
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
-from siltstone.offline.transactional import put_transactional_from
+from siltstone.offline.topic_streams import put_transactional_from
 from siltstone.scanning import planning
 from siltstone.scanning.failures import (
     DataLost,

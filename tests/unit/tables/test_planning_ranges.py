@@ -7,7 +7,7 @@ import pytest
 
 from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
 from siltstone.model.objects import ObjectRange
-from siltstone.offline.transactional import put_transactional_from
+from siltstone.offline.topic_streams import put_transactional_from
 from siltstone.tables.failures import TableAhead
 from siltstone.tables.ledger import Gap, Ledger, TableIdentity
 from siltstone.tables.planning import (

@@ -3,6 +3,9 @@ coordinator of that id.
 
 An idempotent producer that sends the id and epoch it has gets a new id, as in Kafka without transactions. The old id
 needs no fencing, because no other producer has it.
+
+A producer id is given once in the life of the store. The ids of transactional producers name the partition of
+``__transaction_state`` of their transactional id by the remainder (``parts.ProducerIds``).
 """
 
 from siltstone.broker.error_codes import error_code

@@ -15,7 +15,7 @@ from siltstone.broker.topics.registry import Topic
 from siltstone.foundation.quantity_words import size_words
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.metadata.service import MetadataService
-from siltstone.offline.transactional import transactional_from
+from siltstone.offline.topic_streams import transactional_from
 from siltstone.runtime.turns import let_others_run
 
 log = logging.getLogger(__name__)

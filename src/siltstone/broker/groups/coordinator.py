@@ -156,9 +156,9 @@ class GroupCoordinator:
         if self._log is not None:
             await self._log.take_transactions()
 
-    async def written(self) -> None:
-        """Returns when everything that is decided is durable, or never will be."""
-        if self._groups is not None:
+    async def transactions_written(self) -> None:
+        """Returns when no record of a transaction waits for the log, or none ever will be written."""
+        if self._groups is not None and self._groups.writer.has_waiting_transactions:
             await self._groups.writer.flushed()
 
     def takes_marker(self, producer_id: int) -> bool:

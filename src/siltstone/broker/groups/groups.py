@@ -265,7 +265,7 @@ class Groups:
         if await self._not_ready() is None and self._coordinates(partition):
             coordinator = self._coordinator(partition)
             await coordinator.loaded()
-            await coordinator.written()
+            await coordinator.transactions_written()
 
     def takes_marker(self, partition: int, producer_id: int) -> bool:
         coordinator = self._coordinators.get(partition)
@@ -284,11 +284,11 @@ class Groups:
         if self._leaders.has_others:
             await self._not_ready()
 
-    def coordinator_of(self, group_id: str) -> int | None:
+    def coordinator_of(self, key: str) -> int | None:
         """Returns the node that coordinates the group; None when no node does now."""
         if self._partition_count is None:
             return None if self._leaders.has_others else self._leaders.node_id
-        node_id = self._leaders.leader_of(partition_of_group(group_id, self._partition_count))
+        node_id = self._leaders.leader_of(partition_of_group(key, self._partition_count))
         if node_id == self._leaders.node_id and not self._leaders.serves:
             return None
         return node_id

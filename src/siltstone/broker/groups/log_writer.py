@@ -73,6 +73,11 @@ class LogWriter:
             for batch in self._batches
         )
 
+    @property
+    def has_waiting_transactions(self) -> bool:
+        """Whether records of any transaction are not appended yet."""
+        return any(batch.producer is not None and not batch.is_under_way for batch in self._batches)
+
     def add(
         self,
         records: Sequence[EncodedRecord],

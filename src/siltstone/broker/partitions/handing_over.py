@@ -25,14 +25,13 @@ node meanwhile, because its new leader died: it is closed here all the same, and
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from siltstone.broker.cluster_view import ClusterView
-from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import PartitionKey, Partitions
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.topics.registry import Topics
-from siltstone.broker.transactions.transactions import Transactions
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import GiveUpPartitions, PartitionEnds
 from siltstone.metadata.entities import NO_NODE, GivenUpPartition, StreamMetadata, StreamState
@@ -63,6 +62,16 @@ LOOK_MS = 50
 log = logging.getLogger(__name__)
 
 
+class Coordinating(Protocol):
+    """The groups, or the transactions, whose coordinators are the leaders of a topic's partitions."""
+
+    async def give_up(self, partition: int) -> None:
+        """Returns when nothing is appended to the partition any more."""
+        ...
+
+    def take_back(self, partition: int) -> None: ...
+
+
 class HandOverLate(Unavailable):
     """The partitions could not be made ready in time; this node continues serving them."""
 
@@ -77,8 +86,8 @@ class HandingOver:
         cluster: ClusterView,
         topics: Topics,
         partitions: Partitions,
-        groups: Groups,
-        transactions: Transactions,
+        groups: Coordinating,
+        transactions: Coordinating,
         clock: Clock,
     ) -> None:
         self._engine = engine
@@ -86,7 +95,7 @@ class HandingOver:
         self._cluster = cluster
         self._topics = topics
         self._partitions = partitions
-        self._coordinating: Mapping[str, Groups | Transactions] = {
+        self._coordinating: Mapping[str, Coordinating] = {
             OFFSETS_TOPIC: groups, TRANSACTIONS_TOPIC: transactions,
         }  # fmt: skip
         self._clock = clock
@@ -192,7 +201,7 @@ class HandingOver:
                 for coordinating, index in coordinated:
                     coordinating.take_back(index)
 
-    def _coordinating_by(self, topic_id: str) -> list["Groups | Transactions"]:
+    def _coordinating_by(self, topic_id: str) -> list[Coordinating]:
         """Returns what is coordinated by the leaders of the topic's partitions, if anything is."""
         named = ((self._topics.by_name(name), each) for name, each in self._coordinating.items())
         return [each for topic, each in named if topic is not None and topic.id == topic_id]
@@ -222,7 +231,7 @@ class HandingOver:
     async def _held_and_committed(
         self,
         keys: Sequence[PartitionKey],
-        coordinated: Sequence[tuple["Groups | Transactions", int]],
+        coordinated: Sequence[tuple[Coordinating, int]],
         held: list[Partition],
     ) -> list[PartitionEnds]:
         """Steps 3 and 4. Returns the ends of the partitions, which are final."""

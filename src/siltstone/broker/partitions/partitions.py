@@ -29,7 +29,7 @@ from siltstone.model.limits import (
     SEGMENT_CHECK_INTERVAL_MS,
     SEGMENTS_CHECKED_AT_ONCE_MAX,
 )
-from siltstone.offline.transactional import put_transactional_from, transactional_from
+from siltstone.offline.topic_streams import put_transactional_from, transactional_flags_of, transactional_from
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 from siltstone.stream_engine.components import Readiness
@@ -256,8 +256,12 @@ class Partitions:
         openings = [under_way for key, under_way in self._opening.items() if key[0] == topic_id]
         if openings:
             await asyncio.wait(openings)
+        topic = self._metadata.image.topics.get(topic_id)
+        flags = [] if topic is None else transactional_flags_of(self._metadata.image, topic)
         try:
             await self._metadata.execute(DeleteTopic(self._engine.node_id, self._engine.node_epoch, topic_id))
+            for command in flags:
+                await self._metadata.execute(command)
         except TopicNotExist:  # an earlier command deleted it, and its answer may have been lost
             self._forget(topic_id)
             raise

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Protocol
 
+from siltstone.broker.partitions.transaction_state import TransactionEnding
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.broker.transactions.state_log.record import EncodedRecord, TopicPartition
 
@@ -63,14 +64,19 @@ class MarkerSink(Protocol):
         because the partition is deleted; False: the caller tries again later."""
         ...
 
+    async def end(self, partition: TopicPartition, ending: TransactionEnding) -> None:
+        """Writes the marker of a transaction that another node, or a tool, ends. Returns when it is durable. Raises
+        PartitionGone, and what opening the partition and ``Partition.append_marker`` raise."""
+        ...
+
 
 class MarkedGroups(Protocol):
     """The groups of this node, which have offsets that are committed with a transaction. ``partition`` is one of
     ``__consumer_offsets``."""
 
     async def prepare_for_marker(self, partition: int) -> None:
-        """Returns when the groups of the partition are loaded and what they have decided is written, or when that is
-        not possible now. Raises nothing."""
+        """Returns when the groups of the partition are loaded and no offset of a transaction waits to be written, or
+        when that is not possible now. Raises nothing."""
         ...
 
     def takes_marker(self, partition: int, producer_id: int) -> bool:

@@ -107,11 +107,11 @@ class Transactions:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return None
 
-    def coordinator_of(self, transactional_id: str) -> int | None:
+    def coordinator_of(self, key: str) -> int | None:
         """Returns the node that coordinates the id; None when no node does now."""
         if self._partition_count is None:
             return None
-        node_id = self._leaders.leader_of(partition_of_group(transactional_id, self._partition_count))
+        node_id = self._leaders.leader_of(partition_of_group(key, self._partition_count))
         is_stopped = node_id == self._leaders.node_id and not self._leaders.serves
         return None if is_stopped else node_id
 

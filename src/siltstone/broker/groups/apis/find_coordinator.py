@@ -1,10 +1,10 @@
 """FindCoordinator: a group is coordinated by the leader of its partition of ``__consumer_offsets``, a transactional id
 by that of its partition of ``__transaction_state``. Share groups are not served."""
 
+from typing import Protocol
+
 from siltstone.broker.cluster_view import ClusterView
-from siltstone.broker.groups.groups import Groups
 from siltstone.broker.request import RequestContext
-from siltstone.broker.transactions.transactions import Transactions
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import (
     Coordinator,
@@ -24,14 +24,26 @@ NO_ERROR_MESSAGE = "NONE"
 """What Kafka writes there in versions 1 to 3 when there is no error: the name of the code."""
 
 
+class Coordinating(Protocol):
+    """The groups, or the transactions, of all nodes."""
+
+    async def prepare_to_find(self) -> object:
+        """Creates the topic whose leaders are the coordinators, if that is needed to find one."""
+        ...
+
+    def coordinator_of(self, key: str) -> int | None:
+        """Returns the node that coordinates the group or the transactional id; None when no node does now."""
+        ...
+
+
 async def handle_find_coordinator(
-    groups: Groups,
-    transactions: Transactions,
+    groups: Coordinating,
+    transactions: Coordinating,
     cluster: ClusterView,
     context: RequestContext,
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse:
-    coordinating: Groups | Transactions | None = None
+    coordinating: Coordinating | None = None
     if request.key_type == GROUP_KEY:
         coordinating = groups
     elif request.key_type == TRANSACTION_KEY:
@@ -54,7 +66,7 @@ async def handle_find_coordinator(
 
 
 def _found(
-    coordinating: Groups | Transactions | None, cluster: ClusterView, context: RequestContext, key: str
+    coordinating: Coordinating | None, cluster: ClusterView, context: RequestContext, key: str
 ) -> Coordinator:
     if coordinating is None:
         return _refused(key, ErrorCode.INVALID_REQUEST, NO_SUCH_KIND)

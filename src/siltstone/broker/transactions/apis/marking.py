@@ -9,8 +9,8 @@ from functools import partial
 
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.partitions.transaction_state import TransactionEnding
-from siltstone.broker.transaction_topic import PartitionMarkers
-from siltstone.broker.transactions.apis.rows import rows_by_topic
+from siltstone.broker.transactions.apis.producing import rows_by_topic
+from siltstone.broker.transactions.ports import MarkerSink
 from siltstone.broker.transactions.rules.requests import BUMPING_VERSION
 from siltstone.broker.transactions.state_log.record import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -28,7 +28,7 @@ from siltstone.runtime.turns import side_by_side
 
 
 async def handle_write_txn_markers(
-    markers: PartitionMarkers, request: WriteTxnMarkersRequest
+    markers: MarkerSink, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """A partition is answered when its marker is durable."""
     rows = []
@@ -66,9 +66,7 @@ def _ending(marker: WritableTxnMarker) -> TransactionEnding:
     )
 
 
-async def _written(
-    markers: PartitionMarkers, partition: TopicPartition, ending: TransactionEnding
-) -> ErrorCode:
+async def _written(markers: MarkerSink, partition: TopicPartition, ending: TransactionEnding) -> ErrorCode:
     try:
         await markers.end(partition, ending)
     except SiltstoneError as failure:

@@ -12,8 +12,7 @@ from siltstone.broker.groups.offsets_log.record import LogProducer
 from siltstone.broker.groups.rules.requests import CommitInTransaction, OffsetErrors, OffsetToCommit
 from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.names import OFFSETS_TOPIC
-from siltstone.broker.transactions.apis.producing import FENCED_SINCE, known_code
-from siltstone.broker.transactions.apis.rows import rows_by_topic
+from siltstone.broker.transactions.apis.producing import FENCED_SINCE, known_code, rows_by_topic
 from siltstone.broker.transactions.rules.requests import BUMPING_VERSION, AddToTransaction
 from siltstone.broker.transactions.transactions import Transactions
 from siltstone.kafka_protocol.error_code import ErrorCode

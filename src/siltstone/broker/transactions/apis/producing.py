@@ -4,13 +4,12 @@ Requests of the first versions cannot name PRODUCER_FENCED: they get INVALID_PRO
 """
 
 import logging
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.registry import Topics
-from siltstone.broker.transactions.apis.rows import rows_by_topic
 from siltstone.broker.transactions.rules.requests import (
     BUMPING_VERSION,
     AddToTransaction,
@@ -38,6 +37,9 @@ BUMPING_END_SINCE = 5
 NONE = -1
 
 log = logging.getLogger(__name__)
+
+Row = TypeVar("Row")
+TopicRow = TypeVar("TopicRow")
 
 RefusalOf: TypeAlias = Callable[[TopicPartition], ErrorCode | None]
 
@@ -129,3 +131,13 @@ def known_code(answer: object, context: RequestContext, fenced_since: int) -> Er
     if answer is ErrorCode.PRODUCER_FENCED and context.api_version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return answer
+
+
+def rows_by_topic(
+    asked: Iterable[tuple[str, Sequence[int]]],
+    row: Callable[[str, int], Row],
+    topic_row: Callable[[str, list[Row]], TopicRow],
+) -> list[TopicRow]:
+    """``asked``: the names of topics, each with the partitions that the request names. ``row`` makes the row of a
+    partition, and ``topic_row`` puts those of a topic together."""
+    return [topic_row(name, [row(name, index) for index in indexes]) for name, indexes in asked]

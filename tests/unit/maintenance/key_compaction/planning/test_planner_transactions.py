@@ -1,6 +1,6 @@
 """Key compaction ends where a partition may have transactions."""
 
-from siltstone.offline.transactional import put_transactional_from
+from siltstone.offline.topic_streams import put_transactional_from
 
 
 def flag(world, offset: int, partition: int = 0) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.decisions.keys import decide_put_key
-from siltstone.offline.transactional import put_transactional_from, transactional_from
+from siltstone.offline.topic_streams import put_transactional_from, transactional_from
 
 TOPIC = "a" * 32
 
