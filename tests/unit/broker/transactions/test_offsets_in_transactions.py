@@ -6,6 +6,7 @@ import pytest
 
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -14,6 +15,7 @@ from siltstone.kafka_protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from siltstone.kafka_protocol.records.control import Outcome
 from support.broker.broker_world import WRITE, in_broker_world
 from support.broker.transaction_clients import (
     NONE,
@@ -323,6 +325,31 @@ def test_an_end_that_overtakes_the_offsets_waits_for_them():
         assert await offset_of(world, "g", "t") == 7
         await world.crash()
         await groups_loaded(world)
+        assert await offset_of(world, "g", "t") == 7
+
+    in_world(scenario)
+
+
+def test_a_marker_is_not_written_before_the_offsets_of_its_transaction():
+    async def scenario(world):
+        await world.topic()
+        client = await started(world)
+        await client.send_offsets("g", "t", p0=5)
+        world.calls.hold(WRITE)
+        plain = asyncio.ensure_future(commit_plainly(world, "other", "t", 1))
+        await settled()
+        sending = asyncio.ensure_future(client.commit_offsets("g", "t", {0: 7}))
+        await settled()
+        at = ("__consumer_offsets", 0)
+        (known,) = [each for each in world.parts.transactions.look_at_all() if each.transactional_id == "pay"]
+        markers = MarkersToWrite(
+            Outcome.COMMIT, client.pid, client.epoch + 1, known.start_ms, True, frozenset({at})
+        )
+        assert not world.parts.markers.write(at, markers, 0)
+        world.calls.release(WRITE)
+        await plain
+        assert await sending == [NONE]
+        assert world.parts.markers.write(at, markers, 0)
         assert await offset_of(world, "g", "t") == 7
 
     in_world(scenario)
