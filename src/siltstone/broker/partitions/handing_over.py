@@ -62,7 +62,7 @@ LOOK_MS = 50
 log = logging.getLogger(__name__)
 
 
-class Coordinating(Protocol):
+class MovingCoordinators(Protocol):
     """The groups, or the transactions, whose coordinators are the leaders of a topic's partitions."""
 
     async def give_up(self, partition: int) -> None:
@@ -86,8 +86,8 @@ class HandingOver:
         cluster: ClusterView,
         topics: Topics,
         partitions: Partitions,
-        groups: Coordinating,
-        transactions: Coordinating,
+        groups: MovingCoordinators,
+        transactions: MovingCoordinators,
         clock: Clock,
     ) -> None:
         self._engine = engine
@@ -95,7 +95,7 @@ class HandingOver:
         self._cluster = cluster
         self._topics = topics
         self._partitions = partitions
-        self._coordinating: Mapping[str, Coordinating] = {
+        self._coordinating: Mapping[str, MovingCoordinators] = {
             OFFSETS_TOPIC: groups, TRANSACTIONS_TOPIC: transactions,
         }  # fmt: skip
         self._clock = clock
@@ -201,7 +201,7 @@ class HandingOver:
                 for coordinating, index in coordinated:
                     coordinating.take_back(index)
 
-    def _coordinating_by(self, topic_id: str) -> list[Coordinating]:
+    def _coordinating_by(self, topic_id: str) -> list[MovingCoordinators]:
         """Returns what is coordinated by the leaders of the topic's partitions, if anything is."""
         named = ((self._topics.by_name(name), each) for name, each in self._coordinating.items())
         return [each for topic, each in named if topic is not None and topic.id == topic_id]
@@ -231,7 +231,7 @@ class HandingOver:
     async def _held_and_committed(
         self,
         keys: Sequence[PartitionKey],
-        coordinated: Sequence[tuple[Coordinating, int]],
+        coordinated: Sequence[tuple[MovingCoordinators, int]],
         held: list[Partition],
     ) -> list[PartitionEnds]:
         """Steps 3 and 4. Returns the ends of the partitions, which are final."""

@@ -24,7 +24,7 @@ NO_ERROR_MESSAGE = "NONE"
 """What Kafka writes there in versions 1 to 3 when there is no error: the name of the code."""
 
 
-class Coordinating(Protocol):
+class CoordinatorPlaces(Protocol):
     """The groups, or the transactions, of all nodes."""
 
     async def prepare_to_find(self) -> object:
@@ -37,13 +37,13 @@ class Coordinating(Protocol):
 
 
 async def handle_find_coordinator(
-    groups: Coordinating,
-    transactions: Coordinating,
+    groups: CoordinatorPlaces,
+    transactions: CoordinatorPlaces,
     cluster: ClusterView,
     context: RequestContext,
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse:
-    coordinating: Coordinating | None = None
+    coordinating: CoordinatorPlaces | None = None
     if request.key_type == GROUP_KEY:
         coordinating = groups
     elif request.key_type == TRANSACTION_KEY:
@@ -66,7 +66,7 @@ async def handle_find_coordinator(
 
 
 def _found(
-    coordinating: Coordinating | None, cluster: ClusterView, context: RequestContext, key: str
+    coordinating: CoordinatorPlaces | None, cluster: ClusterView, context: RequestContext, key: str
 ) -> Coordinator:
     if coordinating is None:
         return _refused(key, ErrorCode.INVALID_REQUEST, NO_SUCH_KIND)

@@ -3,7 +3,7 @@
 A pattern is matched in time that grows with its length times the length of the id, whatever the pattern: Python's
 ``re`` takes minutes for some of 20 characters, and the broker would answer nobody meanwhile. Known are characters,
 ``.``, ``[...]``, escapes such as ``\\d`` and ``\\.``, groups, ``|``, ``*``, ``+`` and ``?``, without a second ``?``
-behind them; Kafka's patterns (RE2) have counts such as ``{2,3}``, too."""
+behind them; Kafka's patterns have counts such as ``{2,3}``, too."""
 
 import re
 from collections.abc import Callable, Set
