@@ -1,7 +1,7 @@
-"""Random histories of transactional producers at a broker that crashes: each transaction is a number, which it writes to
-some partitions and commits as the offset of its group. Readers of committed records never see a number of a transaction
-that was aborted or has not ended; at the end each number is everywhere or nowhere, and the offset of each group is the
-newest committed number.
+"""Random histories of transactional producers at a broker that crashes: each transaction is a number, which it writes
+to some partitions and commits as the offset of its group. Readers of committed records never see a number of a
+transaction that was aborted or has not ended; at the end each number is everywhere or nowhere, and the offset of each
+group is the newest committed number.
 
 ``TRANSACTION_SEED=7 pytest tests/simulation/test_transactional_histories.py -k many`` repeats one.
 """
@@ -9,8 +9,11 @@ newest committed number.
 import asyncio
 import os
 import random
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_client.consuming import AbortedBatches, whole_batches
@@ -19,7 +22,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
-from support.broker.broker_world import WRITE, BrokerWorld, in_broker_world
+from support.broker.broker_world import ENGINE, WRITE, BrokerWorld, in_broker_world
 from support.broker.transaction_clients import NONE, TIMEOUT_MS, TransactionClient, commit_plainly, offset_of
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import fetch_request, row_of, rows_of
@@ -28,6 +31,9 @@ from support.processes.tried import RecordTried
 
 PARTITIONS = 3
 STEPS = 60
+ONE_BY_ONE = replace(ENGINE, wal=replace(ENGINE.wal, group_bytes_max=1))
+"""Each append is a write of its own, so that a crash may come between any two."""
+
 SETTINGS = BrokerSettings(offsets_topic_num_partitions=2, transaction_state_log_num_partitions=2)
 
 
@@ -57,10 +63,12 @@ class Program:
         assert self.client is not None and self.open is not None
         partitions = self.history.rng.sample(range(PARTITIONS), self.history.rng.randint(1, PARTITIONS))
         if not self.client.adds_itself and set(await self.client.add("t", *partitions)) != {NONE}:
-            return self.fail()
+            self.fail()
+            return
         for partition in partitions:
             if await self._produced(partition) is not NONE:
-                return self.fail()
+                self.fail()
+                return
             self.places[self.open].add(partition)
 
     async def _produced(self, partition: int) -> ErrorCode:
@@ -85,12 +93,15 @@ class Program:
         number = self.open
         if commits:
             if not self.client.adds_itself and await self.client.add_offsets(self.name) is not NONE:
-                return self.fail()
+                self.fail()
+                return
             if await self.client.commit_offsets(self.name, "t", {0: number}) != [NONE]:
-                return self.fail()
+                self.fail()
+                return
             self.offsets.append(number)
         if await self.client.end(commits) is not NONE:
-            return self.fail()
+            self.fail()
+            return
         self.outcomes[number] = commits
         self.open = None
 
@@ -129,7 +140,7 @@ class History:
         work = self._work(program)
         match self.rng.randrange(12):
             case 0:
-                await self._crash_during(work)
+                await self._crash_during(program, work)
             case 1:
                 work.close()
                 await self.world.restart()
@@ -160,26 +171,29 @@ class History:
         else:
             await program.end(self.rng.random() < 0.7)
 
-    async def _crash_during(self, work: "asyncio.Future[None] | object") -> None:
+    async def _crash_during(self, program: Program, work: Coroutine[Any, Any, None]) -> None:
         """Nothing or a part of what the work appends is on the disk when the broker crashes."""
-        task = asyncio.ensure_future(work)  # type: ignore[arg-type]
+        task = asyncio.ensure_future(work)
         for _ in range(self.rng.randrange(60)):
             await asyncio.sleep(0)
         self.world.calls.hold(WRITE)
         for _ in range(self.rng.randrange(60)):
             await asyncio.sleep(0)
+        is_answered = task.done()
         await self.world.crash()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        for program in self.programs:
-            program.fail() if self.rng.random() < 0.5 or not task.done() else self._continued(program)
+        for each in self.programs:
+            is_without_answer = each is program and not is_answered
+            each.fail() if is_without_answer or self.rng.random() < 0.5 else self._continued(each)
         await self._loaded()
 
     def _continued(self, program: Program) -> None:
         """The program lives on, and connects again. A request without an answer ends it."""
         if program.client is not None:
-            before, program.client = program.client, TransactionClient(
-                self.world, program.generation, program.name
+            before, program.client = (
+                program.client,
+                TransactionClient(self.world, program.generation, program.name),
             )
             program.client.pid, program.client.epoch = before.pid, before.epoch
             program.client.sequences = before.sequences
@@ -229,11 +243,13 @@ class History:
                 assert outcome is None or bool(there) is outcome or not program.places[number]
                 seen += [number] if there and number in program.offsets else []
             expected = seen[-1] if seen else -1
-            assert await offset_of(self.world, program.name, "t") == expected, "offset and data are of one piece"
+            assert await offset_of(self.world, program.name, "t") == expected, (
+                "offset and data are of one piece"
+            )
 
 
 def run_history(seed: int) -> None:
-    in_broker_world(lambda world: History(world, seed).run(), SETTINGS)
+    in_broker_world(lambda world: History(world, seed).run(), SETTINGS, ONE_BY_ONE)
 
 
 @pytest.mark.parametrize("seed", range(12))
