@@ -17,6 +17,7 @@ from siltstone.broker.request import Listener
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.node_address import (
     ListenerMissing,
     node_address,
@@ -25,7 +26,8 @@ from siltstone.metadata.node_address import (
 )
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
-from siltstone.model.errors import Unavailable
+from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.serving_limits import PASSWORD_CHECK_THREADS
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
@@ -34,6 +36,7 @@ from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import ends_in_time
 from siltstone.server.admin.listening import AdminListeners, open_admin_listeners
 from siltstone.server.components import Node, open_node
+from siltstone.server.ended_sessions import follow_ended_sessions
 from siltstone.server.network.addresses import ListenerAddress, bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
 from siltstone.server.network.listeners import Listeners, bind_listeners
@@ -52,6 +55,10 @@ ANSWERING_ON_MS = 500
 learn it."""
 
 log = logging.getLogger(__name__)
+
+
+class NodesCannotLogIn(InvalidRequest):
+    """The nodes of a cluster would reach each other by a listener with a login, which they do not have."""
 
 
 class KafkaNodeStatistics(msgspec.Struct, frozen=True):
@@ -128,7 +135,7 @@ async def running_kafka_node(
         admin = await opened.enter_async_context(
             open_admin_listeners(settings.admin, clock, settings.admin_listener, certificates)
         )
-        bound = await bind_listeners(addresses)
+        bound = await bind_listeners(addresses, settings.named_listeners)
         opened.callback(bound.close)
         reached_at = tuple(
             NodeListener(each.name, each.advertised_host, each.advertised_port) for each in bound.listeners
@@ -136,12 +143,15 @@ async def running_kafka_node(
         node = await opened.enter_async_context(
             open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at, recover=recover)
         )
-        told = _told_listener(node.engine.node_id, bound.listeners, node_listener(node.metadata.image))
+        told = _told_listener(node.engine.node_id, bound.listeners, node.metadata.image)
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)
+        password_calls = ThreadedCalls("passwords", PASSWORD_CHECK_THREADS)
+        opened.callback(password_calls.close)
+        has_logins = any(each.protocol.wants_login for each in bound.listeners)
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
-            node.place.is_lease_held,
+            node.place.is_lease_held, password_calls if has_logins else None,
         )  # fmt: skip
         opened.push_async_callback(broker.close)
         node.place.measure(broker.parts.partitions.counts)
@@ -152,6 +162,7 @@ async def running_kafka_node(
         opened.push_async_callback(listeners.close)
         await listeners.bind()
         await _tell_address(node, told)
+        opened.callback(follow_ended_sessions(node.metadata, listeners))
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
@@ -200,16 +211,25 @@ async def hand_over_everything(
     await clock.sleep_ms(ANSWERING_ON_MS)
 
 
-def _told_listener(node_id: int, listeners: Sequence[Listener], named: str | None) -> Listener:
-    """Returns the listener whose address scans and sinks use: the one that the store names, or else the first
-    without TLS, or else the first. Raises ListenerMissing."""
-    if named is None:
-        return min(listeners, key=lambda each: each.protocol.is_encrypted)
-    told = next((each for each in listeners if each.name == named), None)
-    if told is None:
-        raise ListenerMissing(
-            f"node {node_id} has no listener {named}, by which the nodes of this store are reached: add it to "
-            "listeners, or choose another for all nodes (siltstone nodes listener)"
+def _told_listener(node_id: int, listeners: Sequence[Listener], image: MetadataImage) -> Listener:
+    """Returns the listener whose address nodes, scans and sinks use: the one that the store names, or else the first
+    without a login and without TLS, or else the first. Raises ListenerMissing, NodesCannotLogIn."""
+    named = node_listener(image)
+    told = min(listeners, key=lambda each: (each.protocol.wants_login, each.protocol.is_encrypted))
+    if named is not None and named != told.name:
+        of_name = [each for each in listeners if each.name == named]
+        if not of_name:
+            raise ListenerMissing(
+                f"node {node_id} has no listener {named}, by which the nodes of this store are reached: add it to "
+                "listeners, or choose another for all nodes (siltstone nodes listener)"
+            )
+        (told,) = of_name
+    others = [each for each in image.nodes.values() if each.is_live and each.node_id != node_id]
+    if told.protocol.wants_login and others:
+        raise NodesCannotLogIn(
+            f"node {node_id} is one of several, and would be reached by its listener {told.name}, where nodes cannot "
+            "log in yet: add a listener without a login to every node, such as one with SSL and "
+            "tls_client_auth=required, and choose it with siltstone nodes listener NAME"
         )
     return told
 
