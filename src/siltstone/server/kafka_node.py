@@ -14,6 +14,7 @@ from siltstone.broker.groups.groups import GroupsStatistics
 from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.request import Listener
+from siltstone.broker.security.authenticator import LoginStatistics
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
@@ -70,6 +71,7 @@ class KafkaNodeStatistics(msgspec.Struct, frozen=True):
     network: NetworkStatistics
     backlog: BacklogStatistics
     damage: DamageStatistics
+    logins: LoginStatistics
 
     def __repr__(self) -> str:
         """Shows the most important numbers; the parts have all of them."""
@@ -106,6 +108,7 @@ class KafkaNode(msgspec.Struct, frozen=True):
             self.listeners.statistics(),
             self.broker.backlog.statistics(),
             parts.partitions.damage.statistics(),
+            self.broker.logins(),
         )
 
 

@@ -145,7 +145,7 @@ class BrokerWorld:
 
     def client(self, listener: Listener | None = None) -> "Client":
         self._connections += 1
-        return Client(self, self._connections, listener or Listener("PLAINTEXT", "kafka.example", 9092))
+        return Client(self, self._connections, listener or PLAIN_LISTENER)
 
     async def pass_ms(self, duration_ms: float) -> None:
         """Runs the timers that are due; everything that follows from them has happened when this returns."""
@@ -153,10 +153,13 @@ class BrokerWorld:
         await settled()
 
 
+PLAIN_LISTENER = Listener("PLAINTEXT", "kafka.example", 9092)
+
+
 class Client:
     """A connection without a network: no request waits for those before it."""
 
-    def __init__(self, world: BrokerWorld, connection_id: int, listener: Listener) -> None:
+    def __init__(self, world: BrokerWorld, connection_id: int, listener: Listener = PLAIN_LISTENER) -> None:
         self._world = world
         self.connection = ConnectionContext(connection_id, "client.example", listener)
         self._correlation_id = 0

@@ -7,6 +7,7 @@ from siltstone.kafka_client.client_settings import ClientSettings, InvalidClient
 from siltstone.kafka_client.failures import BrokerWithoutTls, ClientNotTrusted, TlsFailed
 from siltstone.kafka_client.tls import client_context, failure_of
 from siltstone.model.access import SecurityProtocol
+from siltstone.model.secret import Secret
 from support.tls.authority import Authority
 
 
@@ -32,7 +33,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         "certificate": str(locked.certificate),
         "key": str(locked.key),
     }
-    client_context(settings(**files, key_password="secret"))
+    client_context(settings(**files, key_password=Secret("secret")))
     for wrong in ({"key_password": "v4lue"}, {}, {"key": str(tmp_path / "none")}):
         with pytest.raises(InvalidClientConfig, match=r"ssl\.key\.location") as refused:
             client_context(settings(**{**files, **wrong}))

@@ -13,8 +13,9 @@ from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.in_order import InOrder
 from siltstone.cli.output import print_json, result, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
-from siltstone.cli.users.password import credentials_of, password_options, read_password
+from siltstone.cli.users.password import password_options, read_password
 from siltstone.cli.words import cell
+from siltstone.metadata.credentials import credentials_of
 from siltstone.metadata.decisions.users import check_existence, check_name
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import Refusal

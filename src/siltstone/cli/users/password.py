@@ -1,28 +1,24 @@
 """Where the password of a user comes from: a question at the terminal, a file or stdin; never an argument, which every
-user of the machine can read in the list of processes. And the credentials that are made of it."""
+user of the machine can read in the list of processes."""
 
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from siltstone.foundation.scram import keys_of, salted_password
-from siltstone.metadata.users import ScramCredential
 from siltstone.model.access import ScramMechanism
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.secret import Secret
 from siltstone.model.serving_limits import SCRAM_ROUNDS, SCRAM_ROUNDS_MAX, SCRAM_ROUNDS_MIN
-from siltstone.runtime.randomness import Random
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STDIN = "-"
 PASSWORD_BYTES_MAX = 4_096
-SALT_BITS = 160
 
 
 class PasswordNotReadable(InvalidRequest):
@@ -93,17 +89,3 @@ def _first_line(content: bytes, origin: str) -> str:
         return line.decode()
     except UnicodeDecodeError:
         raise PasswordNotReadable(f"the first line of {origin} is not UTF-8") from None
-
-
-def credentials_of(
-    password: Secret, mechanisms: Iterable[ScramMechanism], rounds: int, rng: Random
-) -> tuple[ScramCredential, ...]:
-    """Makes a credential for each mechanism, each with a salt of its own."""
-    return tuple(_credential(password, mechanism, rounds, rng) for mechanism in mechanisms)
-
-
-def _credential(password: Secret, mechanism: ScramMechanism, rounds: int, rng: Random) -> ScramCredential:
-    salt = rng.getrandbits(SALT_BITS).to_bytes(SALT_BITS // 8, "big")
-    salted = salted_password(mechanism.algorithm, password.revealed().encode(), salt, rounds)
-    keys = keys_of(mechanism.algorithm, salted)
-    return ScramCredential(mechanism, salt, keys.stored_key, keys.server_key, rounds)

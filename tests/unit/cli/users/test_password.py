@@ -7,12 +7,9 @@ import pytest
 from siltstone.cli.users.password import (
     PASSWORD_BYTES_MAX,
     PasswordNotReadable,
-    credentials_of,
     read_password,
 )
-from siltstone.model.access import ScramMechanism
 from siltstone.model.secret import Secret
-from siltstone.runtime.randomness import seeded_randomness
 
 
 def file_of(folder: Path, content: bytes, mode: int = 0o600) -> str:
@@ -56,12 +53,3 @@ def test_sp08_files_that_are_taken(tmp_path, mode: int) -> None:
 def test_a_file_that_is_not_there(tmp_path) -> None:
     with pytest.raises(PasswordNotReadable, match="cannot be read: No such file"):
         read_password("ada", str(tmp_path / "nothing"))
-
-
-def test_a_credential_for_each_mechanism() -> None:
-    made = credentials_of(Secret("pencil"), ScramMechanism, 4096, seeded_randomness(1))
-    assert [(each.mechanism, each.rounds, len(each.stored_key)) for each in made] == [
-        (ScramMechanism.SCRAM_SHA_256, 4096, 32),
-        (ScramMechanism.SCRAM_SHA_512, 4096, 64),
-    ]
-    assert made[0].salt != made[1].salt

@@ -1,6 +1,8 @@
 import pytest
 
+from siltstone.model.access import SecurityProtocol
 from siltstone.server.network.addresses import InvalidListener, ListenerAddress, parse_addresses, written_host
+from siltstone.server.network.listener_settings import ListenerSettings
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,21 @@ def test_several_and_what_is_advertised_for_them() -> None:
         "EXTERNAL://:9093",
         "LOCAL://[::]:0",
     ]
+
+
+def test_sa01_listeners_with_a_login() -> None:
+    first, second = parse_addresses(["SASL_SSL://host:1,IN://host:2"], (), "IN:SASL_PLAINTEXT")
+    assert (first.protocol, second.protocol) == (SecurityProtocol.SASL_SSL, SecurityProtocol.SASL_PLAINTEXT)
+
+
+def test_tl17_passwords_do_not_travel_in_clear() -> None:
+    settings = {
+        name: ListenerSettings(sasl_mechanisms="SCRAM-SHA-512,PLAIN")
+        for name in ("SASL_SSL", "SASL_PLAINTEXT")
+    }
+    parse_addresses(["SASL_SSL://host:1"], settings=settings)
+    with pytest.raises(InvalidListener, match="has PLAIN, which sends passwords as they are"):
+        parse_addresses(["SASL_PLAINTEXT://host:1"], settings=settings)
 
 
 @pytest.mark.parametrize(
