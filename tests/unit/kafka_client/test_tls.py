@@ -34,7 +34,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         "key": str(locked.key),
     }
     client_context(settings(**files, key_password=Secret("secret")))
-    for wrong in ({"key_password": "v4lue"}, {}, {"key": str(tmp_path / "none")}):
+    for wrong in ({"key_password": Secret("v4lue")}, {}, {"key": str(tmp_path / "none")}):
         with pytest.raises(InvalidClientConfig, match=r"ssl\.key\.location") as refused:
             client_context(settings(**{**files, **wrong}))
         assert "v4lue" not in str(refused.value)
