@@ -24,7 +24,7 @@ CONFIG_VARIABLE = "SILTSTONE_CLIENT_CONFIG"
 """The variable of the environment that names a file for all clients of a process."""
 
 FILE_BYTES_MAX = 1 << 20
-_GROUPS = ("security.", "ssl.", "sasl.")
+GROUPS = ("security.", "ssl.", "sasl.")
 _FIELDS = {
     "security.protocol": "protocol",
     "ssl.ca.location": "authorities",
@@ -87,7 +87,7 @@ def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings
     fields = {
         _field(name, origin): value.strip()
         for name, value in given.items()
-        if name.startswith(_GROUPS) and name not in _SECRETS
+        if name.startswith(GROUPS) and name not in _SECRETS
     }
     secrets = {field: Secret(given[name]) for name, field in _SECRETS.items() if name in given}
     protocol = _protocol(fields.pop("protocol", SecurityProtocol.PLAINTEXT), origin)

@@ -93,7 +93,7 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
         image = flush_tails(source, [each for each in partitions if each.key in flushed])
         partitions = wanted_partitions(image, request)
     asked = [each for each in partitions if each.key not in flushed]
-    with tail_ends(image, asked, request.tail, source.clock, source.rng) as ends:
+    with tail_ends(image, asked, request.tail, source.clock, source.rng, source.security) as ends:
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
@@ -162,7 +162,7 @@ def _sample(source: MaintenanceContext, request: ScanRequest) -> Iterator[bytes 
     sampling = msgspec.structs.replace(request, columns=(VALUE,), lease_ms=0, pin_token="", values=None)
     left = SAMPLE_VALUES
     for unit in plan_scan(source, sampling).units:
-        for batch in unit_rows(unit, source.clock, source.rng):
+        for batch in unit_rows(unit, source.clock, source.rng, security=source.security):
             values = batch.column(0)[:left].to_pylist()
             left -= len(values)
             yield from values
