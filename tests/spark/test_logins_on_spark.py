@@ -107,7 +107,8 @@ def test_sp02_a_stream_and_a_sink(
     produce(broker, topic, 0, 60)
     place = {"store": str(broker.folder), "kafka.client.config": str(client_file)}
     query = (
-        spark.readStream.format("siltstone").options(subscribe=topic, startingOffsets="earliest", groupId="of-spark", **place).load()
+        spark.readStream.format("siltstone")
+        .options(subscribe=topic, startingOffsets="earliest", groupId="of-spark", **place).load()
         .select("value")
         .writeStream.format("siltstone").options(topic=copy, mode="relay", **place)
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
