@@ -97,7 +97,7 @@ def test_sp01_no_secret_is_shown_whatever_a_client_does(tmp_path: Path) -> None:
     folder, password = tmp_path / "store", tmp_path / "password"
     password.write_text(PASSWORD)
     password.chmod(0o600)
-    options = ("-v", "--listener", "SASL_PLAINTEXT://127.0.0.1:0")
+    options = ("-vv", "--listener", "SASL_PLAINTEXT://127.0.0.1:0")
     with BrokerProcess(folder, {"admin.listeners": "127.0.0.1:0"}, options=options) as broker:
         added = subprocess.run(
             [SILTSTONE, "users", "add", "ada", "--password-file", password, "--store", folder],
