@@ -234,7 +234,7 @@ def test_sa11_confluent_sets_and_describes_credentials(broker: siltstone.Broker)
         admin.describe_user_scram_credentials(["eve"])["eve"].result(60)
 
 
-def test_ac22_a_user_is_changed_and_removed_beside_a_running_broker(tmp_path: Path) -> None:
+def test_sa28_a_user_is_changed_and_removed_beside_a_running_broker(tmp_path: Path) -> None:
     """Through ``siltstone users`` on the store: a new password counts at once, and a removed user is out."""
     with siltstone.Broker(tmp_path / "store", users={"ada": "pencil", "bob": "brush"}) as broker:
         store = ("--store", broker.folder)

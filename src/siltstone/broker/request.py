@@ -38,7 +38,7 @@ class Listener(msgspec.Struct, frozen=True):
     reauthentication_ms_max: int = 0
 
 
-class Session(msgspec.Struct, eq=False):
+class LoginSession(msgspec.Struct, eq=False):
     """How a connection stands with its login, which ``broker.security.authenticator`` writes. ``mechanism`` and
     ``exchange``: of the login under way, or of the last one; ``requests``: how many came before the login.
     ``began_ms`` and ``expires_ms``: when the session began and will end, by the monotonic clock."""
@@ -86,7 +86,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     requests_held: int = 0
     produces_waiting: dict[tuple[str, int], asyncio.Future[None]] = {}
     principal: Principal = ANONYMOUS
-    session: Session = msgspec.field(default_factory=Session)
+    session: LoginSession = msgspec.field(default_factory=LoginSession)
 
     def __post_init__(self) -> None:
         if self.listener.protocol.wants_login:

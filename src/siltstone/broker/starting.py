@@ -110,6 +110,6 @@ async def _cluster_id(metadata: MetadataService, rng: Random) -> str:
 
 
 async def _salt_secret(metadata: MetadataService, rng: Random) -> bytes:
-    """Returns the secret of which the salts of unknown users are made; it stays the same for the life of the store."""
+    """Returns the secret that makes the salts of unknown users; it stays the same for the life of the store."""
     candidate = rng.getrandbits(SALT_SECRET_BITS).to_bytes(SALT_SECRET_BITS // 8, "big")
     return await metadata.execute(PutKey(SALT_SECRET_KEY, candidate))

@@ -80,7 +80,7 @@ class ImageView(Protocol):
 
     @property
     def users(self) -> Mapping[str, ScramUser]:
-        """Name → user, of those that log in by a password."""
+        """Name → user that logs in by a password."""
         ...
 
     @property

@@ -36,7 +36,7 @@ class ScramUser(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class AlterUsers(Command[tuple[str, ...]], frozen=True):
-    """→ the users of which a credential in ``removals`` does not exist, sorted; nothing of theirs is changed. Removes
+    """→ the names of users in ``removals`` who lack the credential, sorted; nothing of theirs is changed. Removes
     credentials, then sets others. A user whose last credential is removed is gone, and its sessions end.
 
     ``must_exist`` True: every user named has to exist, False: none may exist; refused with UserNotExist or UserExists.

@@ -249,7 +249,7 @@ AUTHENTICATION_MS_MAX = 10 * SECOND_MS
 """How long a connection may take to log in. The longest wait after a wrong password is half of it."""
 
 UNAUTHENTICATED_CONNECTIONS_MAX = 1_000
-"""The most connections that are not logged in. The oldest of them is closed when there are more: those that are slow
+"""The most connections that are not logged in. The oldest of them is closed when there are more: slow clients
 keep nobody out."""
 
 FAILED_LOGIN_MS_MIN = 100

@@ -1,4 +1,4 @@
-"""Closes the connections of users who were removed, and of principals whose sessions were ended, on one node.
+"""Closes the connections of removed users, and those of principals whose sessions were ended, on one node.
 
 The metadata notes such a principal with the version of the entry. Every connection that is open when the node learns of
 it was let in under an earlier image, so all of that name are closed; its next login is judged by the new image.
@@ -11,7 +11,7 @@ from siltstone.metadata.service import MetadataService
 from siltstone.server.network.listeners import Listeners
 
 
-class EndedSessions:
+class SessionsWatch:
     def __init__(self, image: MetadataImage, listeners: Listeners) -> None:
         self._image = image
         self._listeners = listeners
@@ -27,4 +27,4 @@ class EndedSessions:
 
 def follow_ended_sessions(metadata: MetadataService, listeners: Listeners) -> Callable[[], None]:
     """Ends sessions as the metadata says, until the function that it returns is called."""
-    return metadata.add_listener(EndedSessions(metadata.image, listeners).follow)
+    return metadata.add_listener(SessionsWatch(metadata.image, listeners).follow)

@@ -12,7 +12,7 @@ def test_sp01_a_secret_shows_in_no_text() -> None:
     assert secret.revealed() == "gandalf"
 
 
-def test_ab13_a_secret_is_pickled_only_when_somebody_has_allowed_it() -> None:
+def test_sp01_a_secret_is_pickled_only_when_somebody_has_allowed_it() -> None:
     with pytest.raises(SecretStays):
         pickle.dumps({"password": Secret("gandalf")})
     assert pickle.loads(pickle.dumps(Secret("gandalf").travelling())) == Secret("gandalf")

@@ -1,15 +1,15 @@
 from types import SimpleNamespace
 
 from siltstone.metadata.users import EndSessions
-from siltstone.server.ended_sessions import EndedSessions, follow_ended_sessions
+from siltstone.server.ended_sessions import SessionsWatch, follow_ended_sessions
 from support.metadata.metadata_world import MetadataWorld
 
 
-def test_ac22_only_what_is_new_in_an_image_ends_sessions() -> None:
+def test_sa28_only_what_is_new_in_an_image_ends_sessions() -> None:
     world = MetadataWorld()
     world.do(EndSessions("User:before"))
     ended: list[set[str]] = []
-    following = EndedSessions(world.image, SimpleNamespace(end_sessions=ended.append))
+    following = SessionsWatch(world.image, SimpleNamespace(end_sessions=ended.append))
     following.follow(world.image)
     world.do(EndSessions("User:ada"))
     world.do(EndSessions("User:bob"))

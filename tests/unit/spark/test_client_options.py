@@ -84,7 +84,7 @@ def test_a_file_and_literals_are_one_too_many() -> None:
 
 
 @pytest.mark.parametrize("has_tail", [False, True])
-def test_ab13_a_task_has_the_secret_only_if_it_has_to_log_in(
+def test_sp01_a_task_has_the_secret_only_if_it_has_to_log_in(
     monkeypatch: pytest.MonkeyPatch, has_tail: bool
 ) -> None:
     source = DefaultSource({**PLACE, **LITERAL})
@@ -110,7 +110,7 @@ def test_ab13_a_task_has_the_secret_only_if_it_has_to_log_in(
     assert b"subscribe" not in pickled, "a task needs no options"
 
 
-def test_ab13_the_reader_of_a_stream_leaves_its_options_at_the_driver() -> None:
+def test_sp01_the_reader_of_a_stream_leaves_its_options_at_the_driver() -> None:
     source = DefaultSource({**PLACE, **LITERAL, "maxOffsetsPerTrigger": "98765"})
     schema = data_source.spark_schema(("key", "value"))
     reader = source.streamReader(schema)

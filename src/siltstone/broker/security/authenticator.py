@@ -24,7 +24,7 @@ from siltstone.broker.security.failed_logins import FailedLogins
 from siltstone.broker.security.made_up import MadeUpCredentials
 from siltstone.broker.security.sasl.plain import PasswordClaim, TokenRefused, is_password, password_claim
 from siltstone.broker.security.sasl.scram import ScramExchange
-from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginEvent, LoginMove, LoginReply
+from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginAnswer, LoginEvent, LoginMove
 from siltstone.broker.versions_answer import versions_answer
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -168,12 +168,12 @@ class Authenticator:
         else:
             event = LoginEvent.HANDSHAKE
         move = self._move(connection, event)
-        if move.reply is LoginReply.ILLEGAL:
+        if move.reply is LoginAnswer.ILLEGAL:
             if not connection.listener.protocol.wants_login:
                 self._tell_no_login(connection)
             return self._answered(context, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
         offered = [str(each) for each in connection.listener.mechanisms]
-        if move.reply is LoginReply.MECHANISMS_REFUSED:
+        if move.reply is LoginAnswer.MECHANISMS_REFUSED:
             self._tell_unfit(connection, mechanism, context.api_version)
             refusal = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             return self._answered(context, SaslHandshakeResponse(error_code=refusal, mechanisms=offered))

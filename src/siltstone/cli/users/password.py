@@ -22,7 +22,7 @@ PASSWORD_BYTES_MAX = 4_096
 
 
 class PasswordNotReadable(InvalidRequest):
-    """The password cannot be read where the command was told to look, or is none."""
+    """The password cannot be read from the terminal, the file or stdin, or it is none."""
 
 
 def password_options(command: F) -> F:

@@ -58,7 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self.context = context
         self._transport = transport
         self._on_gone = on_gone
-        self._is_stranger = context.session.state is not SessionState.AUTHENTICATED
+        self._is_unauthenticated = context.session.state is not SessionState.AUTHENTICATED
         self._reader = self._new_reader()
         handle = parts.handler.handle
         self._pipeline = RequestPipeline(
@@ -77,9 +77,9 @@ class Connection(asyncio.BufferedProtocol):
         self._progress_bytes, self._progress_ms = 0, parts.now_ms
         self.close_reason: CloseReason | None = None
         transport.set_write_buffer_limits(high=parts.settings.connection_answer_bytes_max)
-        if self._is_stranger:
+        if self._is_unauthenticated:
             self._reader.allow(SASL_FRAME_BYTES_MAX, "what is taken before a login")
-            parts.strangers[self] = None
+            parts.unauthenticated[self] = None
 
     def _new_reader(self) -> FrameReader:
         return FrameReader(self._parts.receive_buffer, self._settings.socket_request_max_bytes)
@@ -90,11 +90,11 @@ class Connection(asyncio.BufferedProtocol):
         self.close(CloseReason.LOGIN, "too many connections are not logged in, and this is the oldest")
 
     def _look_at_login(self) -> None:
-        """Lifts the limits of a stranger when it has logged in, and lets a connection end whose login has failed."""
+        """Lifts the limits of a connection when it has logged in, and lets a connection end whose login has failed."""
         state = self.context.session.state
-        if self._is_stranger and state is SessionState.AUTHENTICATED:
-            self._is_stranger = False
-            self._parts.strangers.pop(self, None)
+        if self._is_unauthenticated and state is SessionState.AUTHENTICATED:
+            self._is_unauthenticated = False
+            self._parts.unauthenticated.pop(self, None)
             self._reader.allow(self._settings.socket_request_max_bytes)
         elif state is SessionState.CLOSING and self._finish_reason is None:
             self._finish_reason = CloseReason.LOGIN
@@ -208,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self) -> bool:
         """Takes frames out of the received bytes, as many as may wait. Returns whether there was one."""
-        room = 1 if self._is_stranger else self._settings.connection_requests_max
+        room = 1 if self._is_unauthenticated else self._settings.connection_requests_max
         room -= self._pipeline.unanswered_count
         frames = self._reader.take(max(room, 0))
         if not frames:
@@ -269,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
             or pipeline.has_ended
             or pipeline.held_bytes >= self._settings.connection_request_bytes_max
             or pipeline.unanswered_count
-            >= (1 if self._is_stranger else self._settings.connection_requests_max)
+            >= (1 if self._is_unauthenticated else self._settings.connection_requests_max)
             or self.context.requests_held > 0
             or self._waits_for_store()
         ):
@@ -309,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
     def _overdue(self, now_ms: float) -> CloseReason | None:
         if self._is_writing_paused:
             return CloseReason.SLOW_READER if self._is_stalled(now_ms) else None
-        if self._is_stranger and now_ms - self._admitted_ms >= self._settings.authentication_ms_max:
+        if self._is_unauthenticated and now_ms - self._admitted_ms >= self._settings.authentication_ms_max:
             return CloseReason.LOGIN
         if not self._is_reading:
             return None
@@ -384,7 +384,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pipeline.finish()
         self._reader.discard()
         self._charge(self._pipeline.held_bytes, 0)
-        self._parts.strangers.pop(self, None)
+        self._parts.unauthenticated.pop(self, None)
         self._parts.store_line.leave(self)
         self._parts.answer_memory.line.leave(self)
         self._parts.request_memory.leave(self)

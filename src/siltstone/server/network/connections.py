@@ -152,8 +152,8 @@ class Connections:
         )  # fmt: skip
         made = TlsConnection if listener.protocol.is_encrypted else Connection
         connection = made(self._parts, context, transport, self._gone)
-        if len(self._parts.strangers) > self._parts.settings.unauthenticated_connections_max:
-            next(iter(self._parts.strangers)).turn_away()
+        if len(self._parts.unauthenticated) > self._parts.settings.unauthenticated_connections_max:
+            next(iter(self._parts.unauthenticated)).turn_away()
         self._expected -= 1
         self._hosts[connection] = host
         transport.set_protocol(connection)

@@ -15,7 +15,7 @@ from siltstone.server.network.statistics import NetworkCounters
 from siltstone.server.network.waiting_line import Waiter, WaitingLine
 
 
-class Stranger(Protocol):
+class PendingLogin(Protocol):
     """A connection that is not logged in yet."""
 
     def turn_away(self) -> None:
@@ -28,8 +28,8 @@ class NetworkParts:
 
     ``now_ms`` is the monotonic time of the last inspection, at most about a second ago. Connections record it with
     every request; reading the clock that often would be noticeable. ``closings_limit``: a scanner, or a client that is
-    set up wrong and connects again and again, does not fill the log. ``strangers``: the connections that are not logged
-    in, the oldest first.
+    set up wrong and connects again and again, does not fill the log. ``unauthenticated``: the connections that
+    are not logged in, the oldest first.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class NetworkParts:
         self.answer_memory = AnswerMemory(settings.answer_bytes_max)
         self.store_line: WaitingLine[Waiter] = WaitingLine(lambda: 0 if handler.wants_pause else 1)
         self.closings_limit = LogLimit(clock)
-        self.strangers: dict[Stranger, None] = {}
+        self.unauthenticated: dict[PendingLogin, None] = {}
         self.now_ms = clock.monotonic_ms()
 
     @cached_property

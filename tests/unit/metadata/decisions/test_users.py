@@ -79,7 +79,7 @@ def test_must_exist(world) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ada", "a\nb", "a\0", "x" * 256, "\ud800", "siltstone-node"])
-def test_nd04_names_that_no_user_may_have(world, name: str) -> None:
+def test_sa29_names_that_no_user_may_have(world, name: str) -> None:
     with pytest.raises(UserNameNotAllowed):
         deciding.check_name(name)
     assert isinstance(

@@ -130,7 +130,7 @@ def test_sa07_of_too_many_strangers_the_oldest_goes() -> None:
     asyncio.run(run())
 
 
-def test_ac22_sessions_end_by_principal() -> None:
+def test_sa28_sessions_end_by_principal() -> None:
     async def run() -> None:
         world = NetworkWorld(Handler(login))
         ada, other, plain = stranger(world), stranger(world), world.connect()

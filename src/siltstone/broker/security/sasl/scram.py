@@ -96,13 +96,13 @@ def _text_of(token: bytes) -> str:
 
 
 def _split_header(text: str) -> tuple[str, str, str]:
-    """Returns the GS2 header with its commas, the name in whose name the client wants to act, and the rest."""
+    """Returns the header (gs2-header) with its commas, the name in whose name the client wants to act, and the rest."""
     parts = text.split(",", 2)
     if len(parts) < 3 or parts[0] != "n":
-        raise TokenRefused("it wants channel binding, or has no GS2 header")
+        raise TokenRefused("it wants channel binding, or has no header")
     authzid = parts[1]
     if authzid and not authzid.startswith("a="):
-        raise TokenRefused("its GS2 header is malformed")
+        raise TokenRefused("its first header is malformed")
     return f"{parts[0]},{authzid},", authzid.removeprefix("a="), parts[2]
 
 

@@ -33,7 +33,7 @@ class LoginEvent(Enum):
     OTHER = "another request"
 
 
-class LoginReply(Enum):
+class LoginAnswer(Enum):
     """What the client is answered."""
 
     VERSIONS = "the list of APIs"
@@ -50,33 +50,33 @@ class LoginReply(Enum):
 class LoginMove(msgspec.Struct, frozen=True):
     """The answer, and the state after it."""
 
-    reply: LoginReply
+    reply: LoginAnswer
     state: SessionState
 
 
 _BEFORE = {
-    LoginEvent.VERSIONS_UNKNOWN: LoginMove(LoginReply.VERSIONS_REFUSED, _START),
-    LoginEvent.SOFTWARE_UNFIT: LoginMove(LoginReply.SOFTWARE_REFUSED, _START),
-    LoginEvent.VERSIONS: LoginMove(LoginReply.VERSIONS, _VERSIONS),
+    LoginEvent.VERSIONS_UNKNOWN: LoginMove(LoginAnswer.VERSIONS_REFUSED, _START),
+    LoginEvent.SOFTWARE_UNFIT: LoginMove(LoginAnswer.SOFTWARE_REFUSED, _START),
+    LoginEvent.VERSIONS: LoginMove(LoginAnswer.VERSIONS, _VERSIONS),
 }
 _HANDSHAKES = {
-    LoginEvent.HANDSHAKE: LoginMove(LoginReply.MECHANISMS, _EXCHANGE),
-    LoginEvent.HANDSHAKE_UNFIT: LoginMove(LoginReply.MECHANISMS_REFUSED, _CLOSING),
+    LoginEvent.HANDSHAKE: LoginMove(LoginAnswer.MECHANISMS, _EXCHANGE),
+    LoginEvent.HANDSHAKE_UNFIT: LoginMove(LoginAnswer.MECHANISMS_REFUSED, _CLOSING),
 }
 _STEPS = {
-    LoginEvent.COMPLETE: LoginMove(LoginReply.SUCCESS, _DONE),
-    LoginEvent.WRONG: LoginMove(LoginReply.FAILURE, _CLOSING),
+    LoginEvent.COMPLETE: LoginMove(LoginAnswer.SUCCESS, _DONE),
+    LoginEvent.WRONG: LoginMove(LoginAnswer.FAILURE, _CLOSING),
 }
 
 LOGIN_MOVES: Mapping[tuple[SessionState, LoginEvent], LoginMove] = MappingProxyType({
     **{(_START, event): move for event, move in (_BEFORE | _HANDSHAKES).items()},
     **{(_VERSIONS, event): move for event, move in _HANDSHAKES.items()},
     **{(_EXCHANGE, event): move for event, move in _STEPS.items()},
-    (_EXCHANGE, LoginEvent.GOES_ON): LoginMove(LoginReply.CHALLENGE, _EXCHANGE),
-    (_DONE, LoginEvent.HANDSHAKE): LoginMove(LoginReply.MECHANISMS, _AGAIN),
-    (_DONE, LoginEvent.HANDSHAKE_UNFIT): LoginMove(LoginReply.MECHANISMS_REFUSED, _CLOSING),
-    (_DONE, LoginEvent.TOO_EARLY): LoginMove(LoginReply.ILLEGAL, _DONE),
-    (_DONE, LoginEvent.UNASKED): LoginMove(LoginReply.ILLEGAL, _DONE),
+    (_EXCHANGE, LoginEvent.GOES_ON): LoginMove(LoginAnswer.CHALLENGE, _EXCHANGE),
+    (_DONE, LoginEvent.HANDSHAKE): LoginMove(LoginAnswer.MECHANISMS, _AGAIN),
+    (_DONE, LoginEvent.HANDSHAKE_UNFIT): LoginMove(LoginAnswer.MECHANISMS_REFUSED, _CLOSING),
+    (_DONE, LoginEvent.TOO_EARLY): LoginMove(LoginAnswer.ILLEGAL, _DONE),
+    (_DONE, LoginEvent.UNASKED): LoginMove(LoginAnswer.ILLEGAL, _DONE),
     **{(_AGAIN, event): move for event, move in _STEPS.items()},
-    (_AGAIN, LoginEvent.GOES_ON): LoginMove(LoginReply.CHALLENGE, _AGAIN),
+    (_AGAIN, LoginEvent.GOES_ON): LoginMove(LoginAnswer.CHALLENGE, _AGAIN),
 })  # fmt: skip

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginEvent, LoginReply
+from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginAnswer, LoginEvent
 from siltstone.model.access import SessionState
 
 ROWS = """
@@ -28,7 +28,7 @@ reauthenticate  WRONG             FAILURE             closing
 
 def test_sa03_the_table_is_the_one_that_is_written_down() -> None:
     written = {
-        (SessionState(state), LoginEvent[event]): (LoginReply[reply], SessionState(after))
+        (SessionState(state), LoginEvent[event]): (LoginAnswer[reply], SessionState(after))
         for state, event, reply, after in (line.split() for line in ROWS.strip().splitlines())
     }
     assert {pair: (move.reply, move.state) for pair, move in LOGIN_MOVES.items()} == written
