@@ -91,10 +91,10 @@ class Broker:
     any free port. ``nodes``: how many nodes form a cluster, with the numbers 0, 1 and so on (``engine.node_id`` is the
     first); each listens one port higher than the one before, unless ``port`` is 0. ``tls``: the broker encrypts, with a
     certificate that it makes in its folder (extra ``tls``). ``users``: name → password, such as
-    ``{"ada": "pencil"}``; clients log in then, as one of them. ``client_config`` has what clients need. ``settings`` has
-    values by key, such as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. ``faults``: failures of
-    the bucket, such as ``siltstone.BucketFaults(refuses_writes=True)``. They can be changed while the broker runs,
-    begin when a temporary store has been made, and end when the broker stops.
+    ``{"ada": "pencil"}``; clients then log in as one of them. ``client_config`` has what clients need.
+    ``settings`` has values by key, such as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``.
+    ``faults``: failures of the bucket, such as ``siltstone.BucketFaults(refuses_writes=True)``. They can be changed
+    while the broker runs, begin when a temporary store has been made, and end when the broker stops.
 
     An ``async with`` starts and stops the broker without blocking the event loop. Starting raises SettingRefused,
     CannotListen (the port is in use), and what opening a store raises, such as WalInUse (another process has the store

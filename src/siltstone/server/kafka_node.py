@@ -37,7 +37,6 @@ from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import ends_in_time
 from siltstone.server.admin.listening import AdminListeners, open_admin_listeners
 from siltstone.server.components import Node, open_node
-from siltstone.server.ended_sessions import follow_ended_sessions
 from siltstone.server.network.addresses import ListenerAddress, bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
 from siltstone.server.network.listeners import Listeners, bind_listeners
@@ -112,6 +111,26 @@ class KafkaNode(msgspec.Struct, frozen=True):
         )
 
 
+class SessionsWatch:
+    """Closes the connections of removed users, and those of principals whose sessions were ended.
+
+    The metadata notes such a principal with the version of the entry. Every connection that is open when the node
+    learns of it was let in under an earlier image, so all of that name are closed; its next login is judged by the new
+    image."""
+
+    def __init__(self, image: MetadataImage, listeners: Listeners) -> None:
+        self._image = image
+        self._listeners = listeners
+
+    def follow(self, image: MetadataImage) -> None:
+        """Closes what this image ends that the image before did not."""
+        before, self._image = self._image, image
+        if image.ended_sessions.is_unchanged_from(before.ended_sessions):
+            return
+        changed = image.ended_sessions.changed_from(before.ended_sessions)
+        self._listeners.end_sessions({principal for principal, _ in changed})
+
+
 @asynccontextmanager
 async def running_kafka_node(
     settings: StoreSettings,
@@ -165,7 +184,7 @@ async def running_kafka_node(
         opened.push_async_callback(listeners.close)
         await listeners.bind()
         await _tell_address(node, told)
-        opened.callback(follow_ended_sessions(node.metadata, listeners))
+        opened.callback(node.metadata.add_listener(SessionsWatch(node.metadata.image, listeners).follow))
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.model.errors import InvalidRequest
 from siltstone.server.broker_thread import BrokerNotRunning
 from siltstone.server.embedded import Broker
 from siltstone.server.kafka_node import KafkaNode
