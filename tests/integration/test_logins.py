@@ -26,6 +26,7 @@ from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import Security, parse_bootstrap
 from siltstone.kafka_client.failures import BrokerGone, LoginRefused, MechanismNotOffered
 from siltstone.kafka_client.topics import all_topics
+from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from support.broker.broker_process import SILTSTONE, BrokerProcess
@@ -151,6 +152,30 @@ def test_sa01_without_tls_there_is_scram() -> None:
             admin.list_topics(timeout=2)
         broker.restart()
         assert values_of(broker, "t") == NUMBERS, "users outlive a restart"
+
+
+def test_sa14_sessions_that_expire_lose_nothing() -> None:
+    """librdkafka logs in again on its connections; ours opens others; a client that does neither is closed."""
+    settings = {"listener.SASL_PLAINTEXT.reauthentication_ms_max": "2000"}
+    with siltstone.Broker(users={"ada": "pencil"}, settings=settings) as broker:
+        broker.create_topic("t", partitions=1)
+        producer = confluent_kafka.Producer(broker.client_config())
+        with cluster_of(broker.bootstrap_servers, broker.client_config()) as cluster:
+            deadline, sent = time.monotonic() + 5, 0
+            while time.monotonic() < deadline:
+                producer.produce("t", b"%d" % sent, partition=0)
+                producer.poll(0.05)
+                sent += 1
+                assert [each.name for each in all_topics(cluster)] == ["t"]
+            assert producer.flush(60) == 0
+            again = broker.statistics().logins
+            assert again.succeeded["SCRAM-SHA-512"] >= 4 and again.expired == 0
+            held = cluster.entrance()
+            time.sleep(2.1)
+            with pytest.raises(BrokerGone):
+                held.call(MetadataRequest(topics=[]), MetadataResponse)
+            assert broker.statistics().logins.expired == 1
+        assert values_of(broker, "t") == [b"%d" % number for number in range(sent)]
 
 
 # -- what does not log in

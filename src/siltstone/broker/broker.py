@@ -160,6 +160,7 @@ class KafkaBroker:
     def end_waits(self) -> None:
         """See RequestHandler. Waiting group members are answered NOT_COORDINATOR, waiting fetches with the batches
         there are."""
+        self._authenticator.end_waits()
         self.backlog.end_waits()
         self.parts.groups.end_waits()
         self._fetch.end_waits()

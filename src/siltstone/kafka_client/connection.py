@@ -131,6 +131,9 @@ ANSWER_BYTES_MAX = 256 * MIB
 """The largest response that is accepted. A broker's responses are smaller unless single records are that large; the
 first bytes of other protocols, read as a size, are larger."""
 
+SESSION_SHARE = 0.8
+"""The part of a session after which another connection takes its place."""
+
 ANSWER_BYTES_PER_SECOND_MIN = 64 * KIB
 """Each second in which so many bytes of a response arrive lengthens its time limit by a second: a slow network is not a
 server that sends a byte now and then, for which a command would wait for days."""
@@ -173,7 +176,14 @@ class Connection:
         self._under_way: deque[tuple[int, ApiKey, int]] = deque()
         self._next_correlation_id = 0
         self._answer_count = 0
+        self._renewed_ms = float("inf")
         self._spoken = SpokenVersions(str(address), ())
+
+    @property
+    def is_to_be_renewed(self) -> bool:
+        """Whether the session ends soon, and no request is in flight: another connection is opened then, instead of a
+        second login on this one."""
+        return not self._under_way and self._clock.monotonic_ms() >= self._renewed_ms
 
     @property
     def under_way(self) -> int:
@@ -317,7 +327,9 @@ class Connection:
         if settings.protocol.wants_login:
             from siltstone.kafka_client.login import log_in  # noqa: PLC0415  most clients need no login
 
-            log_in(settings, str(self.address), self.call, self._security.rng)
+            lifetime_ms = log_in(settings, str(self.address), self.call, self._security.rng)
+            if lifetime_ms:
+                self._renewed_ms = self._clock.monotonic_ms() + SESSION_SHARE * lifetime_ms
 
     def _asked(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         """Sends an ApiVersions request. A broker that does not know ``version`` responds in version 0."""

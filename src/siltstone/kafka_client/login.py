@@ -35,15 +35,16 @@ Steps = Generator[bytes, bytes, None]
 Ask = Callable[[Message, type[Message]], Message]
 
 
-def log_in(settings: ClientSettings, where: str, ask: Ask, rng: Random) -> None:
-    """Logs in by the settings' mechanism. ``ask`` sends a request and returns its response; ``where`` is for errors.
-    Raises LoginRefused, MechanismNotOffered, BrokerNotProved, and what ``ask`` does."""
+def log_in(settings: ClientSettings, where: str, ask: Ask, rng: Random) -> int:
+    """Logs in by the settings' mechanism; returns for how many ms, 0: for as long as the connection. ``ask`` sends a
+    request and returns its response; ``where`` is for errors. Raises LoginRefused, MechanismNotOffered,
+    BrokerNotProved, and what ``ask`` does."""
     offer = ask(SaslHandshakeRequest(mechanism=str(settings.mechanism)), SaslHandshakeResponse)
     assert isinstance(offer, SaslHandshakeResponse)
     _check_offer(offer, settings, where)
     scram = settings.mechanism.scram
     steps = _plain(settings) if scram is None else _scram(settings, scram, where, rng)
-    token = next(steps)
+    token, lifetime_ms = next(steps), 0
     try:
         while True:
             answer = ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
@@ -54,9 +55,10 @@ def log_in(settings: ClientSettings, where: str, ask: Ask, rng: Random) -> None:
                     f"({ErrorCode.SASL_AUTHENTICATION_FAILED.name}): correct sasl.username, sasl.password or "
                     "sasl.mechanism"
                 )
+            lifetime_ms = answer.session_lifetime_ms
             token = steps.send(bytes(answer.auth_bytes))
     except StopIteration:
-        return
+        return lifetime_ms
 
 
 def _check_offer(offer: SaslHandshakeResponse, settings: ClientSettings, where: str) -> None:

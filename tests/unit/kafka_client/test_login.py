@@ -50,7 +50,7 @@ class Server:
             sent = self._step(bytes(request.auth_bytes))
         except TokenRefused:
             return SaslAuthenticateResponse(error_code=58, error_message="no")
-        return SaslAuthenticateResponse(auth_bytes=self._spoil(self.asked, sent))
+        return SaslAuthenticateResponse(auth_bytes=self._spoil(self.asked, sent), session_lifetime_ms=7_000)
 
     def _step(self, token: bytes) -> bytes:
         if self._scram is None:
@@ -61,15 +61,15 @@ class Server:
         return sent
 
 
-def by(mechanism: LoginMechanism, server: Server, password: str = "pencil") -> None:
+def by(mechanism: LoginMechanism, server: Server, password: str = "pencil") -> int:
     settings = replace(SETTINGS, mechanism=mechanism, password=Secret(password))
-    log_in(settings, "b:1", server.ask, seeded_randomness(7))
+    return log_in(settings, "b:1", server.ask, seeded_randomness(7))
 
 
 @pytest.mark.parametrize("mechanism", LoginMechanism)
 def test_sa23_each_mechanism(mechanism: LoginMechanism) -> None:
     server = Server(mechanism)
-    by(mechanism, server)
+    assert by(mechanism, server) == 7_000
     assert server.user == "a,d=a"
 
 

@@ -5,6 +5,7 @@ such a request is decoded. An answer to a wrong login is the same for every caus
 log names the cause, once a minute for each host, and never a password, a salt, a proof or a token.
 """
 
+import asyncio
 import logging
 from collections.abc import Coroutine
 from typing import Any
@@ -46,6 +47,7 @@ from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.log_limit import LogLimit
 from siltstone.runtime.randomness import Random
+from siltstone.runtime.tasks import ends_in_time
 
 NONCE_BITS = 160
 REAUTHENTICATION_INTERVAL_MS = 1 * SECOND_MS
@@ -97,6 +99,7 @@ class Authenticator:
         self._made_up = made_up
         self._password_calls = password_calls
         self._failed_logins = FailedLogins()
+        self._ending = asyncio.Event()
         self._limit = LogLimit(clock)
         self._checks_waiting = self._expired = 0
         self._succeeded = dict.fromkeys(LoginMechanism, 0)
@@ -299,7 +302,8 @@ class Authenticator:
         self._failed[session.mechanism] += 1
         self._tell_failure(connection, session.mechanism, user, reason)
         now_ms = self._clock.monotonic_ms()
-        await self._clock.sleep_ms(self._failed_logins.pause_ms(connection.client_host, user, now_ms))
+        pause_ms = self._failed_logins.pause_ms(connection.client_host, user, now_ms)
+        await ends_in_time(self._ended(), self._clock, pause_ms)
         self._move(connection, LoginEvent.WRONG)
         return self._answered(
             context,
@@ -347,6 +351,13 @@ class Authenticator:
                 "a client at %s wants to log in (SASL), and listener %s has no login: set its security.protocol to %s",
                 connection.client_host, connection.listener.name, connection.listener.protocol,
             )  # fmt: skip
+
+    async def _ended(self) -> None:
+        await self._ending.wait()
+
+    def end_waits(self) -> None:
+        """Answers the wrong passwords that wait, because the node is closing."""
+        self._ending.set()
 
     def statistics(self) -> LoginStatistics:
         return LoginStatistics(dict(self._succeeded), dict(self._failed), self._expired)

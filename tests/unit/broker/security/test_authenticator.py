@@ -1,11 +1,15 @@
 """Logins asked of a broker as clients ask: every answer, what closes the connection, and what the log has."""
 
+import asyncio
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiokafka.conn import ScramAuthenticator
+from hypothesis import given
+from hypothesis import strategies as st
 
 from siltstone.broker.request import CloseConnection, Listener
 from siltstone.broker.security.authenticator import FAILED
@@ -27,6 +31,7 @@ from siltstone.model.access import (
 )
 from siltstone.model.serving_limits import SASL_FRAMES_MAX
 from support.broker.broker_world import BrokerWorld, Client, in_broker_world
+from support.engine.engine_world import settled
 from support.security.credentials import users_command
 
 SECURE = Listener("SECURE", "kafka.example", 9093, SecurityProtocol.SASL_SSL, tuple(LoginMechanism))
@@ -327,5 +332,56 @@ def test_logins_are_counted():
         counted = world.broker.logins()
         assert counted.succeeded == {"PLAIN": 1, "SCRAM-SHA-256": 0, "SCRAM-SHA-512": 0}
         assert counted.failed["PLAIN"] == 1
+
+    with_ada(scenario)
+
+
+def test_a_node_that_closes_answers_the_wrong_passwords_that_wait():
+    async def scenario(world):
+        client = world.client(SECURE)
+        await handshake(client, "PLAIN")
+        answer = client.send(SaslAuthenticateRequest(auth_bytes=b"\0ada\0wrong"), 2)
+        await settled()
+        assert not answer.done()
+        world.broker.end_waits()
+        assert (await answer).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    with_ada(scenario)
+
+
+REQUESTS = st.one_of(
+    st.builds(lambda name: (ApiVersionsRequest(client_software_name=name, client_software_version="1"), 3), st.text()),
+    st.builds(
+        lambda name, version: (SaslHandshakeRequest(mechanism=name), version),
+        st.sampled_from([*LoginMechanism, "GSSAPI"]), st.integers(0, 1),
+    ),
+    st.builds(
+        lambda token, version: (SaslAuthenticateRequest(auth_bytes=token), version),
+        st.one_of(
+            st.binary(max_size=60),
+            st.sampled_from([b"n,,n=ada,r=abc", b"c=biws,r=abc,p=AAAA", b"\0ada\0wrong", b"n,,n=nobody,r=abc"]),
+        ),
+        st.integers(0, 2),
+    ),
+    st.just((MetadataRequest(topics=[]), 12)),
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(REQUESTS, max_size=10), min_size=1, max_size=20))
+def test_sa03_whatever_a_client_sends_without_the_password_it_is_nobody(sequences):
+    async def scenario(world):
+        for requests in sequences:
+            client = world.client(SECURE)
+            for request, version in requests:
+                try:
+                    handled = client.begin(request, version)
+                    task = asyncio.ensure_future(handled) if inspect.isawaitable(handled) else None
+                    while task is not None and not task.done():
+                        await world.pass_ms(5_000)
+                    assert task is None or task.result()
+                except CloseConnection:
+                    break
+                assert client.connection.principal == ANONYMOUS
+                assert client.connection.session.state is not SessionState.AUTHENTICATED
 
     with_ada(scenario)
