@@ -194,6 +194,8 @@ class Broker:
                 self._make_folder()
                 self._flags = flags_of_nodes(self._first_settings(), self._node_count)
                 self._start([*self._flags])
+                if self._users:
+                    self._put_users()
             except BaseException:
                 self._give_up()
                 raise
@@ -288,8 +290,6 @@ class Broker:
             self._addresses = dict(sorted({**self._addresses, number: address}.items()))
         self._is_new = False
         _running.add(self)
-        if self._users:
-            self._put_users()
 
     def _put_users(self) -> None:
         """Sets the passwords of the users, before anybody has heard of the broker's address."""
