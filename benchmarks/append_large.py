@@ -15,7 +15,7 @@ from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least, at_most
 from siltstone.model.limits import MIB
 from siltstone.server.components import open_node
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 BATCH_BYTES = 1 * MIB
 IN_FLIGHT = 4
@@ -96,7 +96,7 @@ def _bare_loop(path: Path, batches: int, *, reserve: bool = False) -> None:
     path.unlink()
 
 
-async def _append(settings: StoreSettings, batches: int) -> Timing:
+async def _append(settings: NodeSettings, batches: int) -> Timing:
     """Measures the appends alone: opening and closing the node are not counted."""
     async with open_node(settings) as node:
         stream = await node.engine.open_stream(await node.engine.create_stream(), 0)

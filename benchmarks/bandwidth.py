@@ -30,10 +30,10 @@ from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_most
 from oracles.broker_process import BrokerProcess
 from siltstone.model.limits import KIB, MIB
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import CompactionSettings, CopyRates
 from siltstone.offline.tasks.runner import InProcessRunner, Task
 from siltstone.runtime.tasks import OnProgress
-from siltstone.server.components import open_store
 
 TITLE = "(ad) a producer beside a cold reader and beside maintenance, with grades against without"
 

@@ -33,10 +33,11 @@ from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectState
 from siltstone.object_store.port import ObjectStore
 from siltstone.object_store.retrying import RetryingStore
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.components import Node, open_node, open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.components import Node, open_node
+from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.stream import Stream
 
 UPLOADED_MIB = 384
@@ -121,7 +122,7 @@ def run_drain() -> list[Row]:
 
 
 @contextmanager
-def _store(buckets: int, strategy: WriteStrategy, **flags: str) -> Iterator[tuple[StoreSettings, Path]]:
+def _store(buckets: int, strategy: WriteStrategy, **flags: str) -> Iterator[tuple[NodeSettings, Path]]:
     """Opens a store whose buckets are folders beside each other, all writable."""
     with folder() as place:
         urls = {f"buckets__{number}": (place / f"bucket-{number}").as_uri() for number in range(buckets)}
@@ -134,7 +135,7 @@ def _store(buckets: int, strategy: WriteStrategy, **flags: str) -> Iterator[tupl
         yield settings, place
 
 
-async def _made(settings: StoreSettings) -> None:
+async def _made(settings: NodeSettings) -> None:
     async with open_node(settings):
         pass
 
@@ -144,7 +145,7 @@ def _uploaded(buckets: int, strategy: WriteStrategy) -> Timing:
         return asyncio.run(_filled(settings, UPLOADED_MIB))
 
 
-async def _filled(settings: StoreSettings, mib: int) -> Timing:
+async def _filled(settings: NodeSettings, mib: int) -> Timing:
     """Measures appends until they are uploaded; opening and closing the node are not counted."""
     async with open_node(settings) as node:
         streams = [await _stream(node) for _ in range(STREAMS)]
@@ -190,7 +191,7 @@ class _Hanging:
         return getattr(self._store, name)
 
 
-async def _gap(settings: StoreSettings) -> tuple[float, int]:
+async def _gap(settings: NodeSettings) -> tuple[float, int]:
     """Measures the longest time between two commits from the moment at which the bucket hangs, until GAPS have
     followed."""
     async with open_node(settings) as node:

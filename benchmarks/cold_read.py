@@ -15,11 +15,12 @@ from benchmarks.support.pairs import Pair, Timing, timed
 from benchmarks.support.places import folder, store_settings
 from benchmarks.support.report import Row, at_least
 from siltstone.model.limits import MIB
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import CompactionSettings
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.server.components import Node, open_node, open_store
+from siltstone.server.components import Node, open_node
 from siltstone.server.python_process import keep_freed_memory
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.stream import Stream
 
 STREAMS = 4
@@ -54,7 +55,7 @@ def _rows(what: str, found: Pair) -> list[Row]:
     ]
 
 
-def _measure(settings: StoreSettings, stream_ids: list[int], plain: Path, *, cold: bool) -> Pair:
+def _measure(settings: NodeSettings, stream_ids: list[int], plain: Path, *, cold: bool) -> Pair:
     """Measures both in turn. Only the last of the streams counts, and neither opening the node nor emptying the
     cache."""
     pair = Pair([], [])
@@ -69,7 +70,7 @@ def _measure(settings: StoreSettings, stream_ids: list[int], plain: Path, *, col
     return pair
 
 
-async def _read_streams(settings: StoreSettings, stream_ids: list[int], *, cold: bool) -> Timing:
+async def _read_streams(settings: NodeSettings, stream_ids: list[int], *, cold: bool) -> Timing:
     """Returns the time of the last one."""
     async with open_node(settings) as node:
         for stream_id in stream_ids:

@@ -20,6 +20,7 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.garbage_collection.dead_objects import DeadObjects
 from siltstone.maintenance.garbage_collection.kind import Collection
 from siltstone.model.limits import MIB
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import (
     CompactionSettings,
     GcSettings,
@@ -27,8 +28,8 @@ from siltstone.offline.settings import (
     StreamObjectCompactionSettings,
 )
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.server.components import open_node, open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.components import open_node
+from siltstone.server.settings.node import NodeSettings
 
 STREAMS = 10
 DATA_BYTES = 320 * MIB
@@ -76,7 +77,7 @@ def _collection() -> Kind:
     return Collection(Level.MAJOR, gc, compaction, StreamObjectCompactionSettings())
 
 
-def _run(settings: StoreSettings, kind: Kind) -> RunReport:
+def _run(settings: NodeSettings, kind: Kind) -> RunReport:
     with open_store(settings) as store:
         watch = Watch(kind.name, store.context.clock)
         report = run_kind(store.context, kind, InProcessRunner, Scope(is_forced=True), Budget(), watch)
@@ -84,7 +85,7 @@ def _run(settings: StoreSettings, kind: Kind) -> RunReport:
     return report
 
 
-def _with_live(place: Path, live: int) -> StoreSettings:
+def _with_live(place: Path, live: int) -> NodeSettings:
     """Blocks are smaller than the split size, so all data is in stream set objects."""
     settings = store_settings(
         place / "store",
@@ -96,7 +97,7 @@ def _with_live(place: Path, live: int) -> StoreSettings:
     return settings
 
 
-async def _trim(settings: StoreSettings, streams: Sequence[int]) -> None:
+async def _trim(settings: NodeSettings, streams: Sequence[int]) -> None:
     async with open_node(settings) as node:
         for stream_id in streams:
             stream = await node.engine.open_stream(stream_id, 1)

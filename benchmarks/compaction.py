@@ -18,10 +18,10 @@ from benchmarks.support.report import Row, at_least, at_most
 from siltstone.carrying.pipeline.kind import UnitReport
 from siltstone.model.limits import GIB, MIB
 from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import CompactionSettings
 from siltstone.offline.tasks.runner import Runner
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from siltstone.spark.spark_runner import open_runner
 
 STREAMS = 40
@@ -123,13 +123,13 @@ def main() -> None:
     sys.stdout.write(f"{unit.detail['tasks']} {seconds} {float(idle)} {peak_mib}\n")
 
 
-def _filled(place: Path, size_bytes: int) -> StoreSettings:
+def _filled(place: Path, size_bytes: int) -> NodeSettings:
     settings = store_settings(place / "store", engine__upload__cache_block_bytes_max="64MiB")
     fill(settings, STREAMS, size_bytes)
     return settings
 
 
-def _compact(runner: Runner, settings: StoreSettings, limits: CompactionSettings) -> UnitReport:
+def _compact(runner: Runner, settings: NodeSettings, limits: CompactionSettings) -> UnitReport:
     with open_store(settings) as store:
         (unit,) = compact(store, runner, limits).done
     return unit

@@ -13,8 +13,8 @@ from benchmarks.support.report import Row, at_most
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.maintenance.kinds import all_kinds
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import Store, open_store
+from siltstone.server.settings.node import load_node_settings
 from siltstone.spark.spark_runner import SparkRunner, open_runner
 
 TOPICS = 20
@@ -37,7 +37,7 @@ def run() -> list[Row]:
             produce(broker.bootstrap_servers)
         runner = open_runner()
         try:
-            with open_store(load_settings(place, environment={})) as store:
+            with open_store(load_node_settings(place, environment={})) as store:
                 return [_measured(store, runner)]
         finally:
             runner.close()

@@ -25,11 +25,11 @@ from siltstone.maintenance.stream_object_compaction.kind import StreamObjectComp
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.statistics import StoreStatistics
+from siltstone.offline.opening.store import Store, open_store
 from siltstone.offline.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.offline.tasks.source_bytes import store_at
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.engine.s3_server import running_s3_server
 
 ROUNDS = 3
@@ -99,7 +99,7 @@ def _speed(pair: Pair) -> Row:
     return at_least("folder, large: against a bare loop", pair.speed_ratio, 0.6, "×", f"{speed:,.0f} MB/s")
 
 
-def _merged(settings: StoreSettings) -> Merged:
+def _merged(settings: NodeSettings) -> Merged:
     with open_store(settings) as store:
         objects = _stream_objects(store)
         before = _counted(store)
@@ -138,7 +138,7 @@ def _stream_objects(store: Store) -> dict[int, int]:
     }
 
 
-def _copy_loop(place: Path, settings: StoreSettings) -> None:
+def _copy_loop(place: Path, settings: NodeSettings) -> None:
     """Makes a file for each stream, with its objects one after another."""
     with open_store(settings) as store:
         image = store.metadata.image
@@ -157,7 +157,7 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
         os.fsync(whole.fileno())
 
 
-def _filled_with_large(place: Path, size_bytes: int, url: str = "") -> StoreSettings:
+def _filled_with_large(place: Path, size_bytes: int, url: str = "") -> NodeSettings:
     """Uploads cache blocks in which each stream has 17 MiB: more than the split size, so each upload makes stream
     objects."""
     settings = _settings(place, url, STREAMS * 17)
@@ -165,7 +165,7 @@ def _filled_with_large(place: Path, size_bytes: int, url: str = "") -> StoreSett
     return settings
 
 
-def _filled_with_small(place: Path, size_bytes: int, url: str = "") -> StoreSettings:
+def _filled_with_small(place: Path, size_bytes: int, url: str = "") -> NodeSettings:
     """Makes stream set objects with 2 MiB of each stream, and splits them one after another."""
     settings = _settings(place, url, SMALL_STREAMS * 2)
     fill(settings, SMALL_STREAMS, size_bytes)
@@ -176,6 +176,6 @@ def _filled_with_small(place: Path, size_bytes: int, url: str = "") -> StoreSett
     return settings
 
 
-def _settings(place: Path, url: str, block_mib: int) -> StoreSettings:
+def _settings(place: Path, url: str, block_mib: int) -> NodeSettings:
     flags = {"engine__upload__cache_block_bytes_max": f"{block_mib}MiB"}
     return store_settings(place / "store", **flags, **({"buckets__0": url} if url else {}))

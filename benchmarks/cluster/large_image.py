@@ -7,7 +7,7 @@ from benchmarks.support.report import Row, at_most
 from siltstone.metadata.commands import CreateTopic, RegisterNode
 from siltstone.metadata.entities import NodeListener
 from siltstone.model.limits import GIB, PARTITIONS_PER_COMMAND_MAX
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 from support.broker.broker_process import BrokerProcess
 
 TITLE = "(p) a broker in a cluster of 100,000 partitions"

@@ -4,9 +4,9 @@ from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.carrying.pipeline.running import RunReport, run
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
+from siltstone.offline.opening.store import Store
 from siltstone.offline.settings import CompactionSettings
 from siltstone.offline.tasks.runner import Runner
-from siltstone.server.components import Store
 
 
 def compact(store: Store, runner: Runner, settings: CompactionSettings) -> RunReport:

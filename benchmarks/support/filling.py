@@ -5,17 +5,17 @@ import os
 
 from siltstone.model.limits import KIB, MIB
 from siltstone.server.components import open_node
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 BATCH_BYTES = 64 * KIB
 
 
-def fill(settings: StoreSettings, streams: int, bytes_total: int) -> list[int]:
+def fill(settings: NodeSettings, streams: int, bytes_total: int) -> list[int]:
     """Appends batches of 64 KiB to the streams in turn until all is committed. Returns the stream ids."""
     return asyncio.run(_fill(settings, streams, bytes_total))
 
 
-async def _fill(settings: StoreSettings, streams: int, bytes_total: int) -> list[int]:
+async def _fill(settings: NodeSettings, streams: int, bytes_total: int) -> list[int]:
     async with open_node(settings) as node:
         opened = [await node.engine.open_stream(await node.engine.create_stream(), 0) for _ in range(streams)]
         slots = asyncio.Semaphore(64)

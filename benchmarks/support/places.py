@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 WORKPLACE = Path(".build/benchmarks")
 
@@ -22,7 +22,7 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(place)
 
 
-def store_settings(place: Path, **flags: str) -> StoreSettings:
-    return load_settings(
+def store_settings(place: Path, **flags: str) -> NodeSettings:
+    return load_node_settings(
         place, environment={}, flags={key.replace("__", "."): text for key, text in flags.items()}
     )

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from siltstone import maintenance, spark
     from siltstone.kafka_client.keyed_view import KeyedView
     from siltstone.object_store.faults import BucketFaults
+    from siltstone.scanning.from_python import scan
     from siltstone.server.embedded import Broker
-    from siltstone.server.opening import open_store
-    from siltstone.server.scanning import scan
+    from siltstone.spark.opening import open_store
 
 __all__ = ["Broker", "BucketFaults", "KeyedView", "__version__", "maintenance", "open_store", "scan", "spark"]
 
@@ -51,11 +51,11 @@ def __getattr__(name: str) -> object:
 
         return KeyedView
     if name == "open_store":
-        from siltstone.server.opening import open_store  # noqa: PLC0415
+        from siltstone.spark.opening import open_store  # noqa: PLC0415
 
         return open_store
     if name == "scan":
-        from siltstone.server.scanning import scan  # noqa: PLC0415
+        from siltstone.scanning.from_python import scan  # noqa: PLC0415
 
         return scan
     if name in ("maintenance", "spark"):

@@ -25,8 +25,9 @@ from siltstone.object_formats.wal_object import wal_object_name
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.metadata_mark import mark_of_key
 from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.opening.store import open_store
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.components import Node, open_node, open_store
+from siltstone.server.components import Node, open_node
 from support.engine.crash_payload import describe
 from support.engine.crash_settings import crash_settings
 from support.processes.seeds import seed_of_this_run

@@ -16,7 +16,7 @@ import pytest
 import siltstone
 from siltstone.maintenance.checking.check import check
 from siltstone.metadata.sinks import SinkState
-from siltstone.server.scanning import open_source
+from siltstone.scanning.source import open_source
 from support.maintenance.sink_process import ROWS, SinkProcess, numbers
 from support.maintenance.sinks import STEPS, Sink, create, values
 from support.processes.tried import RecordTried

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 import siltstone
 from siltstone.maintenance.checking.check import check
 from siltstone.offline.settings import TableSettings
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from siltstone.tables.failures import TableNotThere
 from siltstone.tables.inspecting import file_urls, opened_table
 from support.maintenance.compacted_store import maintained
@@ -65,7 +65,7 @@ def kill_drivers(
     records: int,
 ) -> None:
     rng = random.Random(seed)
-    tables = load_settings(folder, environment={}).tables
+    tables = load_node_settings(folder, environment={}).tables
     sent: dict[str, list[Key]] = {name: [] for name in topics}
     with siltstone.Broker(folder, settings=SETTINGS) as broker:
         for name, config in topics.items():

@@ -9,9 +9,9 @@ import pytest
 
 from oracles.java_tools import KafkaTools
 from siltstone.metadata.image import MetadataImage
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.kafka.kafka_oracles import or_skip
 from support.processes.tried import RecordTried
 
@@ -24,7 +24,7 @@ def tools_of_cluster() -> Iterator[tuple[Broker, KafkaTools]]:
 
 
 def image_of(broker: Broker) -> MetadataImage:
-    with open_store(load_settings(broker.folder, environment={})) as store:
+    with open_store(load_node_settings(broker.folder, environment={})) as store:
         return store.metadata.image
 
 

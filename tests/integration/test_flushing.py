@@ -17,9 +17,9 @@ from siltstone.scanning import flushing, tail
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.request import EARLIEST, LATEST, Bounds, ScanRequest, Tail
 from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.source import open_source
 from siltstone.scanning.streaming.advancing import BatchLimit
 from siltstone.scanning.streaming.topic_stream import StreamOfTopics, StreamRequest
-from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
 from support.maintenance.sinks import QUIET, create
 

@@ -29,7 +29,7 @@ from siltstone.metadata.sinks import SINK_PREFIX, SinkState, batch_folder
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectState
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.scanning import open_source
+from siltstone.scanning.source import open_source
 from siltstone.sinking import load_plan
 from siltstone.sinking.batch import abandon
 from siltstone.sinking.failures import SinkBatchStuck, TopicGoneForSink

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from siltstone.metadata.entities import JobState
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 from support.engine.small_store import small_store
 from support.processes.cli import run
 

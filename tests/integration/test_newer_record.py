@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from siltstone.metadata.commands import DrainNode
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.broker.cluster_clients import Sending, read_all, until
 
@@ -42,7 +42,7 @@ def test_a_broker_that_does_not_know_a_record_stops_and_loses_nothing(tmp_path: 
         admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(60)
         sending = Sending(bootstrap, "t", PARTITIONS)
         _each_gets_more(sending)
-        with open_store(load_settings(store)) as opened:
+        with open_store(load_node_settings(store)) as opened:
             assert set(_leaders(opened)) == {0, 1}, "both versions lead partitions"
             opened.metadata.execute(DrainNode(0, True))
             opened.metadata.execute(DrainNode(0, False))

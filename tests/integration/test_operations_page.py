@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 import siltstone
 from siltstone.cli.main import cli
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import SILTSTONE
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
@@ -66,7 +66,7 @@ def produce(servers: str, count: int) -> None:
 
 
 def test_the_unit_waits_for_longer_than_a_stop_takes() -> None:
-    settings = load_settings(Path("any"), environment={})
+    settings = load_node_settings(Path("any"), environment={})
     promised_ms = settings.engine.close_time_limit_ms + settings.network.close_time_limit_ms
     assert int(service()["TimeoutStopSec"]) * 1_000 >= promised_ms + 10_000
     assert "25 s: `TimeoutStopSec`" in PAGE.read_text() and promised_ms == 25_000
@@ -146,7 +146,7 @@ def test_a_backup_is_made_beside_a_broker_read_when_all_else_is_lost_and_not_wri
     read = bare.run(f"python - <<'END'\n{RESCUE}END", tmp_path)
     assert read.stdout == "100 records are readable\n", read
     before = sorted(path.name for path in (store / "bucket").rglob("*"))
-    settings = load_settings(
+    settings = load_node_settings(
         tmp_path / "rescued", environment={}, flags={"buckets.0": (store / "bucket").as_uri()}
     )
     with (

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from siltstone.metadata.entities import StreamMetadata
 from siltstone.model.limits import MIB
 from siltstone.offline.context import MaintenanceContext
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.maintenance.retained_store import retain
 
@@ -78,7 +78,7 @@ def read(reader: Consumer, offset: int, until: int) -> list[tuple[int, bytes]]:
 @contextmanager
 def maintenance(folder: Path) -> Iterator[MaintenanceContext]:
     """In this process, which is another than the broker's."""
-    with open_store(load_settings(folder)) as store:
+    with open_store(load_node_settings(folder)) as store:
         yield store.context
 
 

@@ -16,7 +16,7 @@ import siltstone
 from siltstone.object_store.metadata_mark import ID_STEP
 from siltstone.object_store.statistics import StoreStatistics
 from siltstone.server.kafka_node import KafkaNode
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.engine.s3_server import BUCKET, ENVIRONMENT, S3Server, running_s3_server
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
@@ -102,8 +102,8 @@ def test_the_settings_of_the_block_are_the_defaults_but_for_the_bucket(tmp_path:
     file = tmp_path / "siltstone.toml"
     file.write_text(SETTINGS)
     loaded, default = (
-        load_settings(tmp_path, environment={}),
-        load_settings(tmp_path / "none", environment={}),
+        load_node_settings(tmp_path, environment={}),
+        load_node_settings(tmp_path / "none", environment={}),
     )
     assert (loaded.engine.upload, loaded.retry) == (default.engine.upload, default.retry)
     assert loaded.buckets[0] == tomllib.loads(SETTINGS)["buckets"]["0"]

@@ -13,9 +13,9 @@ import pytest
 from siltstone.metadata.entities import JobState
 from siltstone.model.limits import PART_SIZE_BYTES_MIN
 from siltstone.object_store.port import MultipartUpload
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.engine.s3_server import S3Server
 from support.maintenance import compaction_driver
 from support.maintenance.compacting import RoundReport, compact
@@ -63,18 +63,18 @@ def history() -> History:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, s3_server: S3Server, history: History) -> StoreSettings:
+def settings(tmp_path: Path, s3_server: S3Server, history: History) -> NodeSettings:
     made = store_settings(tmp_path / "store", THRESHOLDS, bucket=s3_server.new_url())
     asyncio.run(produce(made, history, STREAMS, many()))
     return made
 
 
-def compacted(settings: StoreSettings) -> RoundReport:
+def compacted(settings: NodeSettings) -> RoundReport:
     with open_store(settings) as store:
         return compact(store.context, InProcessRunner(threads_max=2), settings.compaction)
 
 
-def on_a_folder(folder: Path) -> StoreSettings:
+def on_a_folder(folder: Path) -> NodeSettings:
     """The same history in a store on a folder."""
     made = store_settings(folder, THRESHOLDS)
     asyncio.run(produce(made, History(), STREAMS, many()))
@@ -82,7 +82,7 @@ def on_a_folder(folder: Path) -> StoreSettings:
 
 
 def test_a_store_on_s3_lives_as_one_on_a_folder_does(
-    settings: StoreSettings, history: History, tmp_path: Path
+    settings: NodeSettings, history: History, tmp_path: Path
 ) -> None:
     folder = on_a_folder(tmp_path / "folder")
     assert digests(settings) == digests(folder)
@@ -97,7 +97,7 @@ def test_a_store_on_s3_lives_as_one_on_a_folder_does(
     assert_next_round(settings, history)
 
 
-def assert_parts_are_those_s3_asks_for(settings: StoreSettings, report: RoundReport) -> None:
+def assert_parts_are_those_s3_asks_for(settings: NodeSettings, report: RoundReport) -> None:
     assert report.stream_set_object is not None and report.iterations >= 2
     with open_store(settings) as store:
         size_bytes = store.metadata.image.objects[report.stream_set_object].size_bytes
@@ -106,7 +106,7 @@ def assert_parts_are_those_s3_asks_for(settings: StoreSettings, report: RoundRep
     )
 
 
-def assert_next_round(settings: StoreSettings, history: History) -> None:
+def assert_next_round(settings: NodeSettings, history: History) -> None:
     """Appended to, compacted again, and swept: only what is committed is left."""
     asyncio.run(produce(settings, history, STREAMS, batches(300, STREAMS, seed=6, bytes_max=20_000)))
     assert compacted(settings).committed
@@ -118,7 +118,7 @@ def assert_next_round(settings: StoreSettings, history: History) -> None:
 
 @pytest.mark.spark
 def test_maintenance_on_spark_writes_the_same_to_s3(
-    settings: StoreSettings, history: History, tmp_path: Path
+    settings: NodeSettings, history: History, tmp_path: Path
 ) -> None:
     folder = on_a_folder(tmp_path / "folder")
     assert compacted(folder).committed
@@ -139,7 +139,7 @@ def test_maintenance_on_spark_writes_the_same_to_s3(
 
 
 def test_an_upload_forsaken_by_a_killed_driver_is_aborted_by_the_sweep(
-    settings: StoreSettings, history: History, tmp_path: Path
+    settings: NodeSettings, history: History, tmp_path: Path
 ) -> None:
     before, gate = digests(settings), Gate(tmp_path / "gate")
     with driver_with_a_part_written(settings, gate):
@@ -157,7 +157,7 @@ def test_an_upload_forsaken_by_a_killed_driver_is_aborted_by_the_sweep(
 
 
 @contextmanager
-def driver_with_a_part_written(settings: StoreSettings, gate: Gate) -> Iterator[None]:
+def driver_with_a_part_written(settings: NodeSettings, gate: Gate) -> Iterator[None]:
     """Killed in the end with SIGKILL."""
     driver = start_driver(DRIVER, str(settings.folder), "--before-answer", str(gate.folder))
     try:
@@ -169,6 +169,6 @@ def driver_with_a_part_written(settings: StoreSettings, gate: Gate) -> Iterator[
         driver.communicate()
 
 
-def uploads(settings: StoreSettings) -> list[MultipartUpload]:
+def uploads(settings: NodeSettings) -> list[MultipartUpload]:
     with open_store(settings) as store:
         return list(store.buckets.store(0).list_multipart())

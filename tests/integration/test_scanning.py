@@ -19,6 +19,7 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import UnpinScan
 from siltstone.model.objects import object_key
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
+from siltstone.scanning import scan as scan_module
 from siltstone.scanning import tail
 from siltstone.scanning.failures import (
     DataLost,
@@ -29,8 +30,9 @@ from siltstone.scanning.failures import (
     TailNotReadable,
     TopicNotThere,
 )
+from siltstone.scanning.planning import wanted_partitions
 from siltstone.scanning.result import Scan
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess
 from support.kafka.quiet_client import QUIET
 
@@ -247,6 +249,22 @@ def test_ranges_by_partition_and_columns_in_their_order(broker: siltstone.Broker
         siltstone.scan(topic, store=broker.folder, end={0: 2, 1: 2, 2: 2, 7: 1})
 
 
+def test_the_partitions_of_a_scan_are_settled_once(
+    broker: siltstone.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where fields of values are inferred from the first values, which a scan of their own reads."""
+    topic = create(broker.bootstrap_servers, "settled-once")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+    producer.produce(topic, b'{"n": 1}')
+    assert producer.flush(60) == 0
+    settled: list[str] = []
+    monkeypatch.setattr(
+        scan_module, "wanted_partitions", lambda *of: settled.append("once") or wanted_partitions(*of)
+    )
+    assert siltstone.scan(topic, store=broker.folder, value="json").to_arrow().num_rows == 1
+    assert settled == ["once"]
+
+
 def test_a_name_that_is_mistyped_leaves_no_pin(tmp_path: Path) -> None:
     with siltstone.Broker(tmp_path / "store") as running:
         create(running.bootstrap_servers, "numbers")
@@ -406,7 +424,7 @@ def test_sr29_a_broker_of_another_store_at_the_address_is_not_believed(tmp_path:
         create(running.bootstrap_servers, "flights")
         create(other.bootstrap_servers, "flights")
         produce(running.bootstrap_servers, "flights", 10)
-        with siltstone.open_store(load_settings(store)) as opened:
+        with siltstone.open_store(load_node_settings(store)) as opened:
             from siltstone.metadata.node_address import put_node_address
 
             opened.metadata.execute(put_node_address(0, other.bootstrap_servers))

@@ -20,8 +20,8 @@ from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.kafka_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.kafka.raw_kafka import ConnectionClosed, RawConnection
 
@@ -81,7 +81,7 @@ def secrets_of(folder: Path) -> dict[str, bytes]:
         "new": NEW.encode(),
     }
     found |= {"salted": SALTED, "stored": keys.stored_key, "server": keys.server_key, "salt": SALT}
-    with open_store(load_settings(folder)) as store:
+    with open_store(load_node_settings(folder)) as store:
         for name, user in store.metadata.image.users.items():
             for kept in user.credentials:
                 for each in ("salt", "stored_key", "server_key"):

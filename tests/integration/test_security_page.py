@@ -8,7 +8,7 @@ from pathlib import Path
 from siltstone.model.access import SecurityProtocol
 from siltstone.server.network.listener_settings import CertificateWanted
 from siltstone.server.node_listeners import addresses_of
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
@@ -59,7 +59,7 @@ def test_sa22_a_broker_with_a_login_and_its_first_user(tmp_path: Path) -> None:
 
 def test_the_settings_are_read(tmp_path: Path) -> None:
     (tmp_path / "siltstone.toml").write_text(SETTINGS)
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     inside, outside = addresses_of(settings)
     assert (inside.protocol, outside.protocol) == (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
     assert outside.advertised_host == "broker.example"

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import SILTSTONE, BrokerProcess, checked_store
 from support.broker.cluster_clients import SECONDS_MAX, Sending, made_topic, read_all, until
 
@@ -32,7 +32,7 @@ def node_processes(nodes: BrokerProcess) -> dict[int, psutil.Process]:
 
 
 def leaders_in(folder: Path) -> list[int]:
-    with open_store(load_settings(folder)) as store:
+    with open_store(load_node_settings(folder)) as store:
         return [
             partition.leader
             for topic in store.metadata.image.topics.values()

@@ -14,8 +14,8 @@ from confluent_kafka import Message, Producer
 
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import ObjectKind, ObjectState
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.broker.cluster_clients import made_topic, read_all
 from support.broker.cluster_processes import ClusterProcesses
@@ -90,7 +90,7 @@ class Place:
 
     @contextmanager
     def image(self) -> Iterator[MetadataImage]:
-        with open_store(load_settings(self.store, environment={})) as opened:
+        with open_store(load_node_settings(self.store, environment={})) as opened:
             yield opened.metadata.image
 
     def committed(self, *kinds: ObjectKind) -> Counter[int]:

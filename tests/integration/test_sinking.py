@@ -23,7 +23,7 @@ from siltstone.metadata.sinks import (
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.scanning.failures import TopicNotThere
-from siltstone.server.scanning import open_source
+from siltstone.scanning.source import open_source
 from siltstone.sinking import relay, staging
 from siltstone.sinking.batch import SinkDriver, abandon
 from siltstone.sinking.failures import (

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import siltstone
 from siltstone.cli.main import cli
 from siltstone.scanning.failures import TailNotReadable
-from siltstone.server.querying import QueryChoice, QueryRefused, run_query, topics_named
+from siltstone.scanning.querying import QueryChoice, QueryRefused, run_query, topics_named
 from support.kafka.quiet_client import QUIET
 
 pytestmark = pytest.mark.xdist_group("sql")  # the tests share a broker and its topics
@@ -40,7 +40,7 @@ def create(broker: siltstone.Broker, topic: str) -> None:
 
 
 def rows(broker: siltstone.Broker, text: str, words: QueryChoice | None = None) -> list[tuple[object, ...]]:
-    with siltstone.open_store(broker.folder) as store, run_query(store, text, words) as found:
+    with siltstone.open_store(broker.folder) as store, run_query(store.context, text, words) as found:
         return list(found.rows)
 
 
@@ -64,7 +64,7 @@ def test_a_value_that_does_not_fit_is_null_and_counted(broker: siltstone.Broker)
     produce(broker, "mixed", [b'{"a": 1}'] * 1_000 + [b"nonsense"], b"\xff")
     with siltstone.open_store(broker.folder) as store:
         text = "select count(a), count(*), min(kafka.key), max(kafka.offset) from mixed"
-        with run_query(store, text) as found:
+        with run_query(store.context, text) as found:
             assert list(found.rows) == [(1_000, 1_001, "ff", 1_000)]
             assert found.notes[0].startswith(
                 "mixed: null instead of 1 value that cannot be decoded; the first: offset 1000"
@@ -118,11 +118,11 @@ def test_the_tail_is_left_out_also_while_the_kind_of_the_values_is_guessed(tmp_p
         produce(broker, "t", [b"2"])
         shutil.copytree(tmp_path / "store", tmp_path / "copy", ignore=shutil.ignore_patterns("*-leases*"))
     with siltstone.open_store(tmp_path / "copy") as store:
-        with run_query(store, "select value from t", QueryChoice(tail="committed")) as found:
+        with run_query(store.context, "select value from t", QueryChoice(tail="committed")) as found:
             assert list(found.rows) == [("1",)]
         with (
             pytest.raises(TailNotReadable, match="--tail committed"),
-            run_query(store, "select value from t"),
+            run_query(store.context, "select value from t"),
         ):
             pass
 

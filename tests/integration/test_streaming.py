@@ -19,6 +19,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.scanning.failures import DataLost, TailNotReadable, TopicNotThere
 from siltstone.scanning.request import EARLIEST, LATEST, Bound, BoundKind, Bounds, ScanRequest
 from siltstone.scanning.rows import unit_rows
+from siltstone.scanning.source import open_source
 from siltstone.scanning.streaming import topic_stream
 from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.scanning.streaming.failures import StoreIsAnother, TopicGone, TopicMadeAnew
@@ -28,7 +29,6 @@ from siltstone.scanning.streaming.position import (
     encode_position,
 )
 from siltstone.scanning.streaming.topic_stream import StreamOfTopics, StreamRequest
-from siltstone.server.scanning import open_source
 from support.broker.broker_process import BrokerProcess
 from support.kafka.quiet_client import QUIET
 

@@ -16,9 +16,10 @@ from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.metadata_mark import key_of_mark, marks_in
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.server.components import Node, open_node, open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.components import Node, open_node
+from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.stream import Stream
 from support.maintenance.compacting import RoundReport, compact
 from support.maintenance.live_store import (
@@ -54,7 +55,7 @@ def records(count: int, seed: int) -> list[Batch]:
     ]
 
 
-def compacted(settings: StoreSettings, *, force_split: bool = False) -> RoundReport:
+def compacted(settings: NodeSettings, *, force_split: bool = False) -> RoundReport:
     compaction = settings.compaction
     if force_split:
         compaction = msgspec.structs.replace(compaction, force_split_age_ms=0)
@@ -165,7 +166,7 @@ def test_t35_leak(tmp_path: Path, compacts_before_deleting: bool) -> None:
     assert {str(path.relative_to(settings.folder / "bucket")) for path in files} == {MARKER_KEY} | marks
 
 
-async def delete_streams(settings: StoreSettings, history: History) -> None:
+async def delete_streams(settings: NodeSettings, history: History) -> None:
     async with open_node(settings) as node:
         for stream_id in history.stream_ids:
             await node.engine.delete_stream(stream_id, node.metadata.image.streams[stream_id].epoch)

@@ -6,15 +6,15 @@ import subprocess
 from pathlib import Path
 
 from siltstone.metadata.image import MetadataImage
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 from support.broker.broker_process import SILTSTONE
 from support.engine.small_store import small_store
 
 PASSWORD = "pl4nted-password"
 
 
-def typed(settings: StoreSettings, *lines: str) -> tuple[int, str]:
+def typed(settings: NodeSettings, *lines: str) -> tuple[int, str]:
     """Runs the command at a terminal, and types a line at each question. Returns exit status and what was shown."""
     terminal, other_end = pty.openpty()
     command = [str(SILTSTONE), "users", "add", "ada", "--store", str(settings.folder)]
@@ -35,7 +35,7 @@ def typed(settings: StoreSettings, *lines: str) -> tuple[int, str]:
     return process.returncode, shown.decode()
 
 
-def image_of(settings: StoreSettings) -> MetadataImage:
+def image_of(settings: NodeSettings) -> MetadataImage:
     with open_store(settings) as store:
         return store.metadata.image
 

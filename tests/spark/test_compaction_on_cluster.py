@@ -10,8 +10,8 @@ import pytest
 
 from siltstone.metadata.entities import JobState
 from siltstone.model.objects import ObjectKind
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.server.components import open_store
 from support.maintenance import compaction_driver
 from support.maintenance.compacting import RoundReport, compact
 from support.maintenance.live_store import (

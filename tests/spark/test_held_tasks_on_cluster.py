@@ -19,7 +19,7 @@ from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.sinks import STAGING_PREFIX
 from siltstone.model.limits import HOUR_MS
 from siltstone.offline.context import MaintenanceContext
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from siltstone.tables.inspecting import file_urls, opened_table
 from support.maintenance.compacted_store import maintained
 from support.maintenance.sinks import QUIET, create, values
@@ -148,7 +148,7 @@ def made(broker: siltstone.Broker, partitions: int) -> None:
 
 def exported(store: Path) -> list[str]:
     """Returns the values of the table. No file of it is there twice."""
-    tables = load_settings(store, environment={}).tables
+    tables = load_node_settings(store, environment={}).tables
     with maintained(store) as context, opened_table(context, tables, "source", dead_letters=False) as table:
         urls = file_urls(table, tables)
     assert len(urls) == len(set(urls))

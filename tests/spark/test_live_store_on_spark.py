@@ -18,10 +18,11 @@ from siltstone.metadata.entities import JobState
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS, MINUTE_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.tasks.runner import InProcessRunner, RunFailed, Runner, Task
 from siltstone.runtime.clock import ManualClock, SystemClock
-from siltstone.server.components import Node, open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.components import Node
+from siltstone.server.settings.node import NodeSettings
 from siltstone.spark.spark_runner import SparkRunner
 from support.maintenance import compaction_driver
 from support.maintenance.compacting import RoundReport, compact
@@ -63,19 +64,19 @@ def history() -> History:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, history: History) -> StoreSettings:
+def settings(tmp_path: Path, history: History) -> NodeSettings:
     """A filled store without a node."""
     made = store_settings(tmp_path / "store")
     asyncio.run(produce(made, history, STREAMS, batches(400, STREAMS, seed=2)))
     return made
 
 
-def compacted(settings: StoreSettings, runner: Runner) -> RoundReport:
+def compacted(settings: NodeSettings, runner: Runner) -> RoundReport:
     with open_store(settings) as store:
         return compact(store.context, runner, settings.compaction)
 
 
-def compacted_in_process(settings: StoreSettings, folder: Path) -> dict[int, str]:
+def compacted_in_process(settings: NodeSettings, folder: Path) -> dict[int, str]:
     """What the objects of this store should become."""
     copy = copy_of(settings, folder)
     assert compacted(copy, InProcessRunner()).iterations >= 6
@@ -86,7 +87,7 @@ def compacted_in_process(settings: StoreSettings, folder: Path) -> dict[int, str
 
 
 def test_compaction_needs_no_node(
-    settings: StoreSettings, history: History, runner: SparkRunner, tmp_path: Path
+    settings: NodeSettings, history: History, runner: SparkRunner, tmp_path: Path
 ) -> None:
     expected = compacted_in_process(settings, tmp_path / "expected")
     before = counts(settings)[ObjectKind.STREAM_SET_OBJECT]
@@ -97,7 +98,7 @@ def test_compaction_needs_no_node(
 
 
 def test_a_node_appends_and_is_read_while_its_store_is_compacted(
-    settings: StoreSettings, history: History, runner: SparkRunner
+    settings: NodeSettings, history: History, runner: SparkRunner
 ) -> None:
     async def scenario() -> list[RoundReport]:
         reports = []
@@ -129,7 +130,7 @@ async def assert_node_reads_all(node: Node, history: History) -> None:
 
 
 def test_a_damaged_source_changes_nothing_and_leaves_nothing(
-    settings: StoreSettings, history: History, runner: SparkRunner
+    settings: NodeSettings, history: History, runner: SparkRunner
 ) -> None:
     before = digests(settings)
     victim, restore = damage_one(settings)
@@ -141,7 +142,7 @@ def test_a_damaged_source_changes_nothing_and_leaves_nothing(
 
 
 def test_a_task_that_fails_for_good_changes_nothing_and_leaves_nothing(
-    settings: StoreSettings, history: History, runner: SparkRunner
+    settings: NodeSettings, history: History, runner: SparkRunner
 ) -> None:
     before = digests(settings)
     with pytest.raises(RunFailed, match="UploadNotFound"):
@@ -177,7 +178,7 @@ class SpoilingRunner:
 
 
 def assert_given_up(
-    settings: StoreSettings, history: History, runner: Runner, before: dict[int, str], cause: str
+    settings: NodeSettings, history: History, runner: Runner, before: dict[int, str], cause: str
 ) -> None:
     assert digests(settings) == before
     assert_reads_back(settings, history)
@@ -189,7 +190,7 @@ def assert_given_up(
     assert_reads_back(settings, history)
 
 
-def damage_one(settings: StoreSettings) -> tuple[int, Callable[[], object]]:
+def damage_one(settings: NodeSettings) -> tuple[int, Callable[[], object]]:
     """One byte of the newest stream set object. Which, and how to put it back."""
     with open_store(settings) as store:
         objects = store.metadata.image.objects.values()
@@ -200,7 +201,7 @@ def damage_one(settings: StoreSettings) -> tuple[int, Callable[[], object]]:
     return victim, lambda: path.write_bytes(content)
 
 
-def assert_outputs_are_swept(settings: StoreSettings) -> None:
+def assert_outputs_are_swept(settings: NodeSettings) -> None:
     """Before the time limit they may still be wanted by somebody; after it, and a grace period, they are gone."""
     with open_store(settings) as store:
         prepared = {
@@ -244,7 +245,7 @@ class TwiceRunner:
 
 
 def test_attempts_side_by_side_write_the_same(
-    settings: StoreSettings, history: History, runner: SparkRunner, tmp_path: Path
+    settings: NodeSettings, history: History, runner: SparkRunner, tmp_path: Path
 ) -> None:
     expected = compacted_in_process(settings, tmp_path / "expected")
     twice = TwiceRunner(runner)
@@ -256,7 +257,7 @@ def test_attempts_side_by_side_write_the_same(
 
 
 def test_attempts_after_the_commit_change_nothing(
-    settings: StoreSettings, history: History, runner: SparkRunner
+    settings: NodeSettings, history: History, runner: SparkRunner
 ) -> None:
     """A straggler of a driver that has long committed: the same bytes again, or an upload that has ended."""
     twice = TwiceRunner(runner)
@@ -304,7 +305,7 @@ def test_a_driver_killed_in_its_job_is_followed_by_the_next(
     record_tried("drivers on Spark killed", 1)
 
 
-def kill_a_driver(settings: StoreSettings, gate: Gate) -> None:
+def kill_a_driver(settings: NodeSettings, gate: Gate) -> None:
     """With SIGKILL, when tasks of its second round have written and not answered. Its Spark ends by itself."""
     driver = start_driver(
         DRIVER, str(settings.folder), "--master", "local[2]", "--rounds-before", "1",
@@ -323,7 +324,7 @@ def kill_a_driver(settings: StoreSettings, gate: Gate) -> None:
     assert psutil.wait_procs(below, timeout=300)[1] == [], "something of the killed driver still runs"
 
 
-def assert_next_driver_takes_over(settings: StoreSettings, runner: Runner) -> None:
+def assert_next_driver_takes_over(settings: NodeSettings, runner: Runner) -> None:
     later = ManualClock(SystemClock().now_ms() + HOUR_MS)
     with open_store(settings, clock=later) as store:
         store.trust_clock()

@@ -21,7 +21,7 @@ import siltstone
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from pyspark_siltstone import DefaultSource
 from siltstone.metadata.sinks import SinkState, sinks_of
-from siltstone.server.scanning import open_source
+from siltstone.scanning.source import open_source
 from siltstone.spark.sink.batches import write_batch
 from siltstone.spark.sink.options import parse_sink_options
 from siltstone.spark.sink.writers import TopicStreamWriter

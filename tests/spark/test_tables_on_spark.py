@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 import siltstone
 from siltstone.metadata.commands import AlterTopicConfigs
-from siltstone.server.components import Store
+from siltstone.offline.opening.store import Store
 from siltstone.tables.failures import TableNotThere
 from siltstone.tables.inspecting import file_urls, opened_table
 from support.engine.s3_server import ENVIRONMENT, S3Server

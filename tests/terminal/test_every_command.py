@@ -19,9 +19,9 @@ from siltstone.cli.main import COMMANDS, cli
 from siltstone.metadata.commands import PinScan, PutKey, StartJob
 from siltstone.metadata.sinks import SINK_PREFIX, SinkBatch, SinkState, encode_sink
 from siltstone.model.limits import HOUR_MS
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.engine.small_store import object_files, small_store
 from support.processes.cli import run as run_here
 from support.processes.ports import free_port
@@ -109,7 +109,7 @@ class Scene:
             damaged = bytearray(path.read_bytes())
             damaged[100] ^= 0xFF
             path.write_bytes(damaged)
-        with open_store(load_settings(self._stores["leased"], environment={})) as opened:
+        with open_store(load_node_settings(self._stores["leased"], environment={})) as opened:
             opened.metadata.execute(StartJob("sso-compaction", "a driver that died", 10_000_000))
             opened.metadata.execute(PinScan("query-1", HOUR_MS, "a notebook"))
             for name, state in (("orders", SinkState.INTENT), ("loads", SinkState.DONE)):
@@ -117,7 +117,7 @@ class Scene:
                     "relay", "", 7, state, "a driver that died", -1, "", 0, 1_000, "value binary"
                 )
                 opened.metadata.execute(PutKey(f"{SINK_PREFIX}{name}", encode_sink(batch)))
-        open_store(load_settings(self._stores["empty"], environment={}), create=True).close()
+        open_store(load_node_settings(self._stores["empty"], environment={}), create=True).close()
         with Broker(self._stores["tabled"]) as broker:
             for topic in ("kept", "fresh"):
                 config = ("-c", "siltstone.table.format=parquet", "-b", broker.bootstrap_servers)

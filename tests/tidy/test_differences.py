@@ -8,7 +8,7 @@ import pytest
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model import limits
-from siltstone.server.settings.store import SETTINGS
+from siltstone.server.settings.node import SETTINGS
 from siltstone.topic_configs.rows import TABLE, Effect
 from support.pages.documents import ROOT
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 import siltstone
 from siltstone.maintenance.from_python import plan
-from siltstone.server.opening import open_store
+from siltstone.spark.opening import open_store
 
 SOURCE = f"{Path(siltstone.__file__).parent}/"
 

@@ -39,7 +39,7 @@ VERBS = words(
     """
     add admit advance alter ask assign bind build change configure consume encode end estimate filter
     follow hold judge keep learn lie look maintain measure pass put rebuild remove reset resolve
-    rewrite see send share speak take tune walk want withdraw
+    rewrite see send share speak take walk want withdraw
     """
 )
 """Verbs that say what is done with the noun beside them, in any form: FoundOffset, LogFormatter."""

@@ -3,7 +3,7 @@
 import pytest
 
 from siltstone.broker.groups.rules.states import TABLE, GroupEvent, GroupState
-from siltstone.server.settings.store import SETTINGS
+from siltstone.server.settings.node import SETTINGS
 from support.groups.group_diagram import PAGE, diagram, table, written
 
 TEXT = PAGE.read_text()

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from siltstone.metadata.entities import JobState
 from siltstone.server.embedded import Broker
-from siltstone.server.opening import open_store
+from siltstone.spark.opening import open_store
 from support.engine.small_store import small_store
 from support.pages.bare_environment import BareEnvironment
 

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from siltstone.cli.main import cli
-from siltstone.server.settings.layers import NOT_SETTINGS
+from siltstone.offline.opening.layers import NOT_SETTINGS
 from siltstone.server.settings.listeners import settings_of_listener
-from siltstone.server.settings.store import SETTINGS
+from siltstone.server.settings.node import SETTINGS
 from siltstone.stream_engine.engine import StreamEngine
 from support.pages.reference_tables import (
     LISTENER_REASONS,

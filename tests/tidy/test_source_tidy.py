@@ -94,7 +94,7 @@ SMALL_FILES = {
     },
     "an entry from outside: public, or the place where components are put together": {
         "metadata/opening.py", "pytest_plugin/fixtures.py", "server/maintaining.py", "server/network/parts.py",
-        "server/opening.py", "spark/choice.py",
+        "server/node_listeners.py", "spark/choice.py", "spark/opening.py",
     },
     "a small tool of two packages or more": {
         "cli/in_order.py", "cli/interruption.py", "foundation/milliseconds.py", "foundation/portions.py",

@@ -16,8 +16,8 @@ from siltstone.maintenance.checking.repair_plan import Repair, RepairPlan, plan_
 from siltstone.maintenance.checking.repairing import RepairReport, repair, unrepaired
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.model.limits import COMPACTION_TIME_LIMIT_MS
-from siltstone.server.components import Store
-from siltstone.server.settings.tree import values_of
+from siltstone.offline.opening.store import Store
+from siltstone.offline.opening.tree import values_of
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
@@ -79,7 +79,7 @@ def _checked(store: Store, read_blocks: bool) -> CheckReport:
 def _planned(store: Store, report: CheckReport) -> RepairPlan:
     limits = [
         value
-        for setting, value in values_of(store.settings.tuning)
+        for setting, value in values_of(store.settings)
         if setting.name == "time_limit_ms" and isinstance(value, int)
     ]
     return plan_repair(

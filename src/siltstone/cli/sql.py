@@ -11,7 +11,7 @@ import msgspec
 
 from siltstone.cli.output import is_drawn, json_text, remark, results, table
 from siltstone.cli.store_options import StoreChoice, store_options
-from siltstone.server.querying import QueryChoice, QueryRows, run_query
+from siltstone.scanning.querying import QueryChoice, QueryRows, run_query
 
 SHOWN_MAX = 1_000
 """Rows that are drawn as a table, whose columns are as wide as the widest row; the other formats have no limit."""
@@ -60,7 +60,7 @@ def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, 
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
     the extra siltstone[sql].
     """
-    with choice.open() as store, run_query(store, query, QueryChoice(value, registry, tail)) as found:
+    with choice.open() as store, run_query(store.context, query, QueryChoice(value, registry, tail)) as found:
         for note in found.notes:
             remark(note)
         {"table": _print_table, "json": _print_json, "csv": _print_csv}[shape](found)

@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from siltstone.cli.output import remarks
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import StoreSettings, load_settings
-from siltstone.server.settings.values import SettingRefused
+from siltstone.offline.opening.store import Store, open_store
+from siltstone.offline.opening.values import SettingRefused
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,11 +25,11 @@ class StoreChoice(msgspec.Struct, frozen=True):
     config: Path | None = None
     flags: dict[str, str] = {}
 
-    def settings(self, **flags: str | None) -> StoreSettings:
+    def settings(self, **flags: str | None) -> NodeSettings:
         """Returns the settings, in which ``flags`` of the command come first: setting → value, with ``__`` for each dot
         of its name."""
         named = {name.replace("__", "."): value for name, value in flags.items() if value is not None}
-        return load_settings(self.store, config=self.config, flags={**self.flags, **named})
+        return load_node_settings(self.store, config=self.config, flags={**self.flags, **named})
 
     def open(self, **flags: str | None) -> Store:
         """Opens the store, which must exist; says so when it can only be read. Raises StoreNotFound."""

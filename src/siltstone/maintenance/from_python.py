@@ -13,8 +13,9 @@ from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Scope, topics_named
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.foundation.quantity_words import counted
+from siltstone.foundation.text_tables import html_of, table_of
 from siltstone.maintenance.kinds import chosen_kinds
-from siltstone.maintenance.overview import KindOverview, Overview, html_of, overview, table_of
+from siltstone.maintenance.overview import KindOverview, Overview, overview
 from siltstone.model.errors import InvalidRequest
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import KindSettings

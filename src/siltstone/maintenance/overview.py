@@ -1,8 +1,7 @@
 """Makes an overview of what maintenance would do now: the plans of all kinds, as a value and as a table.
 
 ``overview`` plans every kind and writes nothing. ``siltstone.maintenance.plan(store)`` returns an overview, and
-``siltstone maintain plan`` and ``explain`` print one. ``table_of`` and ``html_of`` make tables for a terminal and for a
-notebook.
+``siltstone maintain plan`` and ``explain`` print one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,17 +13,11 @@ from siltstone.carrying.pipeline.kind import Kind, PlannedUnit, Scope, Unplanned
 from siltstone.carrying.pipeline.running import plan_of, waiting
 from siltstone.carrying.pipeline.watch import OnStepProgress, Watch
 from siltstone.foundation.quantity_words import counted, size_words, time_words
+from siltstone.foundation.text_tables import Row, html_of, table_of
 from siltstone.model.errors import SiltstoneError, Unavailable
 from siltstone.offline.context import MaintenanceContext, check_metadata_is_newest
 
 HEADER = ("kind", "unit", "reads", "writes", "objects", "because")
-RIGHT = frozenset({"reads", "writes", "objects", "partitions", "offsets", "bytes"})
-ROWS_SHOWN_MAX = 60
-"""A table shows at most this many rows. They are the units that would be done first."""
-
-NOTHING = "Nothing to do."
-
-Row = tuple[str, ...]
 
 
 def cells(units: Iterable[tuple[str, PlannedUnit]]) -> list[Row]:
@@ -47,45 +40,6 @@ def objects_words(unit: PlannedUnit) -> str:
     if not unit.objects_before and not unit.objects_after:
         return ""
     return f"{unit.objects_before:,} → {unit.objects_after:,}"
-
-
-def table_of(header: Row, rows: Sequence[Row]) -> str:
-    if not rows:
-        return NOTHING
-    shown = [header, *_shown(rows)]
-    widths = [max(len(row[at]) for row in shown) for at in range(len(header))]
-    return "\n".join(_line(header, row, widths) for row in shown)
-
-
-def html_of(header: Row, rows: Sequence[Row]) -> str:
-    if not rows:
-        return f"<p>{NOTHING}</p>"
-    head = "".join(_html_cell("th", name, name) for name in header)
-    cells = (
-        "".join(_html_cell("td", *each) for each in zip(header, row, strict=True)) for row in _shown(rows)
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _shown(rows: Sequence[Row]) -> list[Row]:
-    left = len(rows) - ROWS_SHOWN_MAX
-    if left <= 0:
-        return list(rows)
-    more = ("…", *[""] * (len(rows[0]) - 2), f"and {counted(left, 'more unit')}")
-    return [*rows[:ROWS_SHOWN_MAX], more]
-
-
-def _line(header: Row, row: Row, widths: Sequence[int]) -> str:
-    named = zip(header, row, widths, strict=True)
-    padded = (cell.rjust(width) if name in RIGHT else cell.ljust(width) for name, cell, width in named)
-    return "  ".join(padded).rstrip()
-
-
-def _html_cell(tag: str, name: str, cell: str) -> str:
-    """``!important``: notebooks align the cells of all tables to the right."""
-    side = "right" if name in RIGHT else "left"
-    return f'<{tag} style="text-align: {side} !important">{escape(cell)}</{tag}>'
 
 
 def _size(size_bytes: int) -> str:

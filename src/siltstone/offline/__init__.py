@@ -4,7 +4,7 @@
 A ``MaintenanceContext`` is an opened store. Scans, sinks, tables and maintenance give *tasks* to a *runner*, in this
 process or on Spark; each task gets one *task input* and reads or writes objects.
 
-Reading order: ``context``, ``settings``, ``topic_streams`` (whose records a stream has), ``tasks`` (what any task
-needs), ``blocks`` (index entries as columns), ``output_buckets`` (where new objects go), ``pressure`` (how full disks
-are).
+Reading order: ``opening`` (finds a store and opens it), ``context``, ``settings`` (of the kinds), ``topic_streams``
+(whose records a stream has), ``tasks`` (what any task needs), ``blocks`` (index entries as columns), ``output_buckets``
+(where new objects go), ``pressure`` (how full disks are).
 """

@@ -7,5 +7,6 @@ a plan gives the same rows as often as it is read.
 
 Reading order: ``request`` (what is wanted), ``unit`` (what a task is given), ``planning`` (pure: image → cuts →
 pieces), ``times`` (offsets by time), ``tail`` (what is not in objects yet), ``scan`` (the whole plan), ``reading`` (the
-blocks of a unit), ``rows`` (a unit's Arrow record batches), ``result`` (what a Python program gets).
+blocks of a unit), ``rows`` (a unit's Arrow record batches), ``result`` (what a Python program gets), ``from_python``
+(``siltstone.scan``), ``querying`` (``siltstone sql``).
 """

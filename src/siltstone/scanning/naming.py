@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.metadata.image import ImageView
 from siltstone.model.errors import SiltstoneError
-from siltstone.scanning.planning import Cut, ScanPartition, plan_pieces, wanted_partitions
+from siltstone.scanning.planning import Cut, ScanPartition, plan_pieces
 from siltstone.scanning.request import BoundKind, Bounds, ScanRequest
 
 TOPICS_NAMED_MAX = 3
 
 
-def scan_name(image: ImageView, request: ScanRequest) -> str:
-    """Returns the name of the scan on this image. A request that cannot be planned gets the names of its topics,
-    because planning will say what is wrong with it."""
+def scan_name(image: ImageView, request: ScanRequest, partitions: Sequence[ScanPartition]) -> str:
+    """Returns the name of the scan of these partitions on this image. A request that cannot be planned gets the names
+    of its topics, because planning will say what is wrong with it."""
     topics = request.topics or tuple(request.assigned or ()) or (request.pattern or "",)
     try:
-        cuts = list(_cuts(wanted_partitions(image, request), request))
+        cuts = list(_cuts(partitions, request))
         pieces = [piece for unit in plan_pieces(image, cuts, request).units for piece in unit]
     except SiltstoneError:
         return f"scan {_listed(topics)}"

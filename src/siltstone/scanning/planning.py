@@ -90,6 +90,21 @@ def wanted_partitions(image: ImageView, request: ScanRequest) -> list[ScanPartit
     return sorted(found, key=lambda each: each.key)
 
 
+def renewed(image: ImageView, partitions: Iterable[ScanPartition]) -> list[ScanPartition]:
+    """Returns the same partitions as a newer image shows them. Raises TopicNotThere if a topic was deleted since."""
+    return [
+        ScanPartition(_same_topic(image, each.topic), each.partition, image.streams[each.stream.stream_id])
+        for each in partitions
+    ]
+
+
+def _same_topic(image: ImageView, topic: TopicMetadata) -> TopicMetadata:
+    newer = image.topics.get(topic.topic_id)
+    if newer is None:
+        raise TopicNotThere(f"topic {topic.name} was deleted while the scan was planned")
+    return newer
+
+
 def _wanted_topics(image: ImageView, request: ScanRequest) -> Iterator[tuple[TopicMetadata, Sequence[int]]]:
     if request.assigned is not None:
         for name, numbers in request.assigned.items():

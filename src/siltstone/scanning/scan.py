@@ -1,8 +1,8 @@
 """Plans a scan: one image, the ends that brokers report, offsets by time, and the units that follow from them.
 
-The order matters. First the scan pins the objects of all later images (SR8), then brokers upload tails that are to be
-flushed, then the image is taken, and last brokers are asked for their ends: every record that they have acknowledged by
-then is in the image's objects or in the tail.
+The order matters. First the wanted partitions are settled, so that a mistyped name costs no pin. Then the scan pins the
+objects of all later images (SR8), brokers upload tails that are to be flushed, the image is taken, and last brokers are
+asked for their ends: every record that they have acknowledged by then is in the image's objects or in the tail.
 """
 
 import logging
@@ -29,6 +29,7 @@ from siltstone.scanning.planning import (
     ScanPartition,
     cut,
     plan_pieces,
+    renewed,
     wanted_partitions,
 )
 from siltstone.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Tail
@@ -79,19 +80,20 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
             "the store can only be read, so no pin keeps the objects of this scan from garbage collection"
         )
         request = msgspec.structs.replace(request, lease_ms=0)
-    if request.values is not None and request.value_format is None:
-        request = msgspec.structs.replace(request, value_format=settle_values(source, request))
-    if request.lease_ms:
-        wanted_partitions(source.metadata.refresh(), request)  # a name that is mistyped costs no pin
+    return _planned(source, request, wanted_partitions(source.metadata.refresh(), request))
+
+
+def _planned(source: MaintenanceContext, request: ScanRequest, wanted: Sequence[ScanPartition]) -> ScanPlan:
+    request = msgspec.structs.replace(request, value_format=_value_format(source, request, wanted))
     lease_until_ms = _pin(source, request)
     image = source.metadata.refresh()
-    partitions = wanted_partitions(image, request)
+    partitions = renewed(image, wanted)
     refuse_others(request.start, partitions, "begin")
     refuse_others(request.end, partitions, "end")
     flushed = frozenset(each.key for each in to_flush(image, partitions, request))
     if flushed:
         image = flush_tails(source, [each for each in partitions if each.key in flushed])
-        partitions = wanted_partitions(image, request)
+        partitions = renewed(image, partitions)
     asked = [each for each in partitions if each.key not in flushed]
     with tail_ends(image, asked, request.tail, source.clock, source.rng, source.security) as ends:
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
@@ -153,15 +155,25 @@ def settle_values(source: MaintenanceContext, request: ScanRequest) -> ValueForm
     the scan. Raises what ``settled`` raises, and what planning a scan raises."""
     if request.values is None or request.value_format is not None:
         return request.value_format
-    partitions = wanted_partitions(source.metadata.refresh(), request)
-    return settled(request.values, (each.topic.name for each in partitions), lambda: _sample(source, request))
+    return _value_format(source, request, wanted_partitions(source.metadata.refresh(), request))
 
 
-def _sample(source: MaintenanceContext, request: ScanRequest) -> Iterator[bytes | None]:
+def _value_format(
+    source: MaintenanceContext, request: ScanRequest, wanted: Sequence[ScanPartition]
+) -> ValueFormat | None:
+    if request.values is None or request.value_format is not None:
+        return request.value_format
+    topics = (each.topic.name for each in wanted)
+    return settled(request.values, topics, lambda: _sample(source, request, wanted))
+
+
+def _sample(
+    source: MaintenanceContext, request: ScanRequest, wanted: Sequence[ScanPartition]
+) -> Iterator[bytes | None]:
     """Yields the first values of the scan, at most SAMPLE_VALUES."""
     sampling = msgspec.structs.replace(request, columns=(VALUE,), lease_ms=0, pin_token="", values=None)
     left = SAMPLE_VALUES
-    for unit in plan_scan(source, sampling).units:
+    for unit in _planned(source, sampling, wanted).units:
         for batch in unit_rows(unit, source.clock, source.rng, security=source.security):
             values = batch.column(0)[:left].to_pylist()
             left -= len(values)

@@ -19,7 +19,7 @@ from siltstone.object_store.faults import BucketFaults
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.python_process import run
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class BrokerThread:
 
     def __init__(
         self,
-        settings: StoreSettings,
+        settings: NodeSettings,
         addresses: Sequence[ListenerAddress],
         faults: BucketFaults | None = None,
     ) -> None:

@@ -1,43 +1,34 @@
-"""Makes objects from settings: a ``Store`` for commands and maintenance, or a running ``Node``.
+"""Makes a running ``Node`` from settings: the parts of a stream engine on a store.
 
 Only this module knows how the parts of a node fit together. Parts are closed in the opposite order of their opening,
-also when opening fails. Maintenance needs no node (rule 10): ``open_store`` opens only the metadata and the buckets.
-Read next: ``kafka_node``, which adds the broker.
+also when opening fails. Read next: ``kafka_node``, which adds the broker. A store without a node:
+``offline.opening.store``.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from types import TracebackType
-from typing import Any, Self
-from urllib.parse import unquote, urlsplit
 
 import msgspec
-from msgspec.structs import replace
 
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import NodeListener
-from siltstone.metadata.opening import newest_beat_ms, open_board
+from siltstone.metadata.opening import open_board
 from siltstone.metadata.service import MetadataService
-from siltstone.metadata.store.opening import open_log, shown_url
-from siltstone.metadata.store.port import LogNotFound, MetadataLog
-from siltstone.metadata.store.postgres.place import is_postgres_url
-from siltstone.metadata.store_id import claimed_url, put_store_id, store_id_of
+from siltstone.metadata.store.opening import shown_url
+from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import InvalidRequest
-from siltstone.model.limits import CLOCK_ADVANCE_MS_MAX
-from siltstone.object_store.bandwidth.limiter import Limiter, limiter_of_process
+from siltstone.object_store.bandwidth.limiter import Limiter
 from siltstone.object_store.bucket_identity import is_marked
 from siltstone.object_store.bucket_watch import BUCKET_LOOK_INTERVAL_MS
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.metadata_mark import BucketGuard
-from siltstone.offline.context import MaintenanceContext
-from siltstone.offline.settings import KindSettings
-from siltstone.offline.tasks.runner import Runner
+from siltstone.offline.opening.store import missing_folder, open_buckets, open_metadata
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
@@ -47,8 +38,7 @@ from siltstone.server.cluster_place import ClusterPlace
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
 from siltstone.server.file_locks import locked_places, refuse_lost_locks
 from siltstone.server.metadata_reach import once_reached
-from siltstone.server.settings.store import StoreSettings
-from siltstone.server.store_shown import store_html, store_words
+from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.opening import NodeEnrolment, open_engine
@@ -78,187 +68,12 @@ READ_THREADS = 8
 """Requests to a bucket wait for the network most of the time."""
 
 
-class StoreNotFound(InvalidRequest):
-    """There is no store at the given place. A node, the demo and ``open_store(create=True)`` create stores."""
-
-
-class Store:
-    """The metadata and the buckets of one store, with blocking calls, for commands and maintenance. Leaving the
-    ``with`` closes it."""
-
-    def __init__(self, settings: StoreSettings, context: MaintenanceContext) -> None:
-        self.settings = settings
-        self.context = context
-
-    @property
-    def metadata(self) -> MetadataClient:
-        return self.context.metadata
-
-    @property
-    def buckets(self) -> Buckets:
-        return self.context.buckets
-
-    @property
-    def kind_settings(self) -> KindSettings:
-        """The settings of all maintenance kinds. Key compaction keeps the batches that hold a producer's last sequence
-        number for at least as long as a broker on this store remembers the producer."""
-        maintenance = self.settings.maintenance
-        keys = maintenance.key_compaction
-        expiration_ms = max(keys.producer_expiration_ms, self.settings.broker.producer_id_expiration_ms)
-        return KindSettings(
-            grace_period_ms=self.settings.sweep.grace_period_ms,
-            compaction=self.settings.compaction,
-            maintenance=msgspec.structs.replace(
-                maintenance,
-                key_compaction=msgspec.structs.replace(keys, producer_expiration_ms=expiration_ms),
-            ),
-            tables=self.settings.tables,
-        )
-
-    def trust_clock(self) -> None:
-        """Maintenance by this store no longer compares the machine's clock with the newest time that the store has
-        seen: a person has said that it is right."""
-        self.context = replace(self.context, clock_advance_ms_max=None)
-
-    def open_runner(self, spark: Any) -> Runner:
-        """Opens the runner for maintenance tasks; the argument is that of ``spark.choice.runner_on``."""
-        from siltstone.spark.choice import runner_on  # noqa: PLC0415  most programs that open a store need no runner
-
-        return runner_on(spark)
-
-    def __repr__(self) -> str:
-        """Shows the folder, and how much is in the store as far as this process has read the metadata."""
-        return store_words(self.settings.folder, self.metadata.image)
-
-    def _repr_html_(self) -> str:
-        """Shows the same in notebooks, and the topics."""
-        return store_html(self.settings.folder, self.metadata.image)
-
-    def close(self) -> None:
-        self.metadata.close()
-        self.buckets.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def open_store(
-    settings: StoreSettings,
-    *,
-    create: bool = False,
-    clock: Clock | None = None,
-    rng: Random | None = None,
-    lost: int | None = None,
-) -> Store:
-    """Opens the metadata and the buckets of a store; the folder of the bucket ``lost`` may be missing. Raises
-    StoreNotFound if there is no store and ``create`` is false, and what the metadata log and the object stores
-    raise."""
-    clock, rng = clock or SystemClock(), rng or system_randomness()
-    with ExitStack() as opened:
-        metadata = open_metadata(settings, clock, rng, create=create)
-        opened.callback(metadata.close)
-        listed = bucket_list_of(metadata.image)
-        left_out = listed.removed if lost is None else listed.removed | {lost}
-        buckets = open_buckets(
-            settings,
-            create=create,
-            removed=left_out,
-            listed=listed.urls,
-            claimed=lambda bucket_id: claimed_url(metadata.image, bucket_id),
-        )
-        buckets.follow(lambda: bucket_list_of(metadata.image))
-        opened.pop_all()
-    context = MaintenanceContext(
-        metadata,
-        buckets,
-        clock,
-        rng,
-        settings.maintenance.gc.quota_bytes,
-        rates=settings.maintenance.copy_rates,
-        bandwidth=settings.bandwidth,
-        clock_advance_ms_max=None if is_postgres_url(settings.metadata) else CLOCK_ADVANCE_MS_MAX,
-        newest_beat_ms=partial(newest_beat_ms, settings.metadata, clock),
-    )
-    return Store(settings, context)
-
-
-def open_metadata(settings: StoreSettings, clock: Clock, rng: Random, *, create: bool) -> MetadataClient:
-    log = open_metadata_log(settings, clock, create=create)
-    try:
-        return MetadataClient(log, clock, rng)
-    except BaseException:
-        log.close()
-        raise
-
-
-def open_metadata_log(settings: StoreSettings, clock: Clock, *, create: bool) -> MetadataLog:
-    """Opens the log alone, without reading it. Raises StoreNotFound, and what the log raises."""
-    try:
-        return open_log(settings.metadata, create=create, clock=clock)
-    except LogNotFound as missing:
-        raise StoreNotFound(
-            f"there is no store at {settings.folder}: {shown_url(settings.metadata)} is missing; "
-            "name another folder (--store FOLDER), or create a store with siltstone serve or siltstone demo"
-        ) from missing
-
-
-def open_buckets(
-    settings: StoreSettings,
-    *,
-    create: bool,
-    faults: BucketFaults | None = None,
-    removed: Collection[int] = (),
-    listed: Mapping[int, str] | None = None,
-    claimed: Callable[[int], str | None] = lambda _: None,
-    limiter: Limiter | None = None,
-) -> Buckets:
-    """Opens the buckets of the settings, but none that was ``removed`` from the store; if there is none, the
-    buckets that the metadata has ``listed``. Their requests pass the ``limiter``, by default that of the process.
-    Creates a missing bucket folder only if ``create``. Otherwise, if the metadata has listed the bucket and others
-    whose folders are there, the bucket is opened by its first request, so that the store can be used without it; in
-    other cases the settings are probably wrong and StoreNotFound is raised, with the URL at which the store has
-    ``claimed`` the bucket."""
-    urls = {bucket_id: url for bucket_id, url in settings.buckets.items() if bucket_id not in removed}
-    urls = urls or {bucket_id: url for bucket_id, url in (listed or {}).items() if bucket_id not in removed}
-    if not urls:  # the operator says that the only bucket is lost
-        return Buckets.open(settings.buckets, settings.retry, faults, opened_later=settings.buckets)
-    missing = {} if create else {each: found for each, url in urls.items() if (found := missing_folder(url))}
-    others = {
-        each: url for each, url in (listed or {}).items() if each not in missing and each not in removed
-    }
-    has_others = any(missing_folder(url) is None for url in others.values())
-    for bucket_id, folder in missing.items():
-        if not (has_others and bucket_id in (listed or {})):
-            used = claimed(bucket_id)
-            raise StoreNotFound(
-                f"bucket {bucket_id} of the store is missing: there is no folder {folder}; "
-                + (
-                    f"correct buckets.{bucket_id}, or restore the folder"
-                    if used in (None, urls[bucket_id])
-                    else f"the store used {used} last: name it with --bucket, or as buckets.{bucket_id}"
-                )
-            )
-    limiter = limiter or limiter_of_process(settings.bandwidth)
-    return Buckets.open(urls, settings.retry, faults, limiter, create=create, opened_later=missing)
-
-
 def _make_buckets(
-    settings: StoreSettings, faults: BucketFaults | None, limiter: Limiter
+    settings: NodeSettings, faults: BucketFaults | None, limiter: Limiter
 ) -> tuple[Buckets, list[Path]]:
     """Opens the buckets of a node. Returns also the folders that this has made."""
     made = [folder for url in settings.buckets.values() if (folder := missing_folder(url)) is not None]
     return open_buckets(settings, create=True, faults=faults, limiter=limiter), made
-
-
-def missing_folder(url: str) -> Path | None:
-    """Returns the folder that the URL of a bucket names if it does not exist; None for every other bucket."""
-    folder = Path(unquote(urlsplit(url).path))
-    return folder if url.startswith("file:///") and not folder.is_dir() else None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -273,7 +88,7 @@ class Node(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def running_node(
-    settings: StoreSettings, *, clock: Clock | None = None, rng: Random | None = None
+    settings: NodeSettings, *, clock: Clock | None = None, rng: Random | None = None
 ) -> AsyncIterator[StreamEngine]:
     """Opens a node as ``open_node`` does, and yields only its stream engine."""
     async with open_node(settings, clock=clock, rng=rng) as node:
@@ -282,7 +97,7 @@ async def running_node(
 
 @asynccontextmanager
 async def open_node(
-    settings: StoreSettings,
+    settings: NodeSettings,
     *,
     clock: Clock | None = None,
     rng: Random | None = None,
@@ -380,7 +195,7 @@ def _pool(opened: AsyncExitStack, name: str, threads_max: int) -> ThreadedCalls:
     return calls
 
 
-async def _refuse_lost_locks(settings: StoreSettings, clock: Clock, calls: ThreadedCalls) -> None:
+async def _refuse_lost_locks(settings: NodeSettings, clock: Clock, calls: ThreadedCalls) -> None:
     paths = ", ".join(sorted({str(place.path) for place in locked_places(settings)}))
     async with _said_while_starting(clock, f"for the disks of {paths}; check that they answer"):
         await calls.run(refuse_lost_locks, settings)
@@ -420,7 +235,7 @@ async def _claim(
 
 
 def _place(
-    opened: AsyncExitStack, settings: StoreSettings, metadata: MetadataService, clock: Clock
+    opened: AsyncExitStack, settings: NodeSettings, metadata: MetadataService, clock: Clock
 ) -> ClusterPlace:
     board_calls = _pool(opened, "leases", LEASE_THREADS)
     place = ClusterPlace(open_board(settings.metadata, clock), board_calls, metadata, clock)

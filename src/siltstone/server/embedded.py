@@ -40,7 +40,7 @@ from siltstone.server.kafka_node import KafkaNode, KafkaNodeStatistics
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.network.self_signed import TLS_FOLDER, own_certificate
 from siltstone.server.node_flags import flags_of_nodes
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 EMBEDDED_SETTINGS = {"groups.group_initial_rebalance_delay_ms": "0"}
 """A new consumer group starts at once; by default a broker waits three seconds for more members, as Kafka does."""
@@ -243,7 +243,7 @@ class Broker:
             self._temporary = TemporaryDirectory(prefix="siltstone-", ignore_cleanup_errors=True)
             self._is_new = True
 
-    def _first_settings(self) -> StoreSettings:
+    def _first_settings(self) -> NodeSettings:
         """Returns the settings of the first node, which listens on the given port and on nothing else."""
         return msgspec.structs.replace(
             self._load({}),
@@ -252,9 +252,9 @@ class Broker:
             listener_security_protocol_map="",
         )
 
-    def _load(self, flags: Mapping[str, str]) -> StoreSettings:
+    def _load(self, flags: Mapping[str, str]) -> NodeSettings:
         defaults = {**EMBEDDED_SETTINGS, **(TEMPORARY_SETTINGS if self._temporary else {})}
-        return load_settings(
+        return load_node_settings(
             self.folder,
             defaults=defaults,
             flags={**self._tls_settings(), **self._login_settings(), **self._settings, **flags},
@@ -274,7 +274,7 @@ class Broker:
             return {}
         return {f"listener.{self._protocol}.sasl_mechanisms": ",".join(LoginMechanism)}
 
-    def _addresses_of(self, settings: StoreSettings) -> tuple[ListenerAddress, ...]:
+    def _addresses_of(self, settings: NodeSettings) -> tuple[ListenerAddress, ...]:
         return parse_addresses([settings.listeners], settings=settings.named_listeners)
 
     def _start(self, numbers: Iterable[int]) -> None:

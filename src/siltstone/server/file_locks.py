@@ -16,7 +16,7 @@ from siltstone.metadata.store.opening import sqlite_path_of
 from siltstone.metadata.store.postgres.place import is_postgres_url
 from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.file_systems import FileSystem, Locks, file_system_of
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class LockedPlace(msgspec.Struct, frozen=True):
     instead: str
 
 
-def locked_places(settings: StoreSettings) -> Iterator[LockedPlace]:
+def locked_places(settings: NodeSettings) -> Iterator[LockedPlace]:
     """The places of files whose locks a node on these settings relies on."""
     if settings.engine.wal.bucket_id is None:
         yield LockedPlace(
@@ -60,7 +60,7 @@ def locked_places(settings: StoreSettings) -> Iterator[LockedPlace]:
         )
 
 
-def refuse_lost_locks(settings: StoreSettings) -> None:
+def refuse_lost_locks(settings: NodeSettings) -> None:
     """Logs a warning where it is not known whether locks are kept. Raises LocksNotKept."""
     for place in locked_places(settings):
         file_system = file_system_of(place.path)

@@ -42,7 +42,7 @@ from siltstone.server.network.certificates import Certificates, watched_certific
 from siltstone.server.network.listeners import Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.node_listeners import encrypted_listeners
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.components import EngineState, EngineStatistics
 from siltstone.stream_engine.engine import StreamEngine
 
@@ -133,7 +133,7 @@ class SessionsWatch:
 
 @asynccontextmanager
 async def running_kafka_node(
-    settings: StoreSettings,
+    settings: NodeSettings,
     addresses: Sequence[ListenerAddress],
     *,
     clock: Clock | None = None,

@@ -11,13 +11,13 @@ from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters
 from siltstone.object_store.bucket_watch import looking
 from siltstone.offline.kind_rows import KIND_NAMES, KindLane, kinds_of
+from siltstone.offline.opening.store import Store, open_store
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.listening import admin_thread
 from siltstone.server.admin.maintenance_source import ObservedMaintenance
-from siltstone.server.components import Store, open_store
 from siltstone.server.metadata_reach import blocked_until_reached
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 SPREAD_KIND = "sso-compaction"
 
@@ -28,7 +28,7 @@ longer."""
 
 @contextmanager
 def open_service(
-    settings: StoreSettings, start_runner: StartRunner, *, waits: bool = False
+    settings: NodeSettings, start_runner: StartRunner, *, waits: bool = False
 ) -> Iterator[MaintenanceService]:
     """Opens a service with three lanes, each with its own ``Store``: *freeing* runs the kinds that free space,
     *rewriting* the kinds that rewrite stream set objects (their compaction is spread over its interval), and *copying*

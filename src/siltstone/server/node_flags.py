@@ -12,12 +12,12 @@ import msgspec
 from siltstone.server.admin.addresses import parse_admin_addresses
 from siltstone.server.network.addresses import InvalidListener, ListenerAddress, bracketed
 from siltstone.server.node_listeners import addresses_of
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 PORT_MAX = 65_535
 
 
-def flags_of_nodes(settings: StoreSettings, count: int) -> dict[int, dict[str, str]]:
+def flags_of_nodes(settings: NodeSettings, count: int) -> dict[int, dict[str, str]]:
     """Node id → the settings of that node alone, by name. Raises InvalidListener: two nodes would have one address, or
     a port would be too high."""
     first = settings.engine.node_id
@@ -30,7 +30,7 @@ def flags_of_nodes(settings: StoreSettings, count: int) -> dict[int, dict[str, s
 
 
 def _flags(
-    settings: StoreSettings,
+    settings: NodeSettings,
     listeners: Sequence[ListenerAddress],
     admin: Sequence[ListenerAddress],
     first: int,

@@ -7,10 +7,10 @@ from siltstone.server.admin.addresses import encrypted_admin
 from siltstone.server.network.addresses import ListenerAddress, parse_addresses
 from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.tls import server_tls
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 
-def addresses_of(settings: StoreSettings) -> tuple[ListenerAddress, ...]:
+def addresses_of(settings: NodeSettings) -> tuple[ListenerAddress, ...]:
     """Returns the addresses of the listeners of a broker. Raises InvalidListener."""
     return parse_addresses(
         [settings.listeners],
@@ -21,7 +21,7 @@ def addresses_of(settings: StoreSettings) -> tuple[ListenerAddress, ...]:
 
 
 def encrypted_listeners(
-    settings: StoreSettings, addresses: Sequence[ListenerAddress]
+    settings: NodeSettings, addresses: Sequence[ListenerAddress]
 ) -> dict[str, ListenerSettings]:
     """Returns name and settings of each listener with TLS, that of metrics and health included. Raises
     InvalidListener."""
@@ -30,9 +30,7 @@ def encrypted_listeners(
     return brokers | encrypted_admin(settings.admin, settings.admin_listener)
 
 
-def refuse_unusable_files(
-    settings: StoreSettings, addresses: Sequence[ListenerAddress], clock: Clock
-) -> None:
+def refuse_unusable_files(settings: NodeSettings, addresses: Sequence[ListenerAddress], clock: Clock) -> None:
     """Checks the files of all listeners, before a process is started or a port is bound. Raises InvalidListener and
     InvalidListenerSetting."""
     maintenance = encrypted_admin(settings.admin.of_maintenance, settings.admin_listener)

@@ -21,6 +21,7 @@ from siltstone.scanning.naming import scan_name
 from siltstone.scanning.planning import wanted_partitions
 from siltstone.scanning.renewal import PinRenewal
 from siltstone.scanning.request import ScanRequest
+from siltstone.scanning.source import open_source
 from siltstone.spark.kafka_connector import kafka_connector_jars
 from siltstone.spark.naming import format_named, show_in_notebooks
 from siltstone.spark.starting import SparkAlreadyRunning, active_context, start_session
@@ -80,12 +81,16 @@ def read(
     The DataFrame shows the topics as they are at the time of the call. The pin that keeps its objects is renewed for as
     long as the program refers to the DataFrame. After that the pin lasts until the end of its lease, for DataFrames
     that were derived from this one. Raises what ``session`` raises, and what planning a scan raises."""
+    from siltstone.spark.source.data_source import TopicDataSource  # noqa: PLC0415  imports pyspark
+
     spark = spark or session()
     request = scan_request(topics, schema=_schema(schema, words.get("value")), **words)
     if request.lease_ms:
         request = msgspec.structs.replace(request, pin_token=random_token(system_randomness()))
     renewal, name = _pinned_and_named(Path(store) if "://" not in str(store) else store, request)
-    reader = spark.read.format(format_named(spark, name)).options(**_options(store, request, options or {}))
+    reader = spark.read.format(format_named(spark, name, TopicDataSource)).options(
+        **_options(store, request, options or {})
+    )
     frame = reader.load()
     show_in_notebooks(frame, name)
     if renewal is not None:
@@ -102,18 +107,17 @@ def _options(store: Path | str, request: ScanRequest, options: Mapping[str, Any]
 def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenewal | None, str]:
     """Puts the pin of the scan before Spark plans the scan, so that the pin is renewed from now on, and names the
     scan."""
-    from pyspark_siltstone import open_place  # noqa: PLC0415  finding a store is the server's
-
-    with open_place(store) as source:
-        wanted_partitions(source.metadata.image, request)  # a name that is mistyped costs no pin
+    with open_source(store) as source:
+        image = source.metadata.image
+        partitions = wanted_partitions(image, request)  # before the pin: a mistyped name costs none
         if request.lease_ms:
             check_metadata_is_newest(source)
             holder = f"siltstone.spark.read: {', '.join(request.topics)}"
             source.metadata.execute(PinScan(request.pin_token, request.lease_ms, holder))
-        name = scan_name(source.metadata.refresh(), request)
+        name = scan_name(image, request, partitions)
     if not request.lease_ms:
         return None, name
-    return PinRenewal(lambda: open_place(store), request.pin_token, request.lease_ms, SystemClock()), name
+    return PinRenewal(lambda: open_source(store), request.pin_token, request.lease_ms, SystemClock()), name
 
 
 def _schema(schema: Any, kind: str | None) -> Any:

@@ -26,24 +26,19 @@ NAMES_MAX = 1_000
 _registered: "WeakKeyDictionary[SparkSession, set[str]]" = WeakKeyDictionary()
 
 
-def format_named(spark: "SparkSession", name: str) -> str:
-    """Returns the format to read with so that Spark shows this name. It is the plain format on Spark Connect, whose
-    server would have to import the class, and for a session that has too many names."""
+def format_named(spark: "SparkSession", name: str, source: type) -> str:
+    """Returns the format to read with so that Spark shows this name: the data source ``source`` is registered under it.
+    It is the plain format on Spark Connect, whose server would have to import the class, and for a session that has too
+    many names."""
     if not _is_classic(spark):
         return FORMAT
     names, shown = _registered.setdefault(spark, set()), PREFIX + name
     if shown not in names:
         if len(names) >= NAMES_MAX:
             return FORMAT
-        spark.dataSource.register(_source_named(shown))
+        spark.dataSource.register(type("NamedSource", (source,), {"name": classmethod(lambda _: shown)}))
         names.add(shown)
     return shown
-
-
-def _source_named(shown: str) -> type:
-    from pyspark_siltstone import DefaultSource  # noqa: PLC0415  imports pyspark
-
-    return type("NamedSource", (DefaultSource,), {"name": classmethod(lambda _: shown)})
 
 
 @contextmanager

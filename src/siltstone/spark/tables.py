@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import TableSettings
 from siltstone.spark.frames import session
+from siltstone.spark.opening import open_store
 from siltstone.tables.fitting import plain_type
 from siltstone.tables.formats.locations import unquoted
 from siltstone.tables.formats.port import TableUse
@@ -33,9 +34,7 @@ def read_table(
     deleted rows in a way that cannot be applied."""
     spark = spark or session()
     if isinstance(store, str | Path):
-        from pyspark_siltstone import open_store_place  # noqa: PLC0415  finding a store is the server's
-
-        with open_store_place(store) as opened:
+        with open_store(store) as opened:
             return _read(opened.context, opened.kind_settings.tables, topic, spark, dead_letters=dead_letters)
     return _read(store.context, store.kind_settings.tables, topic, spark, dead_letters=dead_letters)
 

@@ -25,13 +25,14 @@ from siltstone.scanning.rows import unit_rows
 from siltstone.scanning.unit import decode_unit
 from siltstone.tables.decoding.choosing import value_decoder
 from siltstone.tables.decoding.keys import key_decoder
-from siltstone.tables.decoding.port import DecodedColumns, reason_of
+from siltstone.tables.decoding.port import DecodedColumns
 from siltstone.tables.dividing import divided, without_place
 from siltstone.tables.formats.derived import with_division
 from siltstone.tables.layout import REASON, Shaping
 from siltstone.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
 from siltstone.tables.writing import TOMBSTONE, FileWriting, staged_schema
 from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
+from siltstone.value_formats.decoding import reason_of
 from siltstone.value_formats.headers import KEY_SCHEMA, VALUE_SCHEMA, framed
 from siltstone.value_formats.value_format import FormatKind
 from siltstone.value_formats.wire import SchemaName, in_order

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from siltstone.metadata.commands import MovePartitions
 from siltstone.metadata.image import MetadataImage
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import Store, open_store
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess
 
 
@@ -60,7 +60,7 @@ class ClusterProcesses:
     @property
     def store(self) -> Store:
         if self._store is None:
-            self._store = open_store(load_settings(self.folder, flags=self._settings))
+            self._store = open_store(load_node_settings(self.folder, flags=self._settings))
         return self._store
 
     @property

@@ -10,7 +10,7 @@ from siltstone.server.embedded import EMBEDDED_SETTINGS, TEMPORARY_SETTINGS
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.python_process import run
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.kafka.raw_kafka import Address
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class ServedNode:
         listeners: Sequence[str] = ("127.0.0.1:0",),
     ) -> None:
         flags = {**EMBEDDED_SETTINGS, **TEMPORARY_SETTINGS, **(settings or {})}
-        self._settings = load_settings(folder, flags=flags)
+        self._settings = load_node_settings(folder, flags=flags)
         self._listeners = parse_addresses(
             listeners, (), self._settings.listener_security_protocol_map, self._settings.named_listeners
         )

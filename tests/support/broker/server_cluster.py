@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from siltstone.metadata.commands import DrainNode, MovePartitions
 from siltstone.metadata.image import MetadataImage
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import Store, open_store
+from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.broker.cluster_clients import until
 from support.engine.s3_server import BUCKET, S3Server
@@ -116,7 +116,7 @@ class ServerCluster:
         for node in self.nodes:
             self._opened.callback(node.close)
             node.start()
-        self.observer = self._opened.enter_context(open_store(load_settings(self.folder)))
+        self.observer = self._opened.enter_context(open_store(load_node_settings(self.folder)))
         return self
 
     def __exit__(

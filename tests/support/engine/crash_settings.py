@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 
-def crash_settings(folder: Path) -> StoreSettings:
-    return load_settings(
+def crash_settings(folder: Path) -> NodeSettings:
+    return load_node_settings(
         folder,
         environment={},
         flags={

@@ -3,8 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from siltstone.server.components import open_store, running_node
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.components import running_node
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 from support.engine.batches import payload_of
 
 FLAGS = {
@@ -21,14 +22,14 @@ PAYLOAD_BYTES = 200
 TIMESTAMP_MS = 1_357_000_000_000
 
 
-def small_store(folder: Path) -> StoreSettings:
+def small_store(folder: Path) -> NodeSettings:
     """Three streams of 200 records each, appended in turns, in three stream set objects or so."""
-    settings = load_settings(folder, environment={}, flags=FLAGS)
+    settings = load_node_settings(folder, environment={}, flags=FLAGS)
     asyncio.run(_fill(settings))
     return settings
 
 
-async def _fill(settings: StoreSettings) -> None:
+async def _fill(settings: NodeSettings) -> None:
     async with running_node(settings) as engine:
         ids = [await engine.create_stream({"topic": f"t{number}"}) for number in range(STREAMS)]
         streams = [await engine.open_stream(stream_id, 0) for stream_id in ids]
@@ -48,6 +49,6 @@ def object_files(folder: Path) -> list[Path]:
     return sorted((folder / "bucket").glob("*/objects/*"), key=lambda path: path.name)
 
 
-def object_ids(settings: StoreSettings) -> list[int]:
+def object_ids(settings: NodeSettings) -> list[int]:
     with open_store(settings) as store:
         return sorted(store.metadata.image.objects)

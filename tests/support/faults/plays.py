@@ -177,7 +177,7 @@ def damaged_object(scene: Scene, row: Row) -> None:
     scene.begin()
     scene.wait_for_objects(5, "at the beginning")
     scene.stop()
-    victim = scene.victim = object_in_the_middle(scene.load_settings(), TOPIC)
+    victim = scene.victim = object_in_the_middle(scene.load_node_settings(), TOPIC)
     row.fault(scene)
     scene.start()
     offsets, errors = read_until_error(scene, victim.partition)

@@ -24,7 +24,7 @@ from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_key
 from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.opening import open_store
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 from support.broker.broker_history import Actor, History, Log, faults_in, producing, read_log
 from support.broker.broker_process import READY, SILTSTONE, BrokerProcess
 from support.engine.s3_server import S3Server
@@ -194,8 +194,8 @@ class Scene:
         held = UPLOADS_HELD if self.place.holds_uploads else {}
         return {**SETTINGS, **held, **self.place.settings, "wal_folder": str(self.log_folder)}
 
-    def load_settings(self) -> StoreSettings:
-        return load_settings(
+    def load_node_settings(self) -> NodeSettings:
+        return load_node_settings(
             self.folder / "store",
             flags={
                 **self._settings,

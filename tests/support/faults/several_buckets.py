@@ -11,9 +11,9 @@ import msgspec
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import ObjectState
+from siltstone.offline.opening.store import open_metadata
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
-from siltstone.server.components import open_metadata
 from support.engine.s3_server import S3Server
 from support.faults.plays import keep_acknowledging
 from support.faults.s3_proxy import Answers, S3Proxy, s3_proxy
@@ -102,7 +102,7 @@ class SeveralBuckets(Scene):
     @property
     def image(self) -> MetadataImage:
         if self._metadata is None:
-            settings = self.load_settings()
+            settings = self.load_node_settings()
             self._metadata = open_metadata(settings, SystemClock(), system_randomness(), create=False)
         return self._metadata.refresh()
 

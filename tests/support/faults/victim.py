@@ -5,8 +5,8 @@ import msgspec
 from siltstone.metadata.lookup import find_ranges
 from siltstone.model.objects import object_key
 from siltstone.object_store.buckets import read_index
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 
 
 class Victim(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class Victim(msgspec.Struct, frozen=True):
         return {**msgspec.structs.asdict(self), "key": object_key(self.object_id)}
 
 
-def object_in_the_middle(settings: StoreSettings, topic: str) -> Victim:
+def object_in_the_middle(settings: NodeSettings, topic: str) -> Victim:
     with open_store(settings) as store:
         image = store.context.metadata.image
         (found,) = (each for each in image.topics.values() if each.name == topic)

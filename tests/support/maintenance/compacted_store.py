@@ -17,12 +17,12 @@ from siltstone.metadata.commands import FinishJob, RollSegments, StartJob
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.segments import ClosedSegment
 from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import CompactionSettings, KeyCompactionSettings
 from siltstone.offline.tasks.runner import InProcessRunner, Runner, Task
 from siltstone.offline.topic_streams import Role, topic_streams
 from siltstone.runtime.clock import ManualClock, SystemClock
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.maintenance.compacting import compact
 
 LEASE_MS = 500
@@ -37,7 +37,7 @@ def maintained(
 ) -> Iterator[MaintenanceContext]:
     """``hours_ahead``: so much later, for what waits for a time."""
     clock = clock or ManualClock(SystemClock().now_ms() + int(hours_ahead * HOUR_MS))
-    with open_store(load_settings(folder, environment={}), clock=clock, rng=Random(1)) as store:
+    with open_store(load_node_settings(folder, environment={}), clock=clock, rng=Random(1)) as store:
         store.trust_clock()
         yield store.context
 

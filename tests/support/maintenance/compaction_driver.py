@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.tasks.runner import InProcessRunner, Runner
-from siltstone.server.components import open_store
 from siltstone.spark.spark_runner import open_runner
 from support.maintenance.compacting import compact
 from support.maintenance.live_store import settings_at

@@ -11,9 +11,9 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.refusals import JobRunning
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.offline.tasks.runner import InProcessRunner
-from siltstone.server.components import open_store
 from support.engine.crash_settings import crash_settings
 from support.maintenance.compacting import compact
 

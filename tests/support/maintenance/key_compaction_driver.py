@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.refusals import JobRunning
 from siltstone.model.limits import HOUR_MS
+from siltstone.offline.opening.store import open_store
 from siltstone.record_columns.kernels.choosing import best_kernels
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.maintenance.compacted_store import KEYS, compact_keys, roll, split
 
 GRACE_PERIOD_MS = 1_000
@@ -25,7 +25,7 @@ SETTINGS = replace(KEYS, allowance_ms=HOUR_MS, lease_ms=500, object_bytes=8 * 10
 
 def main(folder: Path) -> None:
     best_kernels()  # takes longer to load than a run: who is killed meanwhile has not begun
-    with open_store(load_settings(folder, environment={})) as store:
+    with open_store(load_node_settings(folder, environment={})) as store:
         while True:
             with suppress(JobRunning):  # the lease of who was killed has not passed yet
                 split(store.context)

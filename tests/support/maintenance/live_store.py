@@ -21,9 +21,11 @@ from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.bucket_identity import MARKER_KEY
 from siltstone.object_store.metadata_mark import mark_of_key
+from siltstone.offline.opening.settings import SETTINGS_FILE
+from siltstone.offline.opening.store import Store, open_store
 from siltstone.runtime.clock import ManualClock, SystemClock
-from siltstone.server.components import Node, Store, open_node, open_store
-from siltstone.server.settings.store import SETTINGS_FILE, StoreSettings, load_settings
+from siltstone.server.components import Node, open_node
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 from siltstone.stream_engine.stream import Stream
 
 TIMESTAMP_MS = 1_357_000_000_000
@@ -97,30 +99,30 @@ class History:
         await asyncio.gather(*answers)
 
 
-def store_settings(folder: Path, thresholds: str = THRESHOLDS, *, bucket: str | None = None) -> StoreSettings:
+def store_settings(folder: Path, thresholds: str = THRESHOLDS, *, bucket: str | None = None) -> NodeSettings:
     folder.mkdir(parents=True, exist_ok=True)
     placed = f'[buckets]\n0 = "{bucket}"\n' if bucket else ""
     (folder / SETTINGS_FILE).write_text(thresholds + placed)
     return settings_at(folder)
 
 
-def settings_at(folder: Path) -> StoreSettings:
-    return load_settings(folder, environment={})
+def settings_at(folder: Path) -> NodeSettings:
+    return load_node_settings(folder, environment={})
 
 
-async def produce(settings: StoreSettings, history: History, streams: int, given: list[Batch]) -> None:
+async def produce(settings: NodeSettings, history: History, streams: int, given: list[Batch]) -> None:
     """Runs a node; when it ends everything is in objects."""
     async with open_node(settings) as node:
         await history.append(node, await history.open(node, streams), given)
 
 
-def copy_of(settings: StoreSettings, folder: Path) -> StoreSettings:
+def copy_of(settings: NodeSettings, folder: Path) -> NodeSettings:
     """The same store once more: of one whose objects lie in its folder."""
     shutil.copytree(settings.folder, folder)
     return settings_at(folder)
 
 
-async def read_back(settings: StoreSettings, history: History) -> dict[int, Found]:
+async def read_back(settings: NodeSettings, history: History) -> dict[int, Found]:
     """Reads from objects, by a new node with empty caches."""
     async with open_node(settings) as node:
         streams = await history.open(node, 0)
@@ -138,19 +140,19 @@ async def read_stream(node: Node, stream: Stream, bytes_max: int = 100_000) -> F
     return found
 
 
-def assert_reads_back(settings: StoreSettings, history: History) -> None:
+def assert_reads_back(settings: NodeSettings, history: History) -> None:
     """Asserts that every acknowledged record is there exactly once and in order."""
     assert asyncio.run(read_back(settings, history)) == history.appended
 
 
-def assert_checked(settings: StoreSettings) -> None:
+def assert_checked(settings: NodeSettings) -> None:
     with open_store(settings) as store:
         report = check(store.context)
     assert report.is_clean, report.findings
     assert report.objects_checked > 0
 
 
-def digests(settings: StoreSettings) -> dict[int, str]:
+def digests(settings: NodeSettings) -> dict[int, str]:
     """Returns the checksums of the bytes of every committed object."""
     with open_store(settings) as store:
         return {
@@ -165,7 +167,7 @@ def bytes_of(store: Store, object_id: int) -> bytes:
     return store.buckets.store(metadata.bucket_id).get_range(object_key(object_id), 0, metadata.size_bytes)
 
 
-def counts(settings: StoreSettings) -> dict[ObjectKind, int]:
+def counts(settings: NodeSettings) -> dict[ObjectKind, int]:
     """Committed stream set objects and stream objects."""
     with open_store(settings) as store:
         kinds = [
@@ -174,13 +176,13 @@ def counts(settings: StoreSettings) -> dict[ObjectKind, int]:
     return {kind: kinds.count(kind) for kind in ObjectKind}
 
 
-def jobs(settings: StoreSettings) -> list[JobMetadata]:
+def jobs(settings: NodeSettings) -> list[JobMetadata]:
     """Returns the jobs in the order in which they were started."""
     with open_store(settings) as store:
         return [job for _, job in sorted(store.metadata.image.jobs.items())]
 
 
-def sweep_after(settings: StoreSettings, hours: float) -> SweepReport:
+def sweep_after(settings: NodeSettings, hours: float) -> SweepReport:
     """Two sweeps on a clock that is so much ahead: what the first gives up, the second deletes after the grace."""
     later = ManualClock(SystemClock().now_ms() + int(hours * HOUR_MS))
     with open_store(settings, clock=later) as store:
@@ -197,7 +199,7 @@ def sweep_after(settings: StoreSettings, hours: float) -> SweepReport:
     )
 
 
-def assert_bucket_is_exact(settings: StoreSettings) -> None:
+def assert_bucket_is_exact(settings: NodeSettings) -> None:
     """Nothing destroyed or prepared is left in the metadata; the bucket holds what is committed and nothing else."""
     with open_store(settings) as store:
         objects = store.metadata.image.objects.values()
@@ -210,7 +212,7 @@ def assert_bucket_is_exact(settings: StoreSettings) -> None:
 
 
 @asynccontextmanager
-async def appending(settings: StoreSettings, history: History, streams: int) -> AsyncIterator[Node]:
+async def appending(settings: NodeSettings, history: History, streams: int) -> AsyncIterator[Node]:
     """A node that appends as long as the body runs, a few batches at a time."""
     async with open_node(settings) as node:
         opened = await history.open(node, streams)

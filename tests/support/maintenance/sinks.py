@@ -13,7 +13,7 @@ from siltstone.metadata.sinks import STAGING_PREFIX, SinkBatch, SinkState, batch
 from siltstone.offline.context import MaintenanceContext
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
-from siltstone.server.scanning import open_source
+from siltstone.scanning.source import open_source
 from siltstone.sinking.batch import SinkDriver
 from siltstone.sinking.plan import SinkPlan, decode_plan, encode_plan, plan_sink
 from siltstone.sinking.staging import TaskReport, decode_report, encode_report, stage_rows

@@ -10,11 +10,11 @@ from siltstone.carrying.pipeline.running import RunReport, run
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.metadata.refusals import JobRunning
 from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.record_columns.kernels.choosing import best_kernels
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from siltstone.tables.kind import TableExport
 from siltstone.tables.rounds import Rounds
 
@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
 
     assert Rounds and iceberg and delta, "loaded before it begins"
     best_kernels()
-    with open_store(load_settings(folder, environment={})) as store:
+    with open_store(load_node_settings(folder, environment={})) as store:
         print("begin", flush=True)
         while True:
             with suppress(JobRunning):  # the killed driver's lease has not passed yet

@@ -18,10 +18,10 @@ from siltstone.cli.cluster_options import cluster_options
 from siltstone.cli.main import cli
 from siltstone.cli.store_options import store_options
 from siltstone.offline.kind_rows import KIND_ROWS
+from siltstone.offline.opening.tree import sections_of, settings_of_sections
+from siltstone.offline.opening.values import Setting, format_setting
 from siltstone.offline.settings import Intervals, Rates
-from siltstone.server.settings.store import DEFAULT_LISTENER, PLACES, Tuning
-from siltstone.server.settings.tree import values_of
-from siltstone.server.settings.values import Setting, format_setting
+from siltstone.server.settings.node import DEFAULT_LISTENER, PLACES, NodeSettings
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -198,10 +198,14 @@ def settings_table() -> str:
     )
     rows += ["", "### Single listeners", "", about, "", *HEADER]
     rows += (f"| `listener.NAME.{name}` | {each[0]} | {each[1]} |" for name, each in LISTENER_REASONS.items())
-    for part, settings in groupby(values_of(Tuning()), key=lambda each: each[0].key.partition(".")[0]):
+    for part, settings in groupby(
+        settings_of_sections(NodeSettings), key=lambda each: each.key.partition(".")[0]
+    ):
         rows += ["", f"### {SECTIONS.get(part, part)}", "", *HEADER]
-        rows += (f"| `{setting.key}` | {format_setting(setting, value) or 'none'} | {_reason(setting, reasons)} |"
-                 for setting, value in settings)  # fmt: skip
+        rows += (
+            f"| `{each.key}` | {format_setting(each, each.default) or 'none'} | {_reason(each, reasons)} |"
+            for each in settings
+        )
     return "\n".join(rows)
 
 
@@ -215,7 +219,8 @@ def limit_reasons() -> dict[str, str]:
     texts = _texts_below_constants(model / "limits.py") | _texts_below_constants(model / "serving_limits.py")
     constants = {
         f"{key}{name}": constant
-        for key, tree in _structs(Tuning)
+        for section, tree_of_section in sections_of(NodeSettings).items()
+        for key, tree in _structs(tree_of_section, f"{section}.")
         for name, constant in _defaults(tree).items()
         if constant in texts
     }

@@ -7,8 +7,8 @@ from pathlib import Path
 from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.carrying.pipeline.running import run
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from siltstone.spark.spark_runner import open_runner
 from siltstone.spark.starting import start_session
 from siltstone.tables.kind import TableExport
@@ -26,7 +26,7 @@ EXPORT_IN_WRITE = "export-in-write"
 def export(
     master: str, settings: dict[str, str], store: str, gate: str, held: type[Held] | type[HeldInWrite]
 ) -> None:
-    with open_store(load_settings(Path(store), environment={})) as opened:
+    with open_store(load_node_settings(Path(store), environment={})) as opened:
         kind = TableExport(opened.kind_settings.tables)
         report = run(
             opened.context,

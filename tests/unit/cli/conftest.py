@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.broker.in_process import InProcessBroker, broker_in_process
 from support.engine.small_store import small_store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> StoreSettings:
+def store(tmp_path: Path) -> NodeSettings:
     return small_store(tmp_path / "store")
 
 

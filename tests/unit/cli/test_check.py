@@ -6,26 +6,26 @@ import pytest
 
 from siltstone.cli.check import NOTES_SHOWN_MAX
 from siltstone.foundation.quantity_words import size_words
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.engine.small_store import STREAMS, object_files
 from support.processes.cli import run
 
 
-def test_a_whole_store_is_clean(store: StoreSettings) -> None:
+def test_a_whole_store_is_clean(store: NodeSettings) -> None:
     outcome = run("check", "--store", store.folder)
     assert outcome.status == 0
     assert outcome.out.startswith(f"clean: {STREAMS} streams, {len(object_files(store.folder))} objects")
     assert outcome.err == ""
 
 
-def test_json_says_the_same(store: StoreSettings) -> None:
+def test_json_says_the_same(store: NodeSettings) -> None:
     document = run("check", "--store", store.folder, "--json").json
     assert document["clean"] is True and document["findings"] == []
     assert document["objects_checked"] == len(object_files(store.folder))
     assert document["bytes_read"] > 0
 
 
-def test_a_missing_object_is_found(store: StoreSettings) -> None:
+def test_a_missing_object_is_found(store: NodeSettings) -> None:
     object_files(store.folder)[1].unlink()
     outcome = run("check", "--store", store.folder)
     assert outcome.status == 1
@@ -38,7 +38,7 @@ def test_a_missing_object_is_found(store: StoreSettings) -> None:
 
 @pytest.mark.parametrize(("flag", "status"), [("--full", 1), ("--indexes-only", 0)])
 def test_a_flipped_bit_in_a_block_is_found_when_blocks_are_read(
-    store: StoreSettings, flag: str, status: int
+    store: NodeSettings, flag: str, status: int
 ) -> None:
     file = object_files(store.folder)[0]
     raw = bytearray(file.read_bytes())
@@ -47,7 +47,7 @@ def test_a_flipped_bit_in_a_block_is_found_when_blocks_are_read(
     assert run("check", flag, "--store", store.folder).status == status
 
 
-def test_many_notes_of_a_kind_are_one_row_and_json_lists_each(store: StoreSettings) -> None:
+def test_many_notes_of_a_kind_are_one_row_and_json_lists_each(store: NodeSettings) -> None:
     replaced = len(object_files(store.folder))
     assert replaced > NOTES_SHOWN_MAX
     run("maintain", "run", "--kind", "sso-compaction", "--runner", "in-process", "--store", store.folder)
@@ -58,13 +58,13 @@ def test_many_notes_of_a_kind_are_one_row_and_json_lists_each(store: StoreSettin
     assert len(run("check", "--store", store.folder, "--json").json["findings"]) == replaced
 
 
-def test_an_object_that_nobody_names_is_listed(store: StoreSettings) -> None:
+def test_an_object_that_nobody_names_is_listed(store: NodeSettings) -> None:
     (store.folder / "bucket" / "stray").write_text("?")
     outcome = run("check", "--store", store.folder)
     assert "foreign key" in outcome.out and "stray" in outcome.out
 
 
-def orphan(store: StoreSettings, *, age_days: float) -> Path:
+def orphan(store: NodeSettings, *, age_days: float) -> Path:
     """A copy under an id that was given out and is not known any more: compaction replaced it, a sweep deleted it."""
     first = object_files(store.folder)[0]
     content = first.read_bytes()
@@ -78,7 +78,7 @@ def orphan(store: StoreSettings, *, age_days: float) -> Path:
     return first
 
 
-def test_an_old_orphan_is_deleted_when_asked_to(store: StoreSettings) -> None:
+def test_an_old_orphan_is_deleted_when_asked_to(store: NodeSettings) -> None:
     file = orphan(store, age_days=2)
     shown = run("check", "--bucket", "--store", store.folder)
     assert shown.status == 1
@@ -101,7 +101,7 @@ def test_an_old_orphan_is_deleted_when_asked_to(store: StoreSettings) -> None:
     assert (again.status, "repair" in again.out) == (0, False)
 
 
-def test_gc11_a_young_orphan_is_kept(store: StoreSettings) -> None:
+def test_gc11_a_young_orphan_is_kept(store: NodeSettings) -> None:
     file = orphan(store, age_days=0.5)
     outcome = run("check", "--repair", "--yes", "--store", store.folder)
     assert outcome.status == 1
@@ -120,7 +120,7 @@ def test_gc11_a_young_orphan_is_kept(store: StoreSettings) -> None:
     assert "72 hours" in file_of_longer.json["repair_plan"]["left"][0]["advice"]
 
 
-def test_what_cannot_be_repaired_is_said_with_what_to_do(store: StoreSettings) -> None:
+def test_what_cannot_be_repaired_is_said_with_what_to_do(store: NodeSettings) -> None:
     file = orphan(store, age_days=2)
     next(each for each in object_files(store.folder) if each != file).unlink()
     outcome = run("check", "--repair", "--yes", "--store", store.folder)

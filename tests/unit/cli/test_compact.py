@@ -4,8 +4,8 @@ import pytest
 
 from siltstone.cli import runner_options
 from siltstone.metadata.commands import StartJob
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 from support.engine.small_store import STREAMS, object_files
 from support.processes.cli import Outcome, assert_one_line, run
 
@@ -15,7 +15,7 @@ ONLY_SSO = ("--kind", "sso-compaction")
 NEW_NAME = "siltstone compact is now: siltstone maintain run --kind sso-compaction"
 
 
-def compacted(store: StoreSettings, *arguments: object) -> Outcome:
+def compacted(store: NodeSettings, *arguments: object) -> Outcome:
     """It says each time what the command is called now, on stderr, so that results stay as they are."""
     outcome = run("compact", *arguments, "--store", store.folder)
     assert NEW_NAME in outcome.err and NEW_NAME not in outcome.out
@@ -29,7 +29,7 @@ def test_nobody_is_led_to_it_any_more() -> None:
 
 
 def test_a_dry_run_is_the_plan_of_the_kind_and_changes_nothing(
-    store: StoreSettings, monkeypatch: pytest.MonkeyPatch
+    store: NodeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner_options, "find_spec", lambda _: None)  # no Spark
     before = object_files(store.folder)
@@ -42,7 +42,7 @@ def test_a_dry_run_is_the_plan_of_the_kind_and_changes_nothing(
         assert not opened.metadata.image.jobs
 
 
-def test_it_does_what_the_kind_does_and_reports_as_maintenance_does(store: StoreSettings) -> None:
+def test_it_does_what_the_kind_does_and_reports_as_maintenance_does(store: NodeSettings) -> None:
     before = len(object_files(store.folder))
     outcome = compacted(store, *HERE, *SPLIT)
     assert outcome.status == 0
@@ -54,14 +54,14 @@ def test_it_does_what_the_kind_does_and_reports_as_maintenance_does(store: Store
     assert "siltstone maintain explain shows why" in again.err
 
 
-def test_as_json(store: StoreSettings) -> None:
+def test_as_json(store: NodeSettings) -> None:
     (report,) = compacted(store, *HERE, *SPLIT, "--json").json
     (unit,) = report["units"]
     assert (report["kind"], report["is_well"], unit["outcome"]) == ("sso-compaction", True, "done")
     assert unit["objects_after"] == STREAMS
 
 
-def test_what_fails_is_the_exit_status(store: StoreSettings) -> None:
+def test_what_fails_is_the_exit_status(store: NodeSettings) -> None:
     with open_store(store) as opened:
         opened.metadata.execute(StartJob("sso-compaction", "somebody else", 60_000))
     outcome = compacted(store, *HERE)
@@ -78,11 +78,11 @@ def test_what_fails_is_the_exit_status(store: StoreSettings) -> None:
         (("--conf", "spark.x"), ("write spark.some.setting=VALUE",)),
     ],
 )
-def test_t35_wrong_options(store: StoreSettings, arguments, parts) -> None:
+def test_t35_wrong_options(store: NodeSettings, arguments, parts) -> None:
     assert_one_line(run("compact", *arguments, "--store", store.folder), 2, *parts)
 
 
-def test_t35_without_pyspark_the_extra_is_named(store: StoreSettings, monkeypatch) -> None:
+def test_t35_without_pyspark_the_extra_is_named(store: NodeSettings, monkeypatch) -> None:
     monkeypatch.setattr(runner_options, "find_spec", lambda _: None)
     outcome = compacted(store)
     assert (outcome.status, outcome.out) == (2, "")

@@ -12,7 +12,7 @@ from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.retrying import RetryingStore
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.engine.small_store import (
     PAYLOAD_BYTES,
     RECORDS_PER_BATCH,
@@ -23,7 +23,7 @@ from support.engine.small_store import (
 from support.processes.cli import assert_one_line, run
 
 
-def test_an_object_by_its_id(store: StoreSettings) -> None:
+def test_an_object_by_its_id(store: NodeSettings) -> None:
     size = object_files(store.folder)[0].stat().st_size
     outcome = run("inspect", "0", "--store", store.folder)
     assert outcome.status == 0
@@ -34,7 +34,7 @@ def test_an_object_by_its_id(store: StoreSettings) -> None:
         assert part in outcome.words
 
 
-def test_the_index_is_a_table_that_adds_up(store: StoreSettings) -> None:
+def test_the_index_is_a_table_that_adds_up(store: NodeSettings) -> None:
     document = run("inspect", "0", "--store", store.folder, "--json").json
     entries = document["index"]
     lines = run("inspect", "0", "--store", store.folder).out.splitlines()
@@ -47,7 +47,7 @@ def test_the_index_is_a_table_that_adds_up(store: StoreSettings) -> None:
 
 
 @pytest.mark.parametrize("how", ["id", "key", "path", "file url", "bucket url"])
-def test_all_names_of_an_object_lead_to_it(store: StoreSettings, how: str) -> None:
+def test_all_names_of_an_object_lead_to_it(store: NodeSettings, how: str) -> None:
     file = object_files(store.folder)[1]
     name = {
         "id": "1",
@@ -61,7 +61,7 @@ def test_all_names_of_an_object_lead_to_it(store: StoreSettings, how: str) -> No
     assert document["index"] == run("inspect", 1, "--store", store.folder, "--json").json["index"]
 
 
-def test_a_file_needs_no_store(store: StoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_needs_no_store(store: NodeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "copy"
     copy.write_bytes(object_files(store.folder)[0].read_bytes())
     monkeypatch.chdir(tmp_path)
@@ -71,7 +71,7 @@ def test_a_file_needs_no_store(store: StoreSettings, tmp_path: Path, monkeypatch
     assert not (tmp_path / "siltstone-data").exists()
 
 
-def test_a_url_is_split_into_bucket_and_key(store: StoreSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_is_split_into_bucket_and_key(store: NodeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = open_store("memory:inspect")
     bucket.put("00000000000000000007", [object_files(store.folder)[0].read_bytes()])
     opened: list[str] = []
@@ -87,7 +87,7 @@ def test_a_url_is_split_into_bucket_and_key(store: StoreSettings, monkeypatch: p
     assert_one_line(run("inspect", "s3://bucket/nothing"), 2, "nothing")
 
 
-def test_blocks_lists_every_batch(store: StoreSettings) -> None:
+def test_blocks_lists_every_batch(store: NodeSettings) -> None:
     document = run("inspect", "0", "--store", store.folder, "--blocks", "--json").json
     batches = [batch for block in document["blocks"] for batch in block["batches"]]
     assert len(document["blocks"]) == len(document["index"])
@@ -102,7 +102,7 @@ def test_blocks_lists_every_batch(store: StoreSettings) -> None:
     assert table.count(f" {RECORDS_PER_BATCH} ") >= len(batches)
 
 
-def test_only_the_blocks_of_one_stream(store: StoreSettings) -> None:
+def test_only_the_blocks_of_one_stream(store: NodeSettings) -> None:
     document = run("inspect", "0", "--store", store.folder, "--stream", "2", "--blocks", "--json").json
     assert {entry["stream_id"] for entry in document["index"]} == {2}
     assert {batch["stream_id"] for block in document["blocks"] for batch in block["batches"]} == {2}
@@ -120,7 +120,7 @@ def test_only_the_blocks_of_one_stream(store: StoreSettings) -> None:
         ("s3://bucket", "names a bucket, not an object"),
     ],
 )
-def test_t35_an_object_that_does_not_exist(store: StoreSettings, name: str, part: str) -> None:
+def test_t35_an_object_that_does_not_exist(store: NodeSettings, name: str, part: str) -> None:
     assert_one_line(run("inspect", name, "--store", store.folder), 2, part)
 
 
@@ -150,18 +150,18 @@ def damage(file: Path, how: str) -> None:
         ("empty", "DamagedFooter"),
     ],
 )
-def test_a_damaged_file_is_named_with_exit_status_1(store: StoreSettings, how: str, error: str) -> None:
+def test_a_damaged_file_is_named_with_exit_status_1(store: NodeSettings, how: str, error: str) -> None:
     file = object_files(store.folder)[0]
     damage(file, how)
     assert_one_line(run("inspect", file, "--blocks", "--json"), 1, str(file), "is damaged", error)
 
 
-def test_a_damaged_object_of_the_store_is_named_too(store: StoreSettings) -> None:
+def test_a_damaged_object_of_the_store_is_named_too(store: NodeSettings) -> None:
     damage(object_files(store.folder)[0], "truncated")
     assert_one_line(run("inspect", "0", "--store", store.folder, "--json"), 1, "object")
 
 
-def test_an_object_that_is_gone_is_said_to_be_missing(store: StoreSettings) -> None:
+def test_an_object_that_is_gone_is_said_to_be_missing(store: NodeSettings) -> None:
     object_files(store.folder)[0].unlink()
     outcome = run("inspect", "0", "--store", store.folder)
     assert_one_line(outcome, 1, object_key(0), "missing from its bucket")

@@ -1,11 +1,11 @@
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.sinks import SINK_PREFIX, SinkBatch, SinkState, SinkTarget, encode_sink, sink_of
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 from support.processes.cli import assert_one_line, run
 
 
-def put(store: StoreSettings, name: str, state: SinkState, query: str = "") -> None:
+def put(store: NodeSettings, name: str, state: SinkState, query: str = "") -> None:
     batch = SinkBatch(
         "relay",
         query,
@@ -23,13 +23,13 @@ def put(store: StoreSettings, name: str, state: SinkState, query: str = "") -> N
         opened.metadata.execute(PutKey(f"{SINK_PREFIX}{name}", encode_sink(batch)))
 
 
-def state_of(store: StoreSettings, name: str) -> SinkState | None:
+def state_of(store: NodeSettings, name: str) -> SinkState | None:
     with open_store(store) as opened:
         found = sink_of(opened.metadata.image, name)
     return None if found is None else found.state
 
 
-def test_sinks_are_listed_for_people_and_as_json(store: StoreSettings) -> None:
+def test_sinks_are_listed_for_people_and_as_json(store: NodeSettings) -> None:
     assert run("sinks", "--store", store.folder).words == "There are no sinks."
     put(store, "loads", SinkState.DONE)
     put(store, "orders", SinkState.INTENT, "5b0f")
@@ -42,7 +42,7 @@ def test_sinks_are_listed_for_people_and_as_json(store: StoreSettings) -> None:
     ]
 
 
-def test_an_unfinished_batch_is_given_up_before_its_sink_is_forgotten(store: StoreSettings) -> None:
+def test_an_unfinished_batch_is_given_up_before_its_sink_is_forgotten(store: NodeSettings) -> None:
     put(store, "orders", SinkState.INTENT)
     assert_one_line(
         run("sinks", "forget", "orders", "--store", store.folder), 2, "siltstone sinks abandon orders"
@@ -58,7 +58,7 @@ def test_an_unfinished_batch_is_given_up_before_its_sink_is_forgotten(store: Sto
     assert state_of(store, "orders") is None
 
 
-def test_a_sink_that_is_not_there_is_named(store: StoreSettings) -> None:
+def test_a_sink_that_is_not_there_is_named(store: NodeSettings) -> None:
     for command in ("forget", "abandon"):
         assert_one_line(
             run("sinks", command, "absent", "--store", store.folder), 2, "there is no sink absent"

@@ -9,7 +9,7 @@ import pytest
 
 from siltstone.cli import sql as module
 from siltstone.cli.sql import _print_csv, _print_json, _print_table
-from siltstone.server.querying import QueryRows
+from siltstone.scanning.querying import QueryRows
 
 NAMES = ("text", "bytes", "none", "list", "struct", "number", "time")
 ROW = ("a,b", b"\xff\x00", None, [1, "x"], {"k": Decimal("1.50")}, 7, datetime(2024, 1, 2, 3, 4, 5))

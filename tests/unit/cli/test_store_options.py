@@ -5,9 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from siltstone.cli.store_options import StoreChoice, store_options, store_options_of_buckets
-from siltstone.server.components import StoreNotFound, open_store
-from siltstone.server.settings.store import load_settings
-from siltstone.server.settings.values import SettingRefused
+from siltstone.offline.opening.store import StoreNotFound, open_store
+from siltstone.offline.opening.values import SettingRefused
+from siltstone.server.settings.node import load_node_settings
 
 
 def chosen(*arguments: str, **environment: str) -> StoreChoice:
@@ -72,14 +72,14 @@ def test_the_help_of_the_command_stays_its_own() -> None:
 
 
 def test_the_settings_are_those_of_the_store(tmp_path: Path) -> None:
-    assert StoreChoice(tmp_path).settings() == load_settings(tmp_path, environment={})
+    assert StoreChoice(tmp_path).settings() == load_node_settings(tmp_path, environment={})
 
 
 def test_a_choice_opens_the_store_it_names(tmp_path: Path) -> None:
     """It must exist: a misspelt --store is an error, and not a new store."""
     with pytest.raises(StoreNotFound):
         StoreChoice(tmp_path / "no").open()
-    open_store(load_settings(tmp_path, environment={}), create=True).close()
+    open_store(load_node_settings(tmp_path, environment={}), create=True).close()
     with StoreChoice(tmp_path).open(engine__node_id="7") as store:
         assert (store.settings.folder, store.settings.engine.node_id) == (tmp_path, 7)
 

@@ -1,16 +1,16 @@
 from pathlib import Path
 
 from siltstone.cli import streams
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 from support.engine.small_store import BATCHES, RECORDS_PER_BATCH, STREAMS, object_files
 from support.processes.cli import run
 
 RECORDS = BATCHES * RECORDS_PER_BATCH // STREAMS
 
 
-def test_the_table_has_a_line_for_each_stream(store: StoreSettings) -> None:
+def test_the_table_has_a_line_for_each_stream(store: NodeSettings) -> None:
     outcome = run("streams", "--store", store.folder)
     objects = len(object_files(store.folder))
     assert outcome.status == 0 and objects >= 3
@@ -22,7 +22,7 @@ def test_the_table_has_a_line_for_each_stream(store: StoreSettings) -> None:
     assert [line.split()[-1] for line in lines] == ["topic=t0", "topic=t1", "topic=t2"]
 
 
-def test_the_table_fits_80_columns(store: StoreSettings) -> None:
+def test_the_table_fits_80_columns(store: NodeSettings) -> None:
     outcome = run("streams", "--store", store.folder, COLUMNS="80")
     assert all(len(line) <= 80 for line in outcome.out.splitlines())
 
@@ -43,7 +43,7 @@ def test_empty_streams_of_internal_topics_are_counted_at_a_terminal(tmp_path: Pa
     assert drawn.splitlines()[-1] == "and 98 empty streams of internal topics (--json has all)"
 
 
-def test_json_is_one_document_with_the_same(store: StoreSettings) -> None:
+def test_json_is_one_document_with_the_same(store: NodeSettings) -> None:
     document = run("streams", "--store", store.folder, "--json").json
     assert document["version"] > 0
     first = document["streams"][0]
@@ -60,12 +60,12 @@ def test_json_is_one_document_with_the_same(store: StoreSettings) -> None:
 
 
 def test_a_store_without_streams_says_so(tmp_path: Path) -> None:
-    open_store(load_settings(tmp_path, environment={}), create=True).close()
+    open_store(load_node_settings(tmp_path, environment={}), create=True).close()
     assert run("streams", "--store", tmp_path).out == "This store has no streams yet.\n"
     assert run("streams", "--store", tmp_path, "--json").json["streams"] == []
 
 
-def test_parts_of_a_store_may_lie_elsewhere(store: StoreSettings, tmp_path: Path) -> None:
+def test_parts_of_a_store_may_lie_elsewhere(store: NodeSettings, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     (store.folder / "metadata.sqlite").rename(tmp_path / "m.sqlite")
     (store.folder / "bucket").rename(moved)

@@ -11,13 +11,13 @@ import siltstone
 from siltstone.carrying.pipeline.driver import nothing_done
 from siltstone.maintenance.from_python import MaintenancePlan, MaintenanceReport, StoreNotOpened
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.components import Store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import Store
+from siltstone.server.settings.node import NodeSettings
 from support.engine.small_store import STREAMS, small_store
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> StoreSettings:
+def settings(tmp_path: Path) -> NodeSettings:
     return small_store(tmp_path / "store")
 
 
@@ -36,7 +36,7 @@ def test_the_public_names_are_listed_before_their_first_use() -> None:
     assert "metadata" not in dir(siltstone), "packages of the inside are not"
 
 
-def test_a_plan_reads_as_a_table_and_runs(settings: StoreSettings) -> None:
+def test_a_plan_reads_as_a_table_and_runs(settings: NodeSettings) -> None:
     with siltstone.open_store(settings.folder, {"compaction.split_size_bytes": "5KiB"}) as store:
         plan = only_sso(store)
         assert plan and len(plan) == 1
@@ -58,13 +58,13 @@ def test_a_report_of_runs_that_left_all_units_says_how_many() -> None:
     assert report._repr_html_() == f"<p>{report!r}</p>"
 
 
-def test_without_names_all_kinds_are_planned(settings: StoreSettings) -> None:
+def test_without_names_all_kinds_are_planned(settings: NodeSettings) -> None:
     with siltstone.open_store(settings) as store:
         kinds = [each.kind for each in siltstone.maintenance.plan(store).kinds]
     assert kinds[0] == "sweep" and "sso-compaction" in kinds
 
 
-def test_a_kind_that_is_none_is_refused(settings: StoreSettings) -> None:
+def test_a_kind_that_is_none_is_refused(settings: NodeSettings) -> None:
     with (
         siltstone.open_store(settings) as store,
         pytest.raises(InvalidRequest, match="there is no kind named dust"),
@@ -72,14 +72,14 @@ def test_a_kind_that_is_none_is_refused(settings: StoreSettings) -> None:
         siltstone.maintenance.plan(store, kinds=["dust"])
 
 
-def test_a_topic_that_is_none_is_refused_and_a_text_is_one_name(settings: StoreSettings) -> None:
+def test_a_topic_that_is_none_is_refused_and_a_text_is_one_name(settings: NodeSettings) -> None:
     with siltstone.open_store(settings) as store:
         with pytest.raises(InvalidRequest, match="there is no topic flights"):
             siltstone.maintenance.plan(store, topics="flights")
         assert [each.kind for each in siltstone.maintenance.plan(store, kinds="sweep").kinds] == ["sweep"]
 
 
-def test_a_spark_that_cannot_run_tasks_is_told_in_the_report(settings: StoreSettings) -> None:
+def test_a_spark_that_cannot_run_tasks_is_told_in_the_report(settings: NodeSettings) -> None:
     with siltstone.open_store(settings) as store:
         report = only_sso(store).run(spark=object())
     assert not report.is_well and "has no context" in report.runs[0].trouble

@@ -3,7 +3,8 @@ import pytest
 from siltstone.carrying.pipeline.kind import Budget, PlannedUnit, Scope, Unplanned
 from siltstone.carrying.pipeline.running import run
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, Waiting, overview, unusable_words
+from siltstone.foundation.text_tables import NOTHING
+from siltstone.maintenance.overview import KindOverview, Overview, Waiting, overview, unusable_words
 from siltstone.metadata.store_id import put_store_id, store_id_of
 from siltstone.model.errors import CorruptData, Unavailable
 from siltstone.object_store.bucket_identity import mark

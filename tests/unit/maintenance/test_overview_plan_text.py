@@ -1,7 +1,8 @@
 import pytest
 
 from siltstone.carrying.pipeline.kind import PlannedUnit
-from siltstone.maintenance.overview import HEADER, ROWS_SHOWN_MAX, cells, html_of, objects_words, table_of
+from siltstone.foundation.text_tables import ROWS_SHOWN_MAX, html_of, table_of
+from siltstone.maintenance.overview import HEADER, cells, objects_words
 
 UNIT = PlannedUnit(
     name="flights-0",

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from siltstone.scanning.arguments import scan_request
@@ -23,6 +24,10 @@ def image() -> Any:
     return made
 
 
+def named(image: Any, request: ScanRequest) -> str:
+    return scan_name(image, request, wanted_partitions(image, request))
+
+
 @pytest.mark.parametrize(
     ("words", "name"),
     [
@@ -35,18 +40,25 @@ def image() -> Any:
     ],
 )
 def test_a_name_has_the_topic_and_how_much_is_read(image: Any, words: WORDS, name: str) -> None:
-    assert scan_name(image, scan_request("flights", **words)) == name
+    assert named(image, scan_request("flights", **words)) == name
 
 
-def test_the_first_topics_are_named_and_the_others_counted(image: Any) -> None:
-    assert scan_name(image, scan_request(["late", "flights"])) == "scan late, flights, 12 objects, 12.0 KiB"
-    unknown = scan_name(image, scan_request(["a", "b", "c", "d", "e"]))
-    assert unknown == "scan a, b, c and 2 more"  # planning says which of them do not exist
+def test_what_cannot_be_planned_is_named_by_its_topics(image: Any) -> None:
+    """Planning says what is wrong with it."""
+    request = scan_request(["a", "b", "c", "d", "e"])
+    (partition, *_) = wanted_partitions(image, scan_request("flights"))
+    beyond = msgspec.structs.replace(
+        partition, stream=msgspec.structs.replace(partition.stream, end_offset=1_000)
+    )
+    assert scan_name(image, request, [beyond]) == "scan a, b, c and 2 more"
+
+
+def test_two_topics_are_named(image: Any) -> None:
+    assert named(image, scan_request(["late", "flights"])) == "scan late, flights, 12 objects, 12.0 KiB"
 
 
 def test_a_pattern_is_named_by_what_it_matches(image: Any) -> None:
-    assert scan_name(image, ScanRequest(pattern="l.*")) == "scan late, 6 objects, 6.0 KiB"
-    assert scan_name(image, ScanRequest(pattern="(")) == "scan ("
+    assert named(image, ScanRequest(pattern="l.*")) == "scan late, 6 objects, 6.0 KiB"
 
 
 def test_the_figures_are_those_of_the_plan(image: Any) -> None:
@@ -55,4 +67,4 @@ def test_the_figures_are_those_of_the_plan(image: Any) -> None:
     cuts = [cut(each, 50, 270, end_offset=300, fail_on_data_loss=True) for each in partitions]
     pieces = [piece for unit in plan_pieces(image, cuts, request).units for piece in unit]
     size_bytes = sum(piece.size_bytes for piece in pieces)
-    assert scan_name(image, request) == f"scan flights, 6 objects, {size_bytes / 1024:.1f} KiB"
+    assert named(image, request) == f"scan flights, 6 objects, {size_bytes / 1024:.1f} KiB"

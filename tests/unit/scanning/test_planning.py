@@ -26,7 +26,7 @@ from siltstone.scanning.failures import (
     ScanRefused,
     TopicNotThere,
 )
-from siltstone.scanning.planning import ScanPartition, cut, plan_pieces, wanted_partitions
+from siltstone.scanning.planning import ScanPartition, cut, plan_pieces, renewed, wanted_partitions
 from siltstone.scanning.request import ScanRequest, TimeRange
 from siltstone.scanning.unit import ScanPiece
 
@@ -129,6 +129,19 @@ def test_assigned_partitions_and_those_left_out() -> None:
 def test_what_is_not_there_is_named(request_: ScanRequest, named: str) -> None:
     with pytest.raises(TopicNotThere, match=named):
         wanted_partitions(image_of({"a": [[], [], []], "b": [[]]}), request_)
+
+
+def test_partitions_are_settled_once_and_read_again_from_a_newer_image() -> None:
+    """Between the two images the scan's pin is put. A topic that was made again in between has another id."""
+    settled = wanted_partitions(image_of({"a": [[], []], "b": [[]]}), ScanRequest(topics=("a",)))
+    newer = image_of({"a": [[(100, 0, 7, 1000)], []], "b": [[]]})
+    assert [(each.name, each.committed_offset) for each in renewed(newer, settled)] == [
+        ("a-0", 7),
+        ("a-1", 0),
+    ]
+    del newer.topics[settled[0].topic.topic_id]
+    with pytest.raises(TopicNotThere, match="topic a was deleted while the scan was planned"):
+        renewed(newer, settled)
 
 
 # -- times

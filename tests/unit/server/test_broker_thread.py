@@ -11,12 +11,12 @@ import pytest
 from siltstone.server import broker_thread
 from siltstone.server.broker_thread import BrokerNotRunning, BrokerThread
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.processes.new_threads import new_threads
 
 
 def thread(folder: Path) -> BrokerThread:
-    return BrokerThread(load_settings(folder, environment={}), parse_addresses(["127.0.0.1:0"]))
+    return BrokerThread(load_node_settings(folder, environment={}), parse_addresses(["127.0.0.1:0"]))
 
 
 @contextmanager

@@ -9,20 +9,21 @@ from siltstone.cluster.membership import NodeIdInUse
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.leases.board import ENDED
 from siltstone.metadata.opening import open_board
+from siltstone.offline.opening.store import open_store
 from siltstone.runtime.clock import SystemClock, boottime_ms
-from siltstone.server.components import Node, open_node, open_store
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.components import Node, open_node
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 from siltstone.stream_engine import opening
 
 LISTENERS = (NodeListener("PLAINTEXT", "127.0.0.1", 9092),)
 
 
-def settings_of(folder: Path, **flags: str) -> StoreSettings:
+def settings_of(folder: Path, **flags: str) -> NodeSettings:
     named = {name.replace("__", "."): value for name, value in flags.items()}
-    return load_settings(folder, environment={}, flags=named)
+    return load_node_settings(folder, environment={}, flags=named)
 
 
-def node_in(settings: StoreSettings, node_id: int = 0):
+def node_in(settings: NodeSettings, node_id: int = 0):
     with open_store(settings) as store:
         return store.metadata.image.nodes[node_id]
 

@@ -9,21 +9,22 @@ from siltstone.metadata.commands import CreateStream
 from siltstone.metadata.entities import StreamState
 from siltstone.metadata.service import ServiceClosed
 from siltstone.object_store.port import InvalidStoreUrl
+from siltstone.offline.opening.store import StoreNotFound, open_store
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from siltstone.server.components import StoreNotFound, open_node, open_store, running_node
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.components import open_node, running_node
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 from siltstone.stream_engine.errors import DamagedRange
 from siltstone.stream_engine.reading.committed_reader import ReaderClosed
 from siltstone.stream_engine.wal.port import WalInUse
 from support.processes.new_threads import new_threads
 
 
-def settings_of(folder: Path, **flags: str) -> StoreSettings:
-    return load_settings(folder, environment={}, flags=flags)
+def settings_of(folder: Path, **flags: str) -> NodeSettings:
+    return load_node_settings(folder, environment={}, flags=flags)
 
 
-async def append_one(settings: StoreSettings) -> int:
+async def append_one(settings: NodeSettings) -> int:
     async with running_node(settings) as engine:
         stream_id = await engine.create_stream({"topic": "t"})
         stream = await engine.open_stream(stream_id, 0)

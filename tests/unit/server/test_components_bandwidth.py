@@ -6,14 +6,15 @@ from pathlib import Path
 from siltstone.model.limits import MIB
 from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.object_store.bandwidth.limiter import limiter_of_process
-from siltstone.server.components import Node, open_node, open_store
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.components import Node, open_node
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 A_BYTE = {"bandwidth.in_bytes_per_second": "1", "bandwidth.out_bytes_per_second": "1"}
 
 
-def settings_of(folder: Path, **flags: str) -> StoreSettings:
-    return load_settings(folder, environment={}, flags={**A_BYTE, **flags})
+def settings_of(folder: Path, **flags: str) -> NodeSettings:
+    return load_node_settings(folder, environment={}, flags={**A_BYTE, **flags})
 
 
 async def append(node: Node, count: int) -> int:
@@ -44,7 +45,7 @@ def test_uploads_of_acknowledged_data_are_never_held(tmp_path: Path) -> None:
 
 
 def test_the_reader_of_a_node_gives_way_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
-    async def names(settings: StoreSettings) -> list[str]:
+    async def names(settings: NodeSettings) -> list[str]:
         async with open_node(settings):
             return [task.get_name() for task in asyncio.all_tasks()]
 

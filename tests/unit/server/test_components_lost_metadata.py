@@ -28,16 +28,17 @@ from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.object_store.port import ObjectStore, ObjectSummary, StoreTransient
 from siltstone.offline.kind_rows import KIND_NAMES
+from siltstone.offline.opening.store import StoreNotFound, open_store
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.components import StoreNotFound, open_store, running_node
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.components import running_node
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 from siltstone.stream_engine.wal.ownership import MetadataBehindLog
 from support.processes.cli import assert_one_line
 from support.processes.cli import run as run_command
 
 
-async def append_one(settings: StoreSettings) -> None:
+async def append_one(settings: NodeSettings) -> None:
     async with running_node(settings) as engine:
         stream = await engine.open_stream(await engine.create_stream(), 0)
         await engine.append(stream, settings.folder.name.encode(), 1)
@@ -52,7 +53,7 @@ def test_a_node_whose_metadata_was_lost_does_not_begin_anew_over_its_objects(
     tmp_path: Path, is_marked: bool
 ) -> None:
     """Not in a bucket from before there were markers, either."""
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
     if not is_marked:
         (tmp_path / "bucket" / MARKER_KEY).unlink()
@@ -66,7 +67,7 @@ def test_a_node_whose_metadata_was_lost_does_not_begin_anew_over_its_objects(
 
 def test_an_older_copy_of_the_metadata_does_not_give_out_ids_of_objects_again(tmp_path: Path) -> None:
     """What was acknowledged after it was copied is nowhere but in these objects."""
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
     newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
     shutil.copy(newest, copied)
@@ -86,7 +87,7 @@ def test_an_older_copy_of_the_metadata_does_not_give_out_ids_of_objects_again(tm
 
 def test_nor_does_one_that_was_copied_in_the_same_life(tmp_path: Path) -> None:
     """It knows of the life, and of the ids given out until then."""
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
 
     async def append_two_and_copy_between() -> None:
@@ -113,7 +114,7 @@ def test_nor_does_one_that_was_copied_in_the_same_life(tmp_path: Path) -> None:
 def test_the_log_s_folder_tells_an_older_copy_too_while_the_bucket_is_out_of_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = load_settings(tmp_path, environment={}, flags={"retry.attempts_max": "1"})
+    settings = load_node_settings(tmp_path, environment={}, flags={"retry.attempts_max": "1"})
     asyncio.run(append_one(settings))
     newest, copied = tmp_path / "metadata.sqlite", tmp_path / "copied.sqlite"
     shutil.copy(newest, copied)
@@ -134,7 +135,7 @@ def test_the_log_s_folder_tells_an_older_copy_too_while_the_bucket_is_out_of_rea
 
 def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tmp_path: Path) -> None:
     """Nothing is written or deleted by anyone, and with the newest copy all is there again."""
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
     with open_store(settings) as store:
         job = store.metadata.execute(StartJob("some kind", "a driver that died", 10_000_000))
@@ -178,7 +179,7 @@ def test_rule_11_an_older_copy_without_the_log_s_folder_is_refused_everywhere(tm
 def test_a_sweep_lists_the_marks_once_and_once_more_before_it_deletes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
     asked: list[ObjectStore] = []
 
@@ -210,8 +211,8 @@ def test_a_sweep_lists_the_marks_once_and_once_more_before_it_deletes(
 def test_a_store_does_not_go_on_in_an_empty_bucket(tmp_path: Path) -> None:
     """As when ``siltstone serve`` is started without the --bucket that the store was made with."""
     elsewhere = {"buckets.0": (tmp_path / "elsewhere").as_uri()}
-    asyncio.run(append_one(load_settings(tmp_path / "store", environment={}, flags=elsewhere)))
-    forgotten = load_settings(tmp_path / "store", environment={})
+    asyncio.run(append_one(load_node_settings(tmp_path / "store", environment={}, flags=elsewhere)))
+    forgotten = load_node_settings(tmp_path / "store", environment={})
     for _ in range(2):
         with pytest.raises(
             BucketMissing, match=r"is in file:///.*/elsewhere, .* Name that bucket with --bucket"
@@ -229,11 +230,11 @@ def test_a_store_does_not_go_on_in_an_empty_bucket(tmp_path: Path) -> None:
         kinds = {finding.kind for finding in check(store.context).findings}
         assert FindingKind.BUCKET_OF_ANOTHER_STORE in kinds
     assert objects(tmp_path / "store" / "bucket") == {}
-    asyncio.run(append_one(load_settings(tmp_path / "store", environment={}, flags=elsewhere)))
+    asyncio.run(append_one(load_node_settings(tmp_path / "store", environment={}, flags=elsewhere)))
 
 
 def test_a_bucket_that_was_emptied_is_refused(tmp_path: Path) -> None:
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
     shutil.rmtree(tmp_path / "bucket")
     with pytest.raises(BucketMissing, match="Restore the bucket"):
@@ -243,7 +244,7 @@ def test_a_bucket_that_was_emptied_is_refused(tmp_path: Path) -> None:
 
 def test_a_second_store_does_not_begin_in_the_bucket_of_another(tmp_path: Path) -> None:
     bucket = {"buckets.0": (tmp_path / "bucket").as_uri()}
-    first, second = (load_settings(tmp_path / name, environment={}, flags=bucket) for name in "ab")
+    first, second = (load_node_settings(tmp_path / name, environment={}, flags=bucket) for name in "ab")
     asyncio.run(append_one(first))
     with pytest.raises(BucketOfAnotherStore, match="a bucket or a prefix of its own"):
         asyncio.run(append_one(second))
@@ -255,13 +256,13 @@ def test_a_second_store_does_not_begin_in_the_bucket_of_another(tmp_path: Path) 
 def test_what_other_programs_keep_in_the_bucket_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / "bucket").mkdir()
     (tmp_path / "bucket" / "00-notes.txt").write_text("not ours")
-    asyncio.run(append_one(load_settings(tmp_path, environment={})))
+    asyncio.run(append_one(load_node_settings(tmp_path, environment={})))
 
 
 def test_two_stores_that_begin_in_one_empty_bucket_at_once(tmp_path: Path) -> None:
     """Neither has an object yet: only the marker distinguishes them."""
     bucket = {"buckets.0": (tmp_path / "bucket").as_uri()}
-    first, second = (load_settings(tmp_path / name, environment={}, flags=bucket) for name in "ab")
+    first, second = (load_node_settings(tmp_path / name, environment={}, flags=bucket) for name in "ab")
 
     async def begin_within() -> None:
         async with running_node(first) as engine:
@@ -278,7 +279,7 @@ def test_two_stores_that_begin_in_one_empty_bucket_at_once(tmp_path: Path) -> No
 def test_a_bucket_from_before_there_were_markers_is_taken_by_the_store_that_knows_its_objects(
     tmp_path: Path,
 ) -> None:
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     asyncio.run(append_one(settings))
     (tmp_path / "bucket" / MARKER_KEY).unlink()
     asyncio.run(append_one(settings))
@@ -286,9 +287,9 @@ def test_a_bucket_from_before_there_were_markers_is_taken_by_the_store_that_know
 
 
 def test_the_whole_store_may_be_moved(tmp_path: Path) -> None:
-    asyncio.run(append_one(load_settings(tmp_path / "here", environment={})))
+    asyncio.run(append_one(load_node_settings(tmp_path / "here", environment={})))
     (tmp_path / "here").rename(tmp_path / "there")
-    there = load_settings(tmp_path / "there", environment={})
+    there = load_node_settings(tmp_path / "there", environment={})
     asyncio.run(append_one(there))
     with open_store(there) as store:
         assert len(store.metadata.image.objects) == 2
@@ -297,11 +298,11 @@ def test_the_whole_store_may_be_moved(tmp_path: Path) -> None:
 
 def test_a_setting_that_names_another_store_s_bucket(tmp_path: Path) -> None:
     """A node does not begin, a sweep passes the bucket over, a check says so; nothing of the other store is touched."""
-    one, other = (load_settings(tmp_path / name, environment={}) for name in "ab")
+    one, other = (load_node_settings(tmp_path / name, environment={}) for name in "ab")
     for settings in (one, other):
         asyncio.run(append_one(settings))
     before = objects(tmp_path / "b" / "bucket")
-    wrong = load_settings(
+    wrong = load_node_settings(
         tmp_path / "a", environment={}, flags={"buckets.0": (tmp_path / "b" / "bucket").as_uri()}
     )
     with pytest.raises(BucketOfAnotherStore):
@@ -321,7 +322,7 @@ def test_a_setting_that_names_another_store_s_bucket(tmp_path: Path) -> None:
 def test_a_store_that_has_worked_begins_while_its_bucket_is_out_of_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = load_settings(tmp_path, environment={}, flags={"retry.attempts_max": "1"})
+    settings = load_node_settings(tmp_path, environment={}, flags={"retry.attempts_max": "1"})
     refused = StoreTransient("out of reach")
 
     def refuse(*_: object) -> ObjectSummary:

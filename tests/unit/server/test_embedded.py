@@ -11,11 +11,11 @@ import pytest
 
 import siltstone
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.opening.values import SettingRefused
 from siltstone.server.broker_thread import BrokerNotRunning
 from siltstone.server.embedded import Broker
 from siltstone.server.kafka_node import KafkaNode
 from siltstone.server.network.sockets import CannotListen
-from siltstone.server.settings.values import SettingRefused
 from siltstone.stream_engine.wal.port import WalInUse
 from support.processes.new_threads import new_threads
 

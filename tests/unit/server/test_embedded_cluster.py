@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.opening.values import SettingRefused
 from siltstone.server.broker_thread import BrokerNotRunning
 from siltstone.server.embedded import Broker
 from siltstone.server.network.addresses import InvalidListener
-from siltstone.server.settings.values import SettingRefused
 from support.processes.new_threads import new_threads
 from support.processes.ports import free_ports
 

@@ -18,7 +18,7 @@ from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import seeded_randomness
 from siltstone.server.components import Node, open_node
 from siltstone.server.failing_over import NodeFailover, wal_in_turn
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.settings import EngineSettings
 from siltstone.stream_engine.wal.attached import AttachedLog, NotAnAttachedLog
@@ -49,7 +49,7 @@ class Nodes:
 
     async def open(self, node_id: int, recover: tuple[Path, ...] = (), **places: str) -> Node:
         flags = {"engine.node_id": str(node_id), "engine.wal.location": self._location, **places}
-        settings = load_settings(self.folder, environment={}, flags=flags)
+        settings = load_node_settings(self.folder, environment={}, flags=flags)
         listeners = (NodeListener("PLAINTEXT", "127.0.0.1", 9092 + node_id),)
         self.nodes[node_id] = await self._opened.enter_async_context(
             open_node(settings, listeners=listeners, recover=recover)

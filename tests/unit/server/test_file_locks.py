@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.offline.opening.store import open_store
 from siltstone.runtime import file_systems
-from siltstone.server.components import open_node, open_store
+from siltstone.server.components import open_node
 from siltstone.server.file_locks import LocksNotKept, refuse_lost_locks
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 
 @pytest.fixture
@@ -26,11 +27,11 @@ def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type_name: str) -> 
     return folder
 
 
-def settings_of(folder: Path, **flags: str) -> StoreSettings:
-    return load_settings(folder, environment={}, flags=flags)
+def settings_of(folder: Path, **flags: str) -> NodeSettings:
+    return load_node_settings(folder, environment={}, flags=flags)
 
 
-def start(settings: StoreSettings) -> None:
+def start(settings: NodeSettings) -> None:
     async def started() -> None:
         async with open_node(settings):
             pass

@@ -5,7 +5,7 @@ from pathlib import Path
 from siltstone.offline.kind_rows import FREEING, KIND_NAMES, KindLane, kinds_of
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.server.maintaining import open_service
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.engine.small_store import small_store
 
 
@@ -24,7 +24,7 @@ def test_gc14_what_frees_space_shares_nothing_with_what_copies(tmp_path: Path) -
 def test_intervals_come_from_the_settings(tmp_path: Path) -> None:
     small_store(tmp_path / "store")
     flags = {"maintenance.interval.sso_compaction_ms": "7min", "maintenance.run_ms_max": "2s"}
-    settings = load_settings(tmp_path / "store", environment={}, flags=flags)
+    settings = load_node_settings(tmp_path / "store", environment={}, flags=flags)
     with open_service(settings, InProcessRunner) as service:
         freeing, rewriting, copying = service._lanes
         assert rewriting._schedule.intervals_ms["sso-compaction"] == 7 * 60_000
@@ -36,6 +36,6 @@ def test_intervals_come_from_the_settings(tmp_path: Path) -> None:
 
 def test_compaction_is_spread_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
     small_store(tmp_path / "store")
-    settings = load_settings(tmp_path / "store", environment={}, flags={"compaction.is_spread": "false"})
+    settings = load_node_settings(tmp_path / "store", environment={}, flags={"compaction.is_spread": "false"})
     with open_service(settings, InProcessRunner) as service:
         assert not any(lane._spread_ms for lane in service._lanes)

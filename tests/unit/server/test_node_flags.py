@@ -6,14 +6,14 @@ import pytest
 
 from siltstone.server.network.addresses import InvalidListener
 from siltstone.server.node_flags import flags_of_nodes
-from siltstone.server.settings.store import StoreSettings, load_settings
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 FOLDER = Path("/store")
 
 
-def settings(**flags: str) -> StoreSettings:
+def settings(**flags: str) -> NodeSettings:
     named = {name.replace("__", "."): value for name, value in flags.items()}
-    return load_settings(FOLDER, flags=named, environment={})
+    return load_node_settings(FOLDER, flags=named, environment={})
 
 
 def test_each_node_has_its_number_and_the_next_port() -> None:

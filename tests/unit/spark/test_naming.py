@@ -47,15 +47,21 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_scan_is_read_by_a_format_of_its_name_which_is_registered_once(session: Any) -> None:
-    assert format_named(session, "scan t") == format_named(session, "scan t") == "siltstone: scan t"
+    assert (
+        format_named(session, "scan t", DefaultSource)
+        == format_named(session, "scan t", DefaultSource)
+        == "siltstone: scan t"
+    )
     (source,) = session.registered
     assert issubclass(source, DefaultSource) and source.name() == "siltstone: scan t"
-    assert format_named(Session(), "scan t") == "siltstone: scan t", "each session has names of its own"
+    assert format_named(Session(), "scan t", DefaultSource) == "siltstone: scan t", (
+        "each session has names of its own"
+    )
 
 
 def test_names_are_bounded(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(naming, "NAMES_MAX", 2)
-    assert [format_named(session, name) for name in "abca"] == [
+    assert [format_named(session, name, DefaultSource) for name in "abca"] == [
         "siltstone: a", "siltstone: b", FORMAT, "siltstone: a",
     ]  # fmt: skip
     assert len(session.registered) == 2
@@ -64,7 +70,7 @@ def test_names_are_bounded(session: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_spark_connect_has_the_plain_format_and_no_names_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(naming, "active_context", lambda: None)
     session: Any = Session()
-    assert format_named(session, "scan t") == FORMAT and not session.registered
+    assert format_named(session, "scan t", DefaultSource) == FORMAT and not session.registered
     with named("anything"):
         pass
 

@@ -23,7 +23,7 @@ from siltstone.metadata.commands import MovePartitions, PutKey, RemoveKey
 from siltstone.metadata.entities import NO_NODE
 from siltstone.metadata.opening import newest_loads
 from siltstone.model.errors import Unavailable
-from siltstone.server.components import Store
+from siltstone.offline.opening.store import Store
 
 MORE_COUNTED_MAX = 100
 """People want to know whether it is few or many; a cluster of thousands of partitions would take seconds to count."""

@@ -42,9 +42,9 @@ from siltstone.model.buckets import BucketState, StrategyType, WriteStrategy
 from siltstone.object_store.opening import canonical_url
 from siltstone.object_store.opening import open_store as open_bucket
 from siltstone.object_store.port import FolderMissing
+from siltstone.offline.opening.store import Store
 from siltstone.runtime.randomness import random_token
 from siltstone.server.bucket_identity import claim_bucket, refuse_place, release_place
-from siltstone.server.components import Store
 
 bucket_argument = click.argument("bucket_id", metavar="BUCKET", type=click.IntRange(0, 2**31 - 1))
 

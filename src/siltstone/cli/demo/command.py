@@ -54,12 +54,12 @@ from siltstone.cli.runner_options import (
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.checking.check import check
 from siltstone.model.objects import ObjectState
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.tasks.runner import LateRunner
 from siltstone.record_columns.kernels.choosing import compiling_ahead
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.components import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 
 MISMATCHES_SHOWN_MAX = 5
 PARTITIONS = {FLIGHTS_TOPIC: 8, LATE_TOPIC: 1}
@@ -419,6 +419,6 @@ def shown_path(path: Path) -> str:
 
 
 def _newest_object(folder: Path) -> int:
-    with open_store(load_settings(folder, environment={})) as store:
+    with open_store(load_node_settings(folder, environment={})) as store:
         objects = store.metadata.image.objects.values()
         return max(held.object_id for held in objects if held.state is ObjectState.COMMITTED)

@@ -14,10 +14,10 @@ from siltstone.model.limits import MIB
 from siltstone.model.objects import ObjectKind, ObjectState, object_key
 from siltstone.object_store.buckets import read_index
 from siltstone.object_store.port import ObjectSummary
+from siltstone.offline.opening.store import Store, open_store
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.reading.committed_reader import CommittedReader
 
 FETCH_BYTES = MIB
@@ -49,7 +49,7 @@ class HeldBytes(msgspec.Struct, frozen=True):
     bucket_bytes: int
 
 
-def held(settings: StoreSettings, step: str) -> HeldBytes:
+def held(settings: NodeSettings, step: str) -> HeldBytes:
     with open_store(settings) as store:
         objects = store.metadata.image.objects.values()
         committed = [each.size_bytes for each in objects if each.state is ObjectState.COMMITTED]
@@ -63,7 +63,7 @@ def listed(store: Store) -> Iterator[ObjectSummary]:
         yield from store.buckets.store(bucket_id).list()
 
 
-def measure(settings: StoreSettings, streams: Mapping[str, int]) -> Figures:
+def measure(settings: NodeSettings, streams: Mapping[str, int]) -> Figures:
     """``streams``: name → id of the streams to read; each is read by a new reader with empty caches."""
     with open_store(settings) as store:
         image = store.metadata.image
@@ -90,7 +90,7 @@ def _index_entries(store: Store, held: ObjectMetadata) -> int:
     return len(read_index(bucket, object_key(held.object_id), held.size_bytes))
 
 
-async def count_requests(settings: StoreSettings, stream_id: int) -> int:
+async def count_requests(settings: NodeSettings, stream_id: int) -> int:
     """Returns the number of GETs for reading the committed part of the stream once with empty caches."""
     with open_store(settings) as store:
         calls = ThreadedCalls("demo-read", 4)

@@ -16,7 +16,7 @@ from siltstone.cli.demo.stage import Stage
 from siltstone.cli.words import counted, seconds_words, size_words
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.sweep.sweeping import sweep
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 
 EVERYTHING = 2**63 - 1
 FOLLOWED_MS_MAX = 10_000

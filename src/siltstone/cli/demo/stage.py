@@ -11,14 +11,14 @@ from siltstone.cli.demo.story import Story
 from siltstone.offline.tasks.runner import Runner
 from siltstone.runtime.clock import Clock
 from siltstone.server.embedded import Broker
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 
 class Stage(msgspec.Struct, frozen=True):
     """``start_runner``: starts Spark at the first call, and returns the same runner afterwards. ``has_table``: the
     packages for tables are installed, or ``installing_tables`` appears when they are."""
 
-    settings: StoreSettings
+    settings: NodeSettings
     story: Story
     clock: Clock
     broker: Broker

@@ -24,8 +24,8 @@ from siltstone.cli.demo.flights import FLIGHTS_TOPIC, NO_DELAY, Flight
 from siltstone.cli.demo.maintaining import maintain
 from siltstone.cli.demo.stage import Stage
 from siltstone.cli.words import counted, seconds_words, size_words
+from siltstone.offline.opening.store import open_store
 from siltstone.runtime.clock import Clock
-from siltstone.server.components import open_store
 from siltstone.tables.inspecting import file_urls, opened_table, table_rows
 from siltstone.tables.kind import TABLE_EXPORT
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from siltstone.cli.demo.flights import Flight
 from siltstone.model.limits import KIB, MIB
-from siltstone.server.settings.store import SETTINGS_FILE, StoreSettings, load_settings
+from siltstone.offline.opening.settings import SETTINGS_FILE
+from siltstone.server.settings.node import NodeSettings, load_node_settings
 
 OBJECTS_WANTED = 32
 CACHE_BLOCK_BYTES_MIN = 16 * KIB
@@ -36,7 +37,7 @@ memory_bytes = "8MiB"
 """
 
 
-def write_settings(folder: Path, flights: Sequence[Flight]) -> StoreSettings:
+def write_settings(folder: Path, flights: Sequence[Flight]) -> NodeSettings:
     """Makes the folder and writes its ``siltstone.toml``. Returns the settings."""
     cache_block_bytes = min(MIB, max(CACHE_BLOCK_BYTES_MIN, _bytes_of(flights) // OBJECTS_WANTED))
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,10 +49,10 @@ def write_settings(folder: Path, flights: Sequence[Flight]) -> StoreSettings:
         ),
         encoding="utf-8",
     )
-    return load_settings(folder, environment={})
+    return load_node_settings(folder, environment={})
 
 
-def batch_bytes(settings: StoreSettings) -> int:
+def batch_bytes(settings: NodeSettings) -> int:
     """Size of a producer's batch before compression, about 64 KiB for the whole year: small enough that every object
     holds batches of all partitions, as in a store with many producers."""
     return settings.engine.upload.cache_block_bytes_max * 3 // 16

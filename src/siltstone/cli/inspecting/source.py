@@ -17,7 +17,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.objects import ObjectState, object_id_of_key, object_key
 from siltstone.object_store.opening import open_store
-from siltstone.server.components import Store
+from siltstone.offline.opening.store import Store
 
 
 class ObjectUnknown(InvalidRequest):

@@ -9,7 +9,7 @@ from siltstone.carrying.pipeline.kind import Scope, topics_named
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest
 from siltstone.offline.kind_rows import KIND_NAMES
-from siltstone.server.settings.values import Unit, written_quantity
+from siltstone.offline.opening.values import Unit, written_quantity
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,7 +17,7 @@ from siltstone.cli.output import remarks
 from siltstone.cli.words import size_words
 from siltstone.object_store import bucket_watch
 from siltstone.object_store.bucket_watch import looking
-from siltstone.server.components import Store
+from siltstone.offline.opening.store import Store
 
 
 class LogHandler(logging.Handler):

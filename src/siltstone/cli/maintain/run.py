@@ -27,12 +27,12 @@ from siltstone.maintenance.key_compaction.kind import KEY_COMPACTION
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import unusable_words
 from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.offline.opening.store import Store
 from siltstone.offline.tasks.runner import LateRunner, Runner
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.flushing import flush_tails
 from siltstone.scanning.planning import wanted_partitions
 from siltstone.scanning.request import ScanRequest
-from siltstone.server.components import Store
 
 
 class FlushFailed(Unavailable):

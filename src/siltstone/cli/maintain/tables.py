@@ -12,7 +12,8 @@ from siltstone.carrying.pipeline.running import RunReport
 from siltstone.cli.maintain.buckets import PARTITION, buckets_of
 from siltstone.cli.output import table
 from siltstone.cli.words import count_words, counted, seconds_words, size_words, time_words
-from siltstone.maintenance.overview import NOTHING, KindOverview, Overview, row_of
+from siltstone.foundation.text_tables import NOTHING
+from siltstone.maintenance.overview import KindOverview, Overview, row_of
 from siltstone.metadata.image import MetadataImage
 
 ROWS_SHOWN_MAX = 60

@@ -12,9 +12,9 @@ from siltstone.metadata.leases.board import LeaseBoard
 from siltstone.metadata.opening import open_board, open_copy
 from siltstone.metadata.store.opening import shown_url
 from siltstone.model.errors import InvalidRequest
+from siltstone.offline.opening.store import open_metadata_log
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import system_randomness
-from siltstone.server.components import open_metadata_log
 
 WATCHED_MS = 3_000
 """A node beats once a second: one that lives has beaten twice."""

@@ -27,7 +27,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import Beat, BoardUnavailable
 from siltstone.metadata.opening import newest_beats
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.components import Store
+from siltstone.offline.opening.store import Store
 
 NODES_LOOK_INTERVAL_MS = 200
 

@@ -20,7 +20,7 @@ from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.node_flags import flags_of_nodes
 from siltstone.server.node_listeners import addresses_of, encrypted_listeners, refuse_unusable_files
 from siltstone.server.python_process import keep_freed_memory, run
-from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
+from siltstone.server.settings.node import DEFAULT_LISTENER, NodeSettings
 from siltstone.stream_engine.wal.attached import folder_of_url
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ def serve(
 
 
 def _serve_one(
-    settings: StoreSettings,
+    settings: NodeSettings,
     maintenance: KeptProcess | None,
     client_file: ClientFile | None,
     recover: Sequence[Path],
@@ -197,7 +197,7 @@ def _serve_one(
 
 
 def _maintenance_beside(
-    choice: StoreChoice, settings: StoreSettings, runner: RunnerChoice, log_options: tuple[str, ...]
+    choice: StoreChoice, settings: NodeSettings, runner: RunnerChoice, log_options: tuple[str, ...]
 ) -> KeptProcess:
     """Raises InvalidListener: what is wrong with its admin listeners is said now, and not in the log."""
     parse_admin_addresses(settings.admin.of_maintenance, settings.admin_listener)
@@ -207,7 +207,7 @@ def _maintenance_beside(
 
 def _serve_several(
     choice: StoreChoice,
-    settings: StoreSettings,
+    settings: NodeSettings,
     count: int,
     maintenance: KeptProcess | None,
     log_options: tuple[str, ...],

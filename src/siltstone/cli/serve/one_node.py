@@ -23,7 +23,7 @@ from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.network.addresses import ListenerAddress
 from siltstone.server.python_process import tuned_garbage_collection
-from siltstone.server.settings.store import DEFAULT_LISTENER, StoreSettings
+from siltstone.server.settings.node import DEFAULT_LISTENER, NodeSettings
 from siltstone.stream_engine.engine import StreamEngine
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ STARTING_MS_MAX = 1_000
 
 
 async def serve_one_node(
-    settings: StoreSettings,
+    settings: NodeSettings,
     addresses: Sequence[ListenerAddress],
     maintenance: KeptProcess | None = None,
     client_file: ClientFile | None = None,
@@ -139,7 +139,7 @@ class BrokerDeadline:
     within the time limits of network and engine together; a broker that is still starting ends at once. The second
     signal ends the process at once, unless it is the first signal sent twice (``counted_signals``)."""
 
-    def __init__(self, settings: StoreSettings, say: Callable[..., None] = remark) -> None:
+    def __init__(self, settings: NodeSettings, say: Callable[..., None] = remark) -> None:
         self.event = asyncio.Event()
         self._say = say
         self._limit_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
@@ -234,7 +234,7 @@ async def _stopped_or_failed(stopping: asyncio.Event, engine: StreamEngine) -> N
         failed.cancel()
 
 
-def _announce(settings: StoreSettings, node: KafkaNode) -> None:
+def _announce(settings: NodeSettings, node: KafkaNode) -> None:
     """Prints one line for each listener; scripts and supervisors wait for these lines."""
     for listener in node.listeners.listeners:
         name = listener.name

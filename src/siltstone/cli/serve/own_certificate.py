@@ -14,7 +14,7 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.clock import Clock
 from siltstone.server.network.self_signed import TLS_FOLDER, own_certificate
 from siltstone.server.node_listeners import addresses_of
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 
 CLIENT_FILE = "client.properties"
 
@@ -34,7 +34,7 @@ class ClientFile(msgspec.Struct, frozen=True):
 
 
 def with_own_certificate(
-    choice: StoreChoice, settings: StoreSettings, clock: Clock
+    choice: StoreChoice, settings: NodeSettings, clock: Clock
 ) -> tuple[StoreChoice, ClientFile]:
     """Returns the choice with a certificate of our own for each listener with TLS that has none. A listener without a
     name, as in 127.0.0.1:9092, gets TLS. Raises NoListenerWithTls and CertificateNotMade."""

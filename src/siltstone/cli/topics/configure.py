@@ -19,7 +19,7 @@ from siltstone.kafka_client.failures import KafkaRefusal
 from siltstone.kafka_client.topics import add_partitions, find_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import InvalidRequest, did_you_mean
-from siltstone.server.settings.values import Unit, topic_config_text
+from siltstone.offline.opening.values import Unit, topic_config_text
 from siltstone.topic_configs.rows import TABLE, Effect
 
 PARTITIONS_MAX = 2**31 - 1

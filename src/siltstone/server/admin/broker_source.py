@@ -34,7 +34,7 @@ from siltstone.server.network.certificates import CertificateStatistics
 from siltstone.server.network.handshakes import HandshakeStatistics
 from siltstone.server.network.listeners import Listeners
 from siltstone.server.network.statistics import NetworkStatistics
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.components import EngineState, EngineStatistics, Readiness
 from siltstone.stream_engine.reading.committed_reader import ReadStatistics
 
@@ -51,7 +51,7 @@ class ObservedBroker:
         node: Node,
         broker: KafkaBroker,
         listeners: Listeners,
-        settings: StoreSettings,
+        settings: NodeSettings,
         clock: Clock,
         disks: Disks,
         calls: BlockingCalls,
@@ -210,7 +210,7 @@ class TopicSource:
 
 
 class EngineSource:
-    def __init__(self, node: Node, broker: KafkaBroker, settings: StoreSettings) -> None:
+    def __init__(self, node: Node, broker: KafkaBroker, settings: NodeSettings) -> None:
         self._node = node
         self._broker = broker
         self._wal_capacity_bytes = settings.engine.wal.capacity_bytes
@@ -297,7 +297,7 @@ class GroupSource:
                 yield
 
 
-def _folders_of(settings: StoreSettings) -> dict[str, Path]:
+def _folders_of(settings: NodeSettings) -> dict[str, Path]:
     """Returns the folders whose disks are measured, by the names that their series have."""
     urls = {"metadata": settings.metadata, **{f"bucket-{n}": url for n, url in settings.buckets.items()}}
     folders = {"log": settings.wal_folder}

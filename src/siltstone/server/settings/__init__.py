@@ -1,4 +1,4 @@
-"""The settings of a store: ``store`` is the tree and loads it, ``layers`` reads the sources (file, environment, flags),
-``tree`` maps keys to fields, ``listeners`` those of ``listener.NAME.*``, ``values`` parses and formats single values.
-Read next: ``store``.
+"""The settings of a node: ``node`` is the tree and loads it, ``listeners`` reads the settings of ``listener.NAME.*``,
+``admin`` has the settings of metrics and health. The settings of the store below it are in ``offline.opening``. Read
+next: ``node``.
 """

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from siltstone.model.access import SecurityProtocol
+from siltstone.offline.opening.tree import ENVIRONMENT_PREFIX, unknown_key
+from siltstone.offline.opening.values import Setting, SettingRefused, format_setting, parse_setting
 from siltstone.server.network.listener_settings import InvalidListenerSetting, ListenerSettings
-from siltstone.server.settings.tree import ENVIRONMENT_PREFIX, unknown_key
-from siltstone.server.settings.values import Setting, SettingRefused, format_setting, parse_setting
 
 LISTENER_PREFIX = "listener."
 ANY_NAME = "NAME"

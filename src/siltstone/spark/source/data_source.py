@@ -43,9 +43,9 @@ class UnitPartition(InputPartition):  # type: ignore[misc]
 
 
 class TopicDataSource(DataSource):  # type: ignore[misc]
-    """``open_source`` is defined in the package that Spark finds (``pyspark_siltstone``), because only ``server`` can
-    open a store by its place. ``settled`` is the value format that ``schema`` has settled: Spark sends the object to
-    the process that makes the reader."""
+    """The format ``siltstone``: topics of a store, read straight from its buckets, written by its brokers. Spark finds
+    it as ``pyspark_siltstone.DefaultSource``. ``settled`` is the value format that ``schema`` has settled: Spark sends
+    the object to the process that makes the reader."""
 
     settled: ValueFormat | None = None
 
@@ -65,7 +65,9 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def open_source(self, options: SourceRequest | SinkPlace) -> AbstractContextManager[MaintenanceContext]:
-        raise NotImplementedError
+        from siltstone.scanning.source import open_source  # noqa: PLC0415  only a driver needs it, and workers import this
+
+        return open_source(options.store, metadata=options.metadata, buckets=options.buckets)
 
     def schema(self) -> StructType:
         """Returns the schema of the options. With decoded values it follows from a schema registry, or from the first

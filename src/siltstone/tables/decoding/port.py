@@ -5,15 +5,17 @@ and the rows that it could not decode. It never raises because of a record: one 
 out of the table. What it returns follows from the bytes alone, so that a task that runs twice writes the same file.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from siltstone.record_columns.kernels.columns import Flags
-from siltstone.value_formats import decoding
+from siltstone.value_formats.decoding import BadValue
+from siltstone.value_formats.opening import open_decoder
+from siltstone.value_formats.settling import settle_format
+from siltstone.value_formats.value_format import FormatKind
 from siltstone.value_formats.wire import SchemaName
 
 REASON_CHARACTERS_MAX = 200
@@ -39,38 +41,15 @@ class ColumnDecoder(Protocol):
         ...
 
 
-def reason_of(failure: BaseException) -> str:
-    """Says in one line why a value cannot be decoded."""
-    return decoding.reason_of(failure)[:REASON_CHARACTERS_MAX]
-
-
-def each_decoded(
-    values: Any, decode: Callable[[bytes], object], failures: tuple[type[BaseException], ...]
-) -> tuple[list[Any], dict[int, str]]:
-    """Calls ``decode`` for each value that is not null. Returns the results, None for nulls and for values at which one
-    of the ``failures`` was raised; and the reasons of these."""
-    results: list[Any] = []
-    bad: dict[int, str] = {}
-    for row, value in enumerate(_values(values)):
-        if value is None:
-            results.append(None)
-            continue
-        try:
-            results.append(decode(value))
-        except failures as failure:
-            results.append(None)
-            bad[row] = reason_of(failure)
-    return results, bad
-
-
-def _values(values: Any) -> Iterator[bytes | None]:
-    yield from values.to_pylist()
+def bad_rows(bad: Iterable[BadValue]) -> dict[int, str]:
+    """Returns the reasons by row, as long as a dead letter has them."""
+    return {each.row: each.reason[:REASON_CHARACTERS_MAX] for each in bad}
 
 
 def text_of(values: Any) -> tuple[Any, dict[int, str]]:
     """Returns a binary array as an array of texts, and the rows that are not UTF-8, which are null."""
-    try:
-        return values.cast(pa.string()), {}
-    except pa.ArrowInvalid:
-        texts, bad = each_decoded(values, bytes.decode, (UnicodeDecodeError,))
-        return pa.array(texts, pa.string()), bad
+    found = _TEXTS.decode(values)
+    return found.column, bad_rows(found.bad)
+
+
+_TEXTS = open_decoder(settle_format(FormatKind.STRING))

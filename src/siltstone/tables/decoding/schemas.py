@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedColumns
+from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedColumns, bad_rows
 from siltstone.tables.fitting import column_arrays, fitted
 from siltstone.tables.task_input import ValueSchemas
 from siltstone.topic_configs.table_export import KAFKA, TableConfig
@@ -58,8 +58,7 @@ class SchemaDecoder:
                 continue
             whole = len(rows) == len(values)
             found = self._decoder(name, schema).decode(values if whole else values.take(pa.array(rows)))
-            for each in found.bad:
-                bad[int(rows[each.row])] = each.reason[:REASON_CHARACTERS_MAX]
+            bad |= {int(rows[row]): reason for row, reason in bad_rows(found.bad).items()}
             parts.append((rows, dict(column_arrays(found.column))))
         columns = {each.name: _column(each, parts, len(values)) for each in self._fields}
         return DecodedColumns(columns, dict(sorted(bad.items())))

@@ -4,24 +4,29 @@ value, so a value with a line break, or two values in one, cannot move its neigh
 A value that was written by a serializer with a registry begins with the byte 0 or 1, which no JSON text does, so the
 decoder recognises the prefix by itself and skips it.
 
+Scans and tables have the same rules. A number that its column cannot hold, a time without a zone where the column has
+one, and a value that is not UTF-8 as a whole are bad: msgspec passes over what is not wanted without a look at its
+text.
+
 The type comes from a JSON Schema, from the caller, or from a sample of the values (``inferred_type``). A field whose
 type differs from value to value is JSON in text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time
 from decimal import Decimal
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from siltstone.record_columns.arrow import require_arrow
+from siltstone.record_columns.row_columns import VALUE
 from siltstone.value_formats.columns import Getter, Path, decoded_column, is_json_text, text_field
 from siltstone.value_formats.decoding import BadValue, DecodedValues, reason_of
 from siltstone.value_formats.failures import FormatRefused, SchemaMalformed
 from siltstone.value_formats.value_format import ValueFormat
-from siltstone.value_formats.wire import NOT_FRAMED, SchemaName, payload_at, schema_codes
+from siltstone.value_formats.wire import NOT_FRAMED, SchemaName, payload_at, payloads, schema_codes
 
 FIELDS_MAX = 2_000
 """The most fields of one inferred struct. If there are more, their names are taken to be data, and the column is JSON
@@ -35,23 +40,28 @@ class JsonDecoder:
 
     def __init__(self, value_format: ValueFormat) -> None:
         self.arrow_type = value_format.arrow_type
-        is_text = require_arrow().types.is_string(self.arrow_type)
-        python_type = msgspec.Raw if is_text else _python_type(self.arrow_type) | None
-        self._decoder: Any = msgspec.json.Decoder(python_type)
-        self._whole = _text if is_text else None
+        arrow = require_arrow()
+        whole = arrow.field(VALUE, self.arrow_type)
+        if arrow.types.is_string(self.arrow_type):
+            whole = text_field(VALUE)
+        self._decoder: Any = msgspec.json.Decoder(_value_type(whole))
+        self._texts = _text_reader(whole)
 
     def decode(self, values: Any) -> DecodedValues:
         rows: list[Any] = []
         bad: list[BadValue] = []
-        decode = self._decoder.decode
-        for value in values.to_pylist():
+        decode, texts = self._decoder.decode, self._texts
+        written = payloads(values)
+        is_text = _is_text(written)
+        for value in written.to_pylist():
             if value is None:
                 rows.append(None)
                 continue
             try:
-                rows.append(decode(payload_of(value)))
-                if self._whole is not None:
-                    rows[-1] = self._whole(rows[-1])
+                if not is_text:
+                    value.decode()
+                row = decode(value)
+                rows.append(row if texts is None else texts(row))
             except MemoryError:
                 raise
             except (
@@ -84,6 +94,16 @@ class TextDecoder:
             return DecodedValues(arrow.array(rows, arrow.string()), tuple(bad))
 
 
+def _is_text(values: Any) -> bool:
+    """Returns whether all values of a pyarrow.BinaryArray are UTF-8."""
+    arrow = require_arrow()
+    try:
+        values.cast(arrow.string())
+    except arrow.ArrowInvalid:
+        return False
+    return True
+
+
 def payload_of(value: bytes) -> bytes:
     """Returns the JSON of a value, without the prefix of the wire format."""
     return value[payload_at(value) :]
@@ -102,13 +122,32 @@ def _schema_name(values: Any, row: int) -> SchemaName:
 
 
 def _getter_of(path: Path, field: Any) -> Getter:
-    read = attrgetter(f"f{path[-1]}")
-    return (lambda row: _text(read(row))) if is_json_text(field) else read
+    read, texts = attrgetter(f"f{path[-1]}"), _text_reader(field)
+    return read if texts is None else lambda row: texts(read(row))
+
+
+def _text_reader(field: Any) -> Callable[[Any], Any] | None:
+    """Returns the function that makes texts of the JSON in a value of the field; None if it has no JSON outside of
+    structs, whose fields are read one by one."""
+    if is_json_text(field):
+        return _text
+    types, kind = require_arrow().types, field.type
+    if types.is_list(kind) and (each_text := _text_reader(kind.value_field)) is not None:
+        return lambda row: None if row is None else [each_text(each) for each in row]
+    if types.is_map(kind) and (item_text := _text_reader(kind.item_field)) is not None:
+        return lambda row: None if row is None else {name: item_text(each) for name, each in row.items()}
+    return None
 
 
 def _text(raw: Any) -> str | None:
     text = None if raw is None else bytes(raw).decode()
     return None if text == "null" else text
+
+
+def _value_type(field: Any) -> Any:
+    """Returns the type as which msgspec decodes a value that may be null. Raw JSON is not declared nullable, because
+    msgspec would then accept nothing but null for it."""
+    return msgspec.Raw if is_json_text(field) else _python_type(field.type) | None
 
 
 def _python_type(arrow_type: Any) -> Any:
@@ -121,25 +160,34 @@ def _python_type(arrow_type: Any) -> Any:
                     f"the field {field.name!r} has a name that JSON values cannot be decoded with"
                 )
         fields = [
-            (
-                f"f{number}",
-                msgspec.Raw if is_json_text(field) else _python_type(field.type) | None,
-                msgspec.field(default=None, name=field.name),
-            )
+            (f"f{number}", _value_type(field), msgspec.field(default=None, name=field.name))
             for number, field in enumerate(arrow_type)
         ]
         return msgspec.defstruct("Row", fields, gc=False)
     if types.is_list(arrow_type):
-        return list[_python_type(arrow_type.value_type) | None]  # type: ignore[misc]
+        return list[_value_type(arrow_type.value_field)]  # type: ignore[misc]
     if types.is_map(arrow_type):
-        return dict[str, _python_type(arrow_type.item_type) | None]  # type: ignore[misc]
+        return dict[str, _value_type(arrow_type.item_field)]  # type: ignore[misc]
+    if types.is_integer(arrow_type):
+        return _whole_number(arrow_type)
+    if types.is_timestamp(arrow_type) and arrow_type.tz is not None:
+        return Annotated[datetime, msgspec.Meta(tz=True)]
     return _plain_type(arrow_type)
+
+
+def _whole_number(arrow_type: Any) -> Any:
+    is_signed = require_arrow().types.is_signed_integer(arrow_type)
+    bits = arrow_type.bit_width - is_signed
+    smallest = -(2**bits) if is_signed else 0
+    if bits == 64:  # msgspec reads whole numbers below 2**64, and knows no bound above 2**63 - 1
+        return Annotated[int, msgspec.Meta(ge=0)]
+    return Annotated[int, msgspec.Meta(ge=smallest, le=2**bits - 1)]
 
 
 def _plain_type(arrow_type: Any) -> Any:
     types = require_arrow().types
     plain: list[tuple[Any, Any]] = [
-        (types.is_boolean, bool), (types.is_integer, int), (types.is_floating, float), (types.is_string, str),
+        (types.is_boolean, bool), (types.is_floating, float), (types.is_string, str),
         (types.is_large_string, str), (types.is_binary, bytes), (types.is_timestamp, datetime), (types.is_date32, date),
         (types.is_time64, time), (types.is_decimal, Decimal),
     ]  # fmt: skip

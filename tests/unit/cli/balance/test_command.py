@@ -14,9 +14,9 @@ from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.leases.board import NodeLoad, PartitionLoad
 from siltstone.metadata.opening import open_board
 from siltstone.model.limits import MIB
+from siltstone.offline.opening.store import open_store
 from siltstone.runtime.clock import SystemClock
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.processes.cli import Outcome, assert_one_line, run
 
 ID = "ab" * 16
@@ -28,7 +28,7 @@ JOINING = [
 
 def tell(folder: Path, *mib_in: float) -> None:
     """Both brokers tell of their load now; broker 0 leads the partitions of topic t."""
-    settings = load_settings(folder, environment={})
+    settings = load_node_settings(folder, environment={})
     partitions = tuple(PartitionLoad(ID, index, mib * MIB, 0.0, 10.0) for index, mib in enumerate(mib_in))
     with closing(open_board(settings.metadata, SystemClock())) as board:
         now_ms = SystemClock().now_ms()
@@ -39,7 +39,7 @@ def tell(folder: Path, *mib_in: float) -> None:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("store")
-    with open_store(load_settings(folder, environment={}), create=True) as store:
+    with open_store(load_node_settings(folder, environment={}), create=True) as store:
         store.metadata.execute_all([*JOINING, CreateTopic(0, 1, "t", ID, 3, leaders=(0, 0, 0))])
     return folder
 
@@ -65,7 +65,7 @@ def test_a_plan_shows_loads_moves_and_reasons(balance) -> None:
 
 
 def test_moves_beyond_the_plan_are_counted(balance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store(load_settings(tmp_path, environment={})) as store:
+    with open_store(load_node_settings(tmp_path, environment={})) as store:
         store.metadata.execute(CreateTopic(0, 1, "u", "cd" * 16, 40, leaders=(0,) * 40))
     tell(tmp_path, 0, 0, 0)
     shown = balance("plan")
@@ -96,7 +96,7 @@ def test_without_a_reason_to_move_the_reason_is_told(
 ) -> None:
     monkeypatch.setattr(command, "progress", lambda _: pytest.fail("a bar of nothing"))
     tell(tmp_path, 0.1, 0.1, 0.1)
-    with open_store(load_settings(tmp_path, environment={})) as store:
+    with open_store(load_node_settings(tmp_path, environment={})) as store:
         store.metadata.execute(CreateTopic(0, 1, "u", "cd" * 16, 2, leaders=(1, 1)))
     for words in (("plan",), ("run",)):
         outcome = balance(*words)
@@ -123,7 +123,7 @@ def test_a_run_records_the_moves_and_waits(balance, tmp_path: Path, monkeypatch:
     outcome = balance("run")
     assert outcome.status == 0 and outcome.out.rstrip().endswith("1 partition moved.")
     assert waited == ["t"]
-    with open_store(load_settings(tmp_path, environment={})) as store:
+    with open_store(load_node_settings(tmp_path, environment={})) as store:
         assert [each.target for each in store.metadata.image.topics[ID].partitions] == [1, -1, -1]
 
 
@@ -133,14 +133,14 @@ def test_a_move_that_hangs_is_told_after_a_minute(balance, monkeypatch: pytest.M
 
 
 def test_what_is_on_its_way_comes_first(balance, tmp_path: Path) -> None:
-    with open_store(load_settings(tmp_path, environment={})) as store:
+    with open_store(load_node_settings(tmp_path, environment={})) as store:
         store.metadata.execute(MovePartitions(((ID, 2, 1),)))
     assert "Nothing is moved: 1 partition is on its way already." in balance("plan").out
 
 
 def test_the_switch(balance, tmp_path: Path) -> None:
     def is_on() -> bool:
-        with open_store(load_settings(tmp_path, environment={})) as store:
+        with open_store(load_node_settings(tmp_path, environment={})) as store:
             return is_switched_on(store.metadata.image)
 
     assert "Brokers balance by themselves: no (siltstone balance on)." in balance("status").out

@@ -11,8 +11,8 @@ from siltstone.metadata.buckets import RegisterBuckets
 from siltstone.metadata.store_id import put_store_id
 from siltstone.object_store.bucket_identity import MARKER_KEY, mark
 from siltstone.object_store.opening import open_store as open_bucket
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.processes.cli import Outcome, assert_one_line, run
 
 Buckets = Callable[..., Outcome]
@@ -21,7 +21,7 @@ Buckets = Callable[..., Outcome]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Makes a store that a node has used once."""
-    with open_store(load_settings(tmp_path / "store", environment={}), create=True) as store:
+    with open_store(load_node_settings(tmp_path / "store", environment={}), create=True) as store:
         store.metadata.execute(put_store_id(Random(1)))
         store.metadata.execute(RegisterBuckets(store.buckets.urls, 0))
     return tmp_path / "store"
@@ -83,7 +83,7 @@ def test_a_place_that_has_an_owner_is_refused_and_not_listed(
         words = "belongs to store ffff"
     else:
         place.symlink_to(folder / "bucket")  # the first bucket, by another name
-        with open_store(load_settings(folder, environment={})) as store:
+        with open_store(load_node_settings(folder, environment={})) as store:
             mark(store.buckets.store(0), store.metadata.image.keys["store/id"].decode())
         words = "cannot be added: it is bucket 0 already"
     done = buckets("add", place)
@@ -154,7 +154,7 @@ def test_a_strategy_that_cannot_be(words: tuple[str, ...], status: int, said: st
 
 
 def test_a_store_from_before_the_list(tmp_path: Path) -> None:
-    with open_store(load_settings(tmp_path / "old", environment={}), create=True):
+    with open_store(load_node_settings(tmp_path / "old", environment={}), create=True):
         pass
     listed = run("buckets", "--store", tmp_path / "old")
     assert listed.status == 0 and "New objects are put into bucket 0." in listed.words

@@ -15,7 +15,7 @@ from siltstone.cli.demo.stage import Stage
 from siltstone.cli.demo.story import Story
 from siltstone.offline.tasks.runner import InProcessRunner
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.processes.cli import assert_one_line, run
 
 
@@ -45,7 +45,7 @@ def test_a_compaction_that_fails_in_part_is_told_and_is_the_end_of_the_demo(
     monkeypatch.setattr(command, "maintain", lambda *_: ([*wrong, done], not failed))
     written = StringIO()
     stage = Stage(
-        settings=load_settings(tmp_path, environment={}), story=Story(Console(file=written, width=80)),
+        settings=load_node_settings(tmp_path, environment={}), story=Story(Console(file=written, width=80)),
         clock=ManualClock(), broker=None, producer=None, flights=[], start_runner=InProcessRunner,
     )  # fmt: skip
     assert command._compact(stage, "in-process", "") is is_right
@@ -96,7 +96,7 @@ def test_where_the_compaction_runs_is_told_and_that_nothing_was_to_do(
         return InProcessRunner()
 
     stage = Stage(
-        settings=load_settings(tmp_path, environment={}), story=Story(Console(file=written, width=80)),
+        settings=load_node_settings(tmp_path, environment={}), story=Story(Console(file=written, width=80)),
         clock=clock, broker=None, producer=None, flights=[], start_runner=start,
     )  # fmt: skip
     assert command._compact(stage, runner, "local[2]")

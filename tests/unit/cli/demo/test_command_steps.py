@@ -16,7 +16,7 @@ from siltstone.cli.demo.flights import DECEMBER_MS, FLIGHTS_TOPIC, LATE_TOPIC, F
 from siltstone.cli.demo.verifying import Mismatch, Sent, Verification
 from siltstone.maintenance.checking.findings import CheckReport, Finding, FindingKind
 from siltstone.model.objects import ObjectState
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.processes.cli import Outcome as Exit
 from support.processes.cli import run
 
@@ -42,11 +42,11 @@ class Play:
         self.acts: list[Any] = []
         self.wrong = wrong
         self.figures = iter((BEFORE, AFTER))
-        settings = load_settings(tmp_path, environment={})
+        settings = load_node_settings(tmp_path, environment={})
         stand_ins: dict[str, Any] = {
             "flights_file": lambda: tmp_path, "refuse_without_client": lambda: None,
             "read_flights": lambda _file, count: FLIGHTS[:count], "write_settings": lambda *_: settings,
-            "load_settings": lambda *_, **__: settings, "open_store": self.open_store, "Broker": self.broker,
+            "load_node_settings": lambda *_, **__: settings, "open_store": self.open_store, "Broker": self.broker,
             "create_topics": lambda *asked: self.acts.append(asked[1:]), "batch_bytes": lambda _: 7,
             "FlightProducer": lambda *_: self, "busiest_and_quiet": lambda _: {"flights-3": 1},
             "measure": lambda *_: next(self.figures), "Trickle": self.trickle,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from siltstone.cli.demo.figures import HeldBytes, held, measure
 from siltstone.metadata.commands import PrepareObjects, StartJob
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 from support.engine.small_store import small_store
 
 

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli.maintain import explain, plan, run
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.engine.small_store import small_store
 from support.maintenance.fake_kind import FakeKind
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> StoreSettings:
+def store(tmp_path: Path) -> NodeSettings:
     return small_store(tmp_path / "store")
 
 

@@ -1,7 +1,7 @@
 from siltstone.cli import runner_options
 from siltstone.metadata.commands import CreateTopic
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 from support.engine.small_store import STREAMS, object_files, object_ids
 from support.maintenance.fake_kind import FakeKind, nothing
 from support.processes.cli import assert_one_line, run
@@ -10,7 +10,7 @@ ONLY_SSO = ("--kind", "sso-compaction")
 SPLIT = ("--set", "compaction.split_size_bytes=5KiB")
 
 
-def test_a_plan_has_reasons_sizes_and_objects_and_writes_nothing(store: StoreSettings, monkeypatch) -> None:
+def test_a_plan_has_reasons_sizes_and_objects_and_writes_nothing(store: NodeSettings, monkeypatch) -> None:
     monkeypatch.setattr(runner_options, "find_spec", lambda _: None)  # no Spark
     before = object_files(store.folder)
     outcome = run("maintain", "plan", *ONLY_SSO, "--store", store.folder)
@@ -24,7 +24,7 @@ def test_a_plan_has_reasons_sizes_and_objects_and_writes_nothing(store: StoreSet
         assert not opened.metadata.image.jobs and not list(opened.metadata.image.prepared)
 
 
-def test_the_plan_as_json(store: StoreSettings) -> None:
+def test_the_plan_as_json(store: NodeSettings) -> None:
     kinds = run("maintain", "plan", *ONLY_SSO, "--json", "--store", store.folder).json["kinds"]
     assert [each["kind"] for each in kinds] == ["sso-compaction"]
     (unit,) = kinds[0]["units"]
@@ -32,7 +32,7 @@ def test_the_plan_as_json(store: StoreSettings) -> None:
     assert kinds[0]["waiting"] == [] and kinds[0]["trouble"] == ""
 
 
-def test_of_one_kind_the_objects_it_would_make_are_shown_with_their_reasons(store: StoreSettings) -> None:
+def test_of_one_kind_the_objects_it_would_make_are_shown_with_their_reasons(store: NodeSettings) -> None:
     before = object_files(store.folder)
     outcome = run("maintain", "plan", *ONLY_SSO, *SPLIT, "--store", store.folder)
     assert outcome.status == 0
@@ -53,7 +53,7 @@ def test_of_one_kind_the_objects_it_would_make_are_shown_with_their_reasons(stor
     assert "sso-compaction objects" in of_all.words and "bytes of one stream" not in of_all.words
 
 
-def test_these_objects_as_json(store: StoreSettings) -> None:
+def test_these_objects_as_json(store: NodeSettings) -> None:
     before = object_ids(store)
     arguments = (*ONLY_SSO, *SPLIT, "--json", "--store", store.folder)
     (planned,) = run("maintain", "plan", *arguments).json["kinds"]
@@ -65,7 +65,7 @@ def test_these_objects_as_json(store: StoreSettings) -> None:
     assert unit["detail"]["tasks"] == "1"
 
 
-def test_kinds_are_chosen_and_stay_in_their_order(store: StoreSettings) -> None:
+def test_kinds_are_chosen_and_stay_in_their_order(store: NodeSettings) -> None:
     arguments = ("--kind", "sso-compaction", "--kind", "sweep", "--json", "--store", store.folder)
     assert [each["kind"] for each in run("maintain", "plan", *arguments).json["kinds"]] == [
         "sweep",
@@ -73,17 +73,17 @@ def test_kinds_are_chosen_and_stay_in_their_order(store: StoreSettings) -> None:
     ]
 
 
-def test_a_kind_that_is_none(store: StoreSettings) -> None:
+def test_a_kind_that_is_none(store: NodeSettings) -> None:
     outcome = run("maintain", "plan", "--kind", "dust", "--store", store.folder)
     assert_one_line(outcome, 2, "'dust'", "'sso-compaction'")
 
 
-def test_a_topic_that_is_none(store: StoreSettings) -> None:
+def test_a_topic_that_is_none(store: NodeSettings) -> None:
     outcome = run("maintain", "plan", "--topic", "flights", "--store", store.folder)
     assert_one_line(outcome, 2, "there is no topic flights in this store")
 
 
-def test_only_a_topic(store: StoreSettings, tidy: FakeKind) -> None:
+def test_only_a_topic(store: NodeSettings, tidy: FakeKind) -> None:
     tidy.units, tidy.topics = {"flights-0": nothing, "other-0": nothing}, {"flights-0": "flights"}
     with open_store(store) as opened:
         epoch = opened.metadata.image.nodes[0].node_epoch
@@ -92,13 +92,13 @@ def test_only_a_topic(store: StoreSettings, tidy: FakeKind) -> None:
     assert "tidy flights-0" in words and "other-0" not in words
 
 
-def test_without_work_it_leads_to_explain(store: StoreSettings, tidy: FakeKind) -> None:
+def test_without_work_it_leads_to_explain(store: NodeSettings, tidy: FakeKind) -> None:
     tidy.units = {}
     words = run("maintain", "plan", "--store", store.folder).words
     assert words == "Nothing to do. (siltstone maintain explain shows why)"
 
 
-def test_what_is_set_aside_is_told_and_force_plans_it(store: StoreSettings, tidy: FakeKind) -> None:
+def test_what_is_set_aside_is_told_and_force_plans_it(store: NodeSettings, tidy: FakeKind) -> None:
     tidy.units = {"bad": lambda _: "damaged"}
     run("maintain", "run", "--runner", "in-process", "--store", store.folder)
     words = run("maintain", "plan", "--store", store.folder).words

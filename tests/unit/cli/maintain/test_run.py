@@ -10,8 +10,8 @@ from siltstone.cli import deadline, runner_options
 from siltstone.metadata.commands import StartJob
 from siltstone.model.errors import Unavailable
 from siltstone.offline.kind_rows import KIND_NAMES
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 from siltstone.spark.java import JavaNotFound
 from support.engine.small_store import STREAMS, object_files
 from support.maintenance.fake_kind import FakeKind, nothing
@@ -20,11 +20,11 @@ from support.processes.cli import assert_one_line, run
 HERE = ("--runner", "in-process")
 
 
-def maintained(store: StoreSettings, *arguments: object):
+def maintained(store: NodeSettings, *arguments: object):
     return run("maintain", "run", *HERE, *arguments, "--store", store.folder)
 
 
-def test_everything_is_done_in_order_and_reported(store: StoreSettings) -> None:
+def test_everything_is_done_in_order_and_reported(store: NodeSettings) -> None:
     outcome = maintained(store)
     assert outcome.status == 0, outcome
     kinds = [line.partition(":")[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
@@ -34,12 +34,12 @@ def test_everything_is_done_in_order_and_reported(store: StoreSettings) -> None:
     assert "done" not in maintained(store).out
 
 
-def test_who_asks_for_everything_is_not_sent_on_when_there_is_nothing(store: StoreSettings) -> None:
+def test_who_asks_for_everything_is_not_sent_on_when_there_is_nothing(store: NodeSettings) -> None:
     maintained(store)
     assert "explain" not in maintained(store).err
 
 
-def test_one_kind_alone(store: StoreSettings) -> None:
+def test_one_kind_alone(store: NodeSettings) -> None:
     before = len(object_files(store.folder))
     arguments = ("--kind", "sso-compaction", "--set", "compaction.split_size_bytes=5KiB")
     outcome = maintained(store, *arguments)
@@ -49,7 +49,7 @@ def test_one_kind_alone(store: StoreSettings) -> None:
     assert "siltstone maintain explain shows why" in again.err
 
 
-def test_as_json(store: StoreSettings) -> None:
+def test_as_json(store: NodeSettings) -> None:
     reports = maintained(store, "--json", "--kind", "sso-compaction").json
     assert [each["kind"] for each in reports] == ["sso-compaction"]
     (unit,) = reports[0]["units"]
@@ -57,7 +57,7 @@ def test_as_json(store: StoreSettings) -> None:
     assert unit["bytes_read"] > 0 and unit["bytes_written"] > 0
 
 
-def test_the_report_as_json_has_the_facts_of_a_compaction(store: StoreSettings) -> None:
+def test_the_report_as_json_has_the_facts_of_a_compaction(store: NodeSettings) -> None:
     before = len(object_files(store.folder))
     arguments = ("--json", "--kind", "sso-compaction", "--set", "compaction.split_size_bytes=5KiB")
     (report,) = maintained(store, *arguments).json
@@ -75,13 +75,13 @@ def test_the_report_as_json_has_the_facts_of_a_compaction(store: StoreSettings) 
     assert (again["units"], again["job_id"], again["is_well"]) == ([], None, True)
 
 
-def test_a_dry_run_is_the_plan(store: StoreSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_is_the_plan(store: NodeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_options, "find_spec", lambda _: None)
     dry = run("maintain", "run", "--dry-run", "--store", store.folder)
     assert dry.status == 0 and dry.out == run("maintain", "plan", "--store", store.folder).out
 
 
-def test_what_fails_is_told_and_is_the_exit_status(store: StoreSettings, tidy: FakeKind) -> None:
+def test_what_fails_is_told_and_is_the_exit_status(store: NodeSettings, tidy: FakeKind) -> None:
     tidy.units = {"bad": lambda _: "object 3 is damaged", "good": nothing}
     outcome = maintained(store)
     assert outcome.status == 1 and outcome.err == ""
@@ -93,7 +93,7 @@ def test_what_fails_is_told_and_is_the_exit_status(store: StoreSettings, tidy: F
     assert maintained(store, "--force").status == 1
 
 
-def test_a_damaged_source_is_named_and_the_old_data_stay(store: StoreSettings) -> None:
+def test_a_damaged_source_is_named_and_the_old_data_stay(store: NodeSettings) -> None:
     file = object_files(store.folder)[0]
     raw = bytearray(file.read_bytes())
     raw[100] ^= 1
@@ -110,20 +110,20 @@ def test_a_damaged_source_is_named_and_the_old_data_stay(store: StoreSettings) -
     assert "0 of 1 done; 1 failed" in job["report"]
 
 
-def test_the_budget(store: StoreSettings, tidy: FakeKind) -> None:
+def test_the_budget(store: NodeSettings, tidy: FakeKind) -> None:
     tidy.units = dict.fromkeys(["one", "two", "three"], nothing)
     assert maintained(store, "--max-bytes", "200B").status == 0
     assert tidy.done == ["one", "two"]
 
 
-def test_the_time(store: StoreSettings, tidy: FakeKind) -> None:
+def test_the_time(store: NodeSettings, tidy: FakeKind) -> None:
     tidy.units = {"one": nothing, "two": lambda watch: None if not watch.is_over else "too late"}
     assert maintained(store, "--max-seconds", "10min").status == 0
     assert tidy.done == ["one", "two"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_a_signal_it_says_what_stands(store: StoreSettings, tidy: FakeKind, number: int) -> None:
+def test_stopped_by_a_signal_it_says_what_stands(store: NodeSettings, tidy: FakeKind, number: int) -> None:
     tidy.units = {"one": lambda _: os.kill(os.getpid(), number), "two": nothing}
     before = signal.getsignal(signal.SIGINT)
     outcome = maintained(store)
@@ -135,7 +135,7 @@ def test_stopped_by_a_signal_it_says_what_stands(store: StoreSettings, tidy: Fak
 
 
 def test_a_second_signal_ends_it_at_once(
-    store: StoreSettings, tidy: FakeKind, monkeypatch: pytest.MonkeyPatch
+    store: NodeSettings, tidy: FakeKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deadline, "ONE_SIGNAL_MS_MAX", 0)
 
@@ -148,7 +148,7 @@ def test_a_second_signal_ends_it_at_once(
     assert outcome.status == 130 and outcome.out == "" and "interrupted" in outcome.err
 
 
-def test_a_signal_that_is_sent_twice_at_once_is_one(store: StoreSettings, tidy: FakeKind) -> None:
+def test_a_signal_that_is_sent_twice_at_once_is_one(store: NodeSettings, tidy: FakeKind) -> None:
     def stopped_by_timeout(_watch: Watch) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -158,7 +158,7 @@ def test_a_signal_that_is_sent_twice_at_once_is_one(store: StoreSettings, tidy: 
     assert outcome.status == 130 and "  one: done" in outcome.out
 
 
-def test_another_driver_at_work_is_told_with_a_way_out(store: StoreSettings) -> None:
+def test_another_driver_at_work_is_told_with_a_way_out(store: NodeSettings) -> None:
     with open_store(store) as opened:
         opened.metadata.execute(StartJob("sso-compaction", "somebody else", 60_000))
     outcome = maintained(store, "--kind", "sso-compaction")
@@ -169,7 +169,7 @@ def test_another_driver_at_work_is_told_with_a_way_out(store: StoreSettings) -> 
 
 
 def test_spark_is_not_started_for_nothing(
-    store: StoreSettings, tidy: FakeKind, monkeypatch: pytest.MonkeyPatch
+    store: NodeSettings, tidy: FakeKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def started(*_: object) -> None:
         pytest.fail("a run without tasks started Spark")
@@ -180,7 +180,7 @@ def test_spark_is_not_started_for_nothing(
 
 
 def test_a_spark_that_does_not_start_is_no_units_fault(
-    store: StoreSettings, monkeypatch: pytest.MonkeyPatch
+    store: NodeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> None:
         raise Unavailable("spark://nowhere:7077 does not answer")
@@ -193,13 +193,13 @@ def test_a_spark_that_does_not_start_is_no_units_fault(
     assert status["set_aside"] == [] and status["jobs"][0]["state"] == "FAILED"
 
 
-def test_t35_without_pyspark_the_extra_is_named(store: StoreSettings, monkeypatch) -> None:
+def test_t35_without_pyspark_the_extra_is_named(store: NodeSettings, monkeypatch) -> None:
     monkeypatch.setattr(runner_options, "find_spec", lambda _: None)
     outcome = run("maintain", "run", "--store", store.folder)
     assert_one_line(outcome, 2, "pyspark is not installed: pip install 'siltstone[spark]'")
 
 
-def test_t35_without_java_it_is_said_how_to_get_one(store: StoreSettings, monkeypatch) -> None:
+def test_t35_without_java_it_is_said_how_to_get_one(store: NodeSettings, monkeypatch) -> None:
     def none() -> None:
         raise JavaNotFound("Spark needs Java 17 or newer: pip install 'siltstone[java]'")
 
@@ -224,11 +224,11 @@ def test_t35_without_java_it_is_said_how_to_get_one(store: StoreSettings, monkey
         (("--dry-run", "--flush"), ("--dry-run changes nothing, and --flush does: leave one of them out",)),
     ],
 )
-def test_wrong_options(store: StoreSettings, arguments, parts) -> None:
+def test_wrong_options(store: NodeSettings, arguments, parts) -> None:
     assert_one_line(maintained(store, *arguments), 2, *parts)
 
 
-def test_a_store_that_lost_objects_has_not_nothing_to_do(store: StoreSettings) -> None:
+def test_a_store_that_lost_objects_has_not_nothing_to_do(store: NodeSettings) -> None:
     lost = object_files(store.folder)
     for path in lost:
         path.unlink()

@@ -7,14 +7,14 @@ import pytest
 
 from siltstone.cli.maintain import serve as serve_module
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.engine.small_store import object_files
 from support.processes.cli import assert_one_line, run
 
 ONCE = ("maintain", "serve", "--once", "--runner", "in-process")
 
 
-def test_once_it_does_everything_and_reports(store: StoreSettings) -> None:
+def test_once_it_does_everything_and_reports(store: NodeSettings) -> None:
     outcome = run(*ONCE, "--store", store.folder)
     assert outcome.status == 0, outcome
     assert f"Maintenance is running (store {store.folder}, tasks run in this process)" in outcome.out
@@ -23,14 +23,14 @@ def test_once_it_does_everything_and_reports(store: StoreSettings) -> None:
     assert run("check", "--store", store.folder).status == 0
 
 
-def test_as_json(store: StoreSettings) -> None:
+def test_as_json(store: NodeSettings) -> None:
     outcome = run(*ONCE, "--json", "--store", store.folder)
     kinds = {each["kind"]: each for each in outcome.json["kinds"]}
     assert sum(each["units_done"] for each in kinds.values()) == 1 and kinds["sweep"]["last_success_ms"] > 0
     assert "Maintenance is running" in outcome.err
 
 
-def test_once_what_cannot_be_read_is_the_exit_status(store: StoreSettings) -> None:
+def test_once_what_cannot_be_read_is_the_exit_status(store: NodeSettings) -> None:
     for path in object_files(store.folder):
         path.unlink()
     outcome = run(*ONCE, "--store", store.folder)
@@ -38,7 +38,7 @@ def test_once_what_cannot_be_read_is_the_exit_status(store: StoreSettings) -> No
     assert "cannot be read, last success never" in outcome.out
 
 
-def test_once_what_fails_is_the_exit_status(store: StoreSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_once_what_fails_is_the_exit_status(store: NodeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StreamSetObjectCompaction, "plan", None)
     outcome = run(*ONCE, "--store", store.folder)
     assert outcome.status == 1
@@ -46,7 +46,7 @@ def test_once_what_fails_is_the_exit_status(store: StoreSettings, monkeypatch: p
     assert "major-gc: nothing to do, last looked" in outcome.out, "the others had their turn"
 
 
-def test_settings_that_cannot_be(store: StoreSettings) -> None:
+def test_settings_that_cannot_be(store: NodeSettings) -> None:
     arguments = ("--set", "maintenance.interval.minor_gc_ms=2d", "--store", store.folder)
     assert_one_line(run(*ONCE, *arguments), 2, "maintenance.interval", "more often than a major one")
 

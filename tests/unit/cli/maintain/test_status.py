@@ -8,14 +8,14 @@ from siltstone.cli.maintain.status import FINISHED_SHOWN_MAX, _last_runs, _shown
 from siltstone.metadata.commands import FinishJob, PrepareObjects, StartJob
 from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.metadata.image import MetadataImage
+from siltstone.offline.opening.store import open_store
 from siltstone.offline.pressure import Space
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from support.maintenance.fake_kind import FakeKind
 from support.processes.cli import run
 
 
-def some_history(store: StoreSettings) -> None:
+def some_history(store: NodeSettings) -> None:
     with open_store(store) as opened:
         execute = opened.metadata.execute
         execute(
@@ -35,7 +35,7 @@ def some_history(store: StoreSettings) -> None:
         )
 
 
-def test_a_store_at_rest(store: StoreSettings) -> None:
+def test_a_store_at_rest(store: NodeSettings) -> None:
     words = run("maintain", "status", "--store", store.folder).words
     for part in (
         "No job is running.",
@@ -47,7 +47,7 @@ def test_a_store_at_rest(store: StoreSettings) -> None:
     assert "the disk of" in words and " free; " in words
 
 
-def test_what_runs_what_ran_and_what_is_set_aside(store: StoreSettings) -> None:
+def test_what_runs_what_ran_and_what_is_set_aside(store: NodeSettings) -> None:
     some_history(store)
     words = run("maintain", "status", "--store", store.folder).words
     assert "2 major-gc" in words and "left host process 2 12 units, 3.0 GiB to read" in words
@@ -56,7 +56,7 @@ def test_what_runs_what_ran_and_what_is_set_aside(store: StoreSettings) -> None:
     assert "minor-gc object 3 1" in words and "block at 0 is damaged" in words
 
 
-def test_as_json(store: StoreSettings) -> None:
+def test_as_json(store: NodeSettings) -> None:
     some_history(store)
     run("maintain", "run", "--kind", "sweep", "--runner", "in-process", "--store", store.folder)
     document = run("maintain", "status", "--json", "--store", store.folder).json
@@ -131,7 +131,7 @@ def test_what_waits_for_space_is_told(used: int, words: str) -> None:
     assert lines_of([], Space("the disk", used, 100))[-1] == words
 
 
-def test_a_run_that_did_work_is_shown_right_after_an_idle_one(store: StoreSettings) -> None:
+def test_a_run_that_did_work_is_shown_right_after_an_idle_one(store: NodeSettings) -> None:
     def sweep() -> str:
         run("maintain", "run", "--kind", "sweep", "--runner", "in-process", "--store", store.folder)
         return run("maintain", "status", "--store", store.folder).words
@@ -145,7 +145,7 @@ def test_a_run_that_did_work_is_shown_right_after_an_idle_one(store: StoreSettin
     assert "nothing to do" not in words and "1 of 1 done" in words
 
 
-def test_a_job_all_of_whose_units_failed_is_shown_as_failed(store: StoreSettings, tidy: FakeKind) -> None:
+def test_a_job_all_of_whose_units_failed_is_shown_as_failed(store: NodeSettings, tidy: FakeKind) -> None:
     tidy.units = {"bad": lambda _: "damaged"}
     run("maintain", "run", "--runner", "in-process", "--store", store.folder)
     assert "failed 0 of 1 done; 1 failed" in run("maintain", "status", "--store", store.folder).words

@@ -1,24 +1,24 @@
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.commands import SHARED_PIN, PinScan
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 from support.processes.cli import assert_one_line, run
 
 HOUR_MS = 3_600_000
 
 
-def pinned(store: StoreSettings, *tokens: str) -> None:
+def pinned(store: NodeSettings, *tokens: str) -> None:
     with open_store(store) as opened:
         for token in tokens:
             opened.metadata.execute(PinScan(token, HOUR_MS, "host 7: flights"))
 
 
-def pins(store: StoreSettings) -> set[str]:
+def pins(store: NodeSettings) -> set[str]:
     with open_store(store) as opened:
         return set(opened.metadata.image.pins)
 
 
-def test_explain_lists_pins_and_unpin_ends_one(store: StoreSettings) -> None:
+def test_explain_lists_pins_and_unpin_ends_one(store: NodeSettings) -> None:
     pinned(store, "query-1", "query-2")
     words = run("maintain", "explain", "--kind", "sweep", "--store", store.folder).words
     assert "sweep pin query-1 stays host 7: flights holds nothing yet, until" in words
@@ -27,14 +27,14 @@ def test_explain_lists_pins_and_unpin_ends_one(store: StoreSettings) -> None:
     assert pins(store) == {"query-2"}
 
 
-def test_all_of_them(store: StoreSettings) -> None:
+def test_all_of_them(store: NodeSettings) -> None:
     pinned(store, "query-1", SHARED_PIN)
     assert run("maintain", "unpin", "all", "--store", store.folder).words == "2 scan pins ended."
     assert pins(store) == set()
     assert run("maintain", "unpin", "all", "--store", store.folder).words == "0 scan pins ended."
 
 
-def test_one_that_is_none(store: StoreSettings) -> None:
+def test_one_that_is_none(store: NodeSettings) -> None:
     assert_one_line(
         run("maintain", "unpin", "query-9", "--store", store.folder),
         2,
@@ -42,7 +42,7 @@ def test_one_that_is_none(store: StoreSettings) -> None:
     )
 
 
-def test_what_a_pin_holds_is_told_by_the_sweep(store: StoreSettings) -> None:
+def test_what_a_pin_holds_is_told_by_the_sweep(store: NodeSettings) -> None:
     pinned(store, "query-1")
     assert (
         run(

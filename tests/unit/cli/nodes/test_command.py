@@ -22,8 +22,8 @@ from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import ENDED, Beat
 from siltstone.metadata.leases.sqlite_board import SqliteBoard
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.metadata.metadata_world import MetadataWorld
 from support.processes.cli import Outcome, assert_one_line, run
 
@@ -38,7 +38,7 @@ TOPIC = CreateTopic(0, 1, "t", "ab" * 16, 2, leaders=(1, 1))
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the nodes 0 and 1; 1 leads two partitions."""
     folder = tmp_path_factory.mktemp("store")
-    with open_store(load_settings(folder, environment={}), create=True) as store:
+    with open_store(load_node_settings(folder, environment={}), create=True) as store:
         store.metadata.execute_all([*JOINING, TOPIC])
     return folder
 
@@ -55,12 +55,12 @@ def nodes(prepared: Path, tmp_path: Path):
 
 
 def did(folder: Path, command: Any) -> None:
-    with open_store(load_settings(folder, environment={})) as store:
+    with open_store(load_node_settings(folder, environment={})) as store:
         store.metadata.execute(command)
 
 
 def test_a_store_without_nodes_says_what_starts_one(tmp_path: Path) -> None:
-    open_store(load_settings(tmp_path, environment={}), create=True).close()
+    open_store(load_node_settings(tmp_path, environment={}), create=True).close()
     for words in (["nodes"], ["nodes", "list"]):
         assert (
             run(*words, "--store", tmp_path).out
@@ -156,7 +156,7 @@ def test_the_forgotten_node_is_named_in_json(nodes, tmp_path: Path) -> None:
 def test_an_unknown_node_is_refused_with_those_that_there_are(nodes, command: str, tmp_path: Path) -> None:
     assert_one_line(nodes(command, 7), 2, "there is no node 7; the nodes of this store are: 0, 1")
     other = tmp_path / "empty"
-    open_store(load_settings(other, environment={}), create=True).close()
+    open_store(load_node_settings(other, environment={}), create=True).close()
     assert_one_line(run("nodes", command, 0, "--store", other), 2, "the nodes of this store are: none yet")
 
 

@@ -20,8 +20,8 @@ from siltstone.metadata.commands import (
 )
 from siltstone.metadata.entities import NodeListener, StreamState
 from siltstone.model.objects import ObjectRange
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import load_node_settings
 from support.processes.cli import Outcome, assert_one_line, run
 
 JOINING = [
@@ -42,7 +42,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the nodes 0 and 1. Node 1 died with t-0, t-1, a-0 and a stream of no topic open; t-1 is committed up
     to offset 1,234. Node 0 leads t-2."""
     folder = tmp_path_factory.mktemp("store")
-    with open_store(load_settings(folder, environment={}), create=True) as store:
+    with open_store(load_node_settings(folder, environment={}), create=True) as store:
         metadata = store.metadata
         metadata.execute_all([*JOINING, *TOPICS])
         metadata.execute(OpenPartition(0, 1, "ab" * 16, 2))
@@ -64,7 +64,7 @@ def nodes(prepared: Path, tmp_path: Path) -> Callable[..., Outcome]:
 
 
 def opened(folder: Path) -> int:
-    with open_store(load_settings(folder, environment={})) as store:
+    with open_store(load_node_settings(folder, environment={})) as store:
         streams = store.metadata.image.streams.values()
         return sum(each.owner == GONE and each.state is StreamState.OPENED for each in streams)
 

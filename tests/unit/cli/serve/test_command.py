@@ -14,7 +14,7 @@ from siltstone.cli.serve.kept_process import WITH_PARENT, KeptProcess
 from siltstone.cli.serve.own_certificate import ClientFile
 from siltstone.cli.store_options import StoreChoice
 from siltstone.server.network.addresses import ListenerAddress
-from siltstone.server.settings.store import StoreSettings
+from siltstone.server.settings.node import NodeSettings
 from siltstone.spark.java import JavaNotFound
 from support.processes.cli import assert_one_line, run
 
@@ -23,7 +23,7 @@ class Served:
     """``run`` takes the place of the event loop."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.settings: StoreSettings | None = None
+        self.settings: NodeSettings | None = None
         self.addresses: list[ListenerAddress] = []
         self.levels: list[str] = []
         self.maintenance: list[str] | None = None
@@ -39,7 +39,7 @@ class Served:
 
     def _serve(
         self,
-        settings: StoreSettings,
+        settings: NodeSettings,
         addresses: list[ListenerAddress],
         maintenance: KeptProcess | None,
         client_file: ClientFile | None,
@@ -199,10 +199,10 @@ from pathlib import Path
 from siltstone.cli.serve import command
 from siltstone.server.kafka_node import running_kafka_node
 from siltstone.server.network.addresses import parse_addresses
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 
 async def main():
-    async with running_kafka_node(load_settings(Path(sys.argv[1])), parse_addresses(["127.0.0.1:0"])):
+    async with running_kafka_node(load_node_settings(Path(sys.argv[1])), parse_addresses(["127.0.0.1:0"])):
         print(sorted(set({HEAVY!r}) & set(sys.modules)))
 
 asyncio.run(main())

@@ -17,7 +17,7 @@ from siltstone.cli.serve import one_node as module
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import DAY_MS
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from siltstone.stream_engine.errors import EngineNotRunning
 
 
@@ -75,7 +75,7 @@ class PlayedNode:
 
     def serve(self, folder: Path, *signals: int) -> None:
         async def main() -> None:
-            settings = load_settings(folder, environment={})
+            settings = load_node_settings(folder, environment={})
             serving = asyncio.ensure_future(module.serve_one_node(settings, ()))
             await asyncio.wait(
                 (serving, asyncio.ensure_future(self.ready.wait())), return_when="FIRST_COMPLETED"
@@ -112,7 +112,7 @@ def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(deadline_module, "ONE_SIGNAL_MS_MAX", 0)
     node = PlayedNode(monkeypatch, ends=False)
     node.serve(tmp_path, signal.SIGINT, signal.SIGTERM)
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
     assert node.limits_ms[:2] == [promised_ms, 0]
 
@@ -141,7 +141,7 @@ def test_a_signal_that_is_sent_twice_at_once_is_one(monkeypatch: pytest.MonkeyPa
         signal.raise_signal(signal.SIGTERM)
         assert limits_ms == [promised_ms, 0]
 
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     promised_ms = settings.network.close_time_limit_ms + settings.engine.close_time_limit_ms
     monkeypatch.setattr(module, "ProcessDeadline", Recorded)
     monkeypatch.setattr(deadline_module, "SystemClock", lambda: clock)

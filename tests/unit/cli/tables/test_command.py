@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.server.components import open_store
+from siltstone.offline.opening.store import open_store
 from siltstone.server.embedded import Broker
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.processes.cli import Outcome, run
 
 CONFIG = {"siltstone.table.format": "parquet", "siltstone.table.value": "json"}
@@ -54,7 +54,7 @@ def test_the_list(tables) -> None:
 
 
 def test_a_store_without_tables_says_so(tmp_path: Path) -> None:
-    open_store(load_settings(tmp_path, environment={}), create=True).close()
+    open_store(load_node_settings(tmp_path, environment={}), create=True).close()
     for words in (["tables"], ["tables", "list"]):
         assert run(*words, "--store", tmp_path).out == "No topic is kept as a table.\n"
     assert run("tables", "--json", "--store", tmp_path).json == {"tables": []}

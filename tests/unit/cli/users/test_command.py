@@ -7,21 +7,21 @@ import pytest
 from siltstone.foundation.scram import keys_of, salted_password
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.access import ScramMechanism
-from siltstone.server.components import open_store
-from siltstone.server.settings.store import StoreSettings
+from siltstone.offline.opening.store import open_store
+from siltstone.server.settings.node import NodeSettings
 from support.processes.cli import Outcome, assert_one_line, run
 
 
-def called(store: StoreSettings, *words: str, stdin: bytes | None = None) -> Outcome:
+def called(store: NodeSettings, *words: str, stdin: bytes | None = None) -> Outcome:
     return run("users", *words, "--store", store.folder, stdin=stdin)
 
 
-def image_of(store: StoreSettings) -> MetadataImage:
+def image_of(store: NodeSettings) -> MetadataImage:
     with open_store(store) as opened:
         return opened.metadata.image
 
 
-def knows(store: StoreSettings, user: str, password: bytes) -> set[ScramMechanism]:
+def knows(store: NodeSettings, user: str, password: bytes) -> set[ScramMechanism]:
     """The mechanisms by which the user logs in with this password."""
     return {
         each.mechanism

@@ -27,7 +27,7 @@ from siltstone.server.admin.scrape import Scrapes
 from siltstone.server.network.certificates import CertificateStatistics
 from siltstone.server.network.handshakes import HandshakeFailure, HandshakeStatistics
 from siltstone.server.python_process import tuned_garbage_collection
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from siltstone.stream_engine.components import EngineState, Readiness
 from support.broker.broker_world import in_broker_world
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request
@@ -126,7 +126,7 @@ def test_the_oldest_uncommitted_batch_has_its_age_until_it_is_committed(tmp_path
         node = SimpleNamespace(
             engine=world.node.engine, reader=world.node.reader, metadata=world.node.metadata
         )
-        source = EngineSource(node, world.broker, load_settings(tmp_path, environment={}))
+        source = EngineSource(node, world.broker, load_node_settings(tmp_path, environment={}))
 
         async def age() -> object:
             return rows_of(await collected_on_loop(source), "oldest_uncommitted_seconds")[()]
@@ -157,7 +157,7 @@ def test_the_age_of_the_newest_look_into_the_metadata_log(tmp_path):
         node = SimpleNamespace(
             engine=world.node.engine, reader=world.node.reader, metadata=world.node.metadata
         )
-        source = EngineSource(node, world.broker, load_settings(tmp_path, environment={}))
+        source = EngineSource(node, world.broker, load_node_settings(tmp_path, environment={}))
         await world.node.metadata.refresh()
         world.clock.advance_ms(12_345)
         assert rows_of(await collected_on_loop(source), "metadata_read_age_seconds")[()] == 12.345
@@ -253,6 +253,6 @@ def test_a_broker_is_ready_while_it_runs_has_room_and_listens(
     broker.parts.partitions.openings = SimpleNamespace(trouble="")
     observed = ObservedBroker(
         SimpleNamespace(engine=engine, buckets=None, metadata=None),
-        broker, listeners, load_settings(tmp_path, environment={}), clock, None, None,
+        broker, listeners, load_node_settings(tmp_path, environment={}), clock, None, None,
     )  # fmt: skip
     assert (observed.reasons, observed.state) == (reasons, shown)

@@ -12,7 +12,7 @@ from siltstone.server.kafka_node import running_kafka_node
 from siltstone.server.network.addresses import InvalidListener, parse_addresses
 from siltstone.server.network.sockets import CannotListen
 from siltstone.server.settings.admin import AdminSettings
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 from support.metrics.scraping import http_get
 
 ON = AdminSettings(listeners="127.0.0.1:0")
@@ -35,7 +35,9 @@ def test_there_are_none_when_the_setting_is_off():
 
 def test_a_node_opens_no_store_when_its_admin_listeners_cannot_be_opened(tmp_path: Path):
     async def main():
-        settings = load_settings(tmp_path / "store", environment={}, flags={"admin.listeners": "0.0.0.0:0"})
+        settings = load_node_settings(
+            tmp_path / "store", environment={}, flags={"admin.listeners": "0.0.0.0:0"}
+        )
         with pytest.raises(InvalidListener, match=r"admin\.open_to_network_without_login=true"):
             async with running_kafka_node(settings, parse_addresses(["127.0.0.1:0"])):
                 pass

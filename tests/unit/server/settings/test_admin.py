@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 from siltstone.model.serving_limits import Price
+from siltstone.offline.opening.values import SettingRefused
 from siltstone.server.settings.admin import AdminPrices, AdminSettings
-from siltstone.server.settings.store import load_settings
-from siltstone.server.settings.values import SettingRefused
+from siltstone.server.settings.node import load_node_settings
 
 
 def loaded(folder: Path, **flags: str) -> AdminSettings:
-    return load_settings(
+    return load_node_settings(
         folder, environment={}, flags={f"admin.{key}": text for key, text in flags.items()}
     ).admin
 
@@ -44,7 +44,7 @@ def test_the_process_of_maintenance_has_listeners_of_its_own(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("text", "price"), [("0", 0.0), ("0.4", 0.4), ("5", 5.0), ("1e-3", 0.001)])
 def test_prices_are_decimal_numbers(tmp_path: Path, text: str, price: float) -> None:
-    settings = load_settings(tmp_path, environment={"SILTSTONE_ADMIN_PRICES_READ_PER_GIB": text})
+    settings = load_node_settings(tmp_path, environment={"SILTSTONE_ADMIN_PRICES_READ_PER_GIB": text})
     assert settings.admin.prices.read_per_gib == price
     assert f"admin.prices.read_per_gib = {price}" in str(settings)
 
@@ -53,4 +53,4 @@ def test_prices_are_decimal_numbers(tmp_path: Path, text: str, price: float) -> 
 def test_what_is_no_price_is_refused(tmp_path: Path, text: str) -> None:
     flags = {"admin.prices.writes_per_million": text}
     with pytest.raises(SettingRefused, match=r"use a price of 0 or more, such as 0\.4"):
-        load_settings(tmp_path, environment={}, flags=flags)
+        load_node_settings(tmp_path, environment={}, flags=flags)

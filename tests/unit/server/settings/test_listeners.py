@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from siltstone.model.access import SecurityProtocol
+from siltstone.offline.opening.values import SettingRefused
 from siltstone.server.network.listener_settings import CertificateWanted, TlsVersion
 from siltstone.server.settings.listeners import key_of_variable
-from siltstone.server.settings.store import load_settings
-from siltstone.server.settings.values import SettingRefused
+from siltstone.server.settings.node import load_node_settings
 
 TOML = """
 listeners = ["INTERNAL://127.0.0.1:9092", "EXTERNAL://127.0.0.1:9093"]
@@ -23,7 +23,7 @@ handshake_ms_max = "5s"
 
 def test_all_sources_name_listeners(tmp_path: Path) -> None:
     (tmp_path / "siltstone.toml").write_text(TOML)
-    settings = load_settings(
+    settings = load_node_settings(
         tmp_path,
         environment={"SILTSTONE_LISTENER_EXTERNAL_TLS_CLIENT_AUTH": "required"},
         flags={"listener.External.tls_client_ca_file": "/etc/ca.pem", "listener.ADMIN.protocol": "SSL"},
@@ -69,4 +69,4 @@ def test_a_name_is_known_by_the_end_of_its_variable() -> None:
 )  # fmt: skip
 def test_tl17_what_is_refused_with_its_name(tmp_path: Path, flags: dict[str, str], says: str) -> None:
     with pytest.raises(SettingRefused, match=says):
-        load_settings(tmp_path, environment={}, flags=flags)
+        load_node_settings(tmp_path, environment={}, flags=flags)

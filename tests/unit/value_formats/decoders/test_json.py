@@ -60,6 +60,49 @@ def test_a_number_too_wide_for_the_column_is_one_bad_value() -> None:
     assert [each.row for each in decoded.bad] == [1]
 
 
+ZONED = pa.struct([("t", pa.timestamp("us", tz="UTC"))])
+UNZONED = pa.struct([("t", pa.timestamp("us"))])
+UNSIGNED = pa.struct([("a", pa.uint64()), ("b", pa.uint8())])
+TIME = b'{"t":"2026-02-28T01:00:00"}'
+
+
+@pytest.mark.parametrize(
+    ("value", "arrow_type", "is_bad"),
+    [
+        (TIME, ZONED, True),
+        (TIME.replace(b':00"', b':00Z"'), ZONED, False),
+        (TIME, UNZONED, False),
+        (b'{"other":"\xff"}', TYPE, True),
+        (b'{"other":["\xff"]}', TYPE, True),
+        (b"\0\0\0\0\xff{}", TYPE, False),  # the id of a schema is no text
+        (b'{"a":18446744073709551615,"b":255}', UNSIGNED, False),
+        (b'{"a":-1}', UNSIGNED, True),
+        (b'{"b":256}', UNSIGNED, True),
+        (b'{"a":-9223372036854775808}', TYPE, False),
+        (b'{"a":-9223372036854775809}', TYPE, True),
+    ],
+)
+def test_a_scan_and_a_table_find_the_same_values_bad(value: bytes, arrow_type: Any, is_bad: bool) -> None:
+    decoded = decode([b"{}", value, b"{}"], arrow_type)
+    assert [each.row for each in decoded.bad] == ([1] if is_bad else [])
+    assert decoded.column[0].is_valid and decoded.column[2].is_valid
+
+
+def test_json_in_text_stands_in_lists_and_maps_too() -> None:
+    text = {b"siltstone": b"json"}
+    kind = pa.struct(
+        [
+            ("l", pa.list_(pa.field("item", pa.string(), metadata=text))),
+            ("m", pa.map_(pa.string(), pa.field("value", pa.string(), metadata=text))),
+        ]
+    )
+    decoded = decode([b'{"l":[1,null,{"a":2}],"m":{"k":[3],"n":null}}', b'{"l":null}', b'{"l":[tru]}'], kind)
+    assert decoded.column.to_pylist() == [
+        {"l": ["1", None, '{"a":2}'], "m": [("k", "[3]"), ("n", None)]}, {"l": None, "m": None}, None,
+    ]  # fmt: skip
+    assert [each.row for each in decoded.bad] == [2]
+
+
 def test_times_dates_decimals_and_bytes() -> None:
     wide = pa.struct(
         [

@@ -25,9 +25,9 @@ from siltstone.maintenance.checking.check import check
 from siltstone.metadata.commands import MovePartitions
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import Unavailable
+from siltstone.offline.opening.store import Store, open_store
 from siltstone.runtime.clock import Clock
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.server.settings.node import load_node_settings
 
 NODES = 3
 PARTITIONS = 6
@@ -124,7 +124,7 @@ def play_cluster(folder: Path, story: Story, flights: list[Flight], clock: Clock
         bootstrap = ",".join(node.address for node in nodes)
         create_topics(bootstrap, {FLIGHTS_TOPIC: PARTITIONS}, {FLIGHTS_TOPIC: {"retention.ms": "-1"}})
         sending = FlightSending(bootstrap, flights, PARTITIONS, clock)
-        with open_store(load_settings(folder, environment={})) as store:
+        with open_store(load_node_settings(folder, environment={})) as store:
             stage = ClusterStage(story, clock, folder, nodes, store, sending, {})
             sending.start()
             try:
@@ -258,7 +258,7 @@ def _count(stage: ClusterStage, bootstrap: str) -> bool:
 
 
 def _check(stage: ClusterStage) -> bool:
-    with open_store(load_settings(stage.folder, environment={})) as store:
+    with open_store(load_node_settings(stage.folder, environment={})) as store:
         report = check(store.context)
     tell = stage.story.done if report.is_clean else stage.story.wrong
     tell(f"siltstone check: {'clean' if report.is_clean else 'something is wrong'}")

@@ -9,7 +9,7 @@ from siltstone.metadata.buckets import SetWriteStrategy
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.buckets import StrategyType, WriteStrategy
 from siltstone.model.objects import ObjectState
-from siltstone.server.components import Store
+from siltstone.offline.opening.store import Store
 
 BUCKET_ID = 1
 FOLDER = "second-bucket"

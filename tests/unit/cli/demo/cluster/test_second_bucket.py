@@ -17,14 +17,14 @@ from siltstone.metadata.buckets import RegisterBuckets, bucket_list_of
 from siltstone.metadata.store_id import put_store_id
 from siltstone.model.buckets import StrategyType
 from siltstone.object_store.port import StoreDenied
-from siltstone.server.components import Store, open_store
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.store import Store, open_store
+from siltstone.server.settings.node import load_node_settings
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """A store that a node has started once."""
-    with open_store(load_settings(tmp_path, environment={}), create=True) as opened:
+    with open_store(load_node_settings(tmp_path, environment={}), create=True) as opened:
         opened.metadata.execute(put_store_id(Random(1)))
         opened.metadata.execute(RegisterBuckets(opened.buckets.urls, 0))
         yield opened

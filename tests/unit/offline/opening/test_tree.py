@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.settings.tree import build_tree, environment_name, settings_of, unknown_key, values_of
-from siltstone.server.settings.values import SettingRefused
+from siltstone.offline.opening.tree import build_tree, environment_name, settings_of, unknown_key, values_of
+from siltstone.offline.opening.values import SettingRefused
 
 
 class Leaf(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from siltstone.model.errors import InvalidRequest
-from siltstone.server.settings.values import Setting, SettingRefused
+from siltstone.offline.opening.values import Setting, SettingRefused
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -27,6 +27,21 @@ def settings_of(tree: type[msgspec.Struct], prefix: str = "") -> Iterator[Settin
             yield from settings_of(field.type, f"{key}.")
         elif isinstance(field.type, type):
             yield Setting(key, field.type, field.default)
+
+
+def sections_of(tree: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct]]:
+    """Returns the sections of a tree of settings by name: its fields that are structs. ``tables`` has places and no
+    values with defaults of their own, and is no section."""
+    fields = msgspec.structs.fields(tree)
+    return {
+        field.encode_name: field.type for field in fields if _is_branch(field.type) and field.name != "tables"
+    }
+
+
+def settings_of_sections(tree: type[msgspec.Struct]) -> Iterator[Setting]:
+    """Yields all leaves of the sections of a tree."""
+    for name, kind in sections_of(tree).items():
+        yield from settings_of(kind, f"{name}.")
 
 
 def build_tree(tree: type[S], values: Mapping[str, object], prefix: str = "") -> S:

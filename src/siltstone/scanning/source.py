@@ -1,12 +1,9 @@
-"""``siltstone.scan``: the records of topics in Python, without Spark, and without a broker but for a tail.
+"""Opens what a scan is planned with: the metadata and the buckets of a store, found by its folder, or by the URLs of
+both. Spark's data source and ``siltstone.scan`` open theirs here."""
 
-``open_source`` finds the store for Spark's data source, too: a folder, or the URLs of its metadata and its buckets.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
@@ -16,51 +13,14 @@ from siltstone.metadata.image import ImageView
 from siltstone.metadata.store_id import claimed_url
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.offline.context import MaintenanceContext
-from siltstone.record_columns.arrow import require_arrow
+from siltstone.offline.opening.settings import StoreSettings, load_store_settings
+from siltstone.offline.opening.store import Store, missing_folder, open_buckets, open_metadata
 from siltstone.runtime.clock import SystemClock
-from siltstone.runtime.randomness import random_token, system_randomness
-from siltstone.scanning.arguments import scan_request
+from siltstone.runtime.randomness import system_randomness
 from siltstone.scanning.failures import ScanRefused
-from siltstone.scanning.renewal import PinRenewal
-from siltstone.scanning.result import Scan
-from siltstone.scanning.scan import plan_scan
-from siltstone.server.components import Store, missing_folder, open_buckets, open_metadata
-from siltstone.server.settings.store import StoreSettings, load_settings
 
-
-def scan(
-    topics: str | Sequence[str],
-    *,
-    store: Path | str | Store,
-    renew: bool = False,
-    **words: Any,
-) -> Scan:
-    """Plans a scan of one topic or several. Nothing is read yet but the metadata; the plan is of this moment.
-
-    >>> siltstone.scan("flights", store="./siltstone-data", columns=["offset", "value"]).to_polars()
-
-    ``store`` is the folder of a store, the URL of its metadata, or an opened store. ``words`` are the keyword arguments
-    of ``scanning.words.scan_request``: ``columns``, ``start``, ``end``, ``partitions``, ``headers``, ``tail``,
-    ``timestamp_from``, ``timestamp_until``, ``value``, ``lease`` and others.
-
-    With ``renew`` the pin that keeps the objects of the plan is renewed for as long as the Scan is in use, and is ended
-    when the Scan is closed or collected as garbage.
-
-    Raises ArrowMissing without pyarrow, ColumnUnknown, TopicNotThere, ScanRefused, DataLost, OffsetBeyondEnd,
-    TailNotReadable, what settling a value format raises, and what opening a store raises.
-    """
-    require_arrow()
-    request = scan_request(topics, **words)
-    if not renew or not request.lease_ms:
-        with open_source(store) as source:
-            return Scan(plan_scan(source, request))
-    clock, rng = SystemClock(), system_randomness()
-    request = replace(request, pin_token=random_token(rng))
-    with open_source(store) as source:
-        found = Scan(plan_scan(source, request))
-    renewal = PinRenewal(lambda: open_source(store), request.pin_token, request.lease_ms, clock)
-    found.keep(renewal)
-    return found
+_BUCKETS_MAX = 64
+"""Bucket numbers that are looked up; stores have a handful of buckets."""
 
 
 @contextmanager
@@ -81,10 +41,10 @@ def open_source(
         )
     if metadata is None:
         assert place is not None
-        settings = load_settings(Path(place), flags=_bucket_flags(buckets), origin="scan")
+        settings = load_store_settings(Path(place), flags=_bucket_flags(buckets), origin="scan")
     else:
         folder = Path(unquote(urlsplit(metadata).path)).parent
-        settings = StoreSettings(folder, metadata, folder / "wal", dict(buckets or {}))
+        settings = StoreSettings(folder, metadata, dict(buckets or {}))
     clock, rng = SystemClock(), system_randomness()
     with (
         closing(open_metadata(settings, clock, rng, create=False)) as client,
@@ -113,7 +73,3 @@ def _at_its_buckets(settings: StoreSettings, image: ImageView) -> StoreSettings:
     found = {number: url for number, url in claimed.items() if url}
     beside = {DEFAULT_BUCKET_ID: (settings.folder / "bucket").as_uri()}
     return replace(settings, buckets=found or settings.buckets or beside)
-
-
-_BUCKETS_MAX = 64
-"""Bucket numbers that are looked up; stores have a handful of buckets."""

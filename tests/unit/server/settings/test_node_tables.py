@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.settings.store import load_settings, printed_settings
-from siltstone.server.settings.values import SettingRefused
+from siltstone.offline.opening.values import SettingRefused
+from siltstone.server.settings.node import load_node_settings, printed_settings
 
 FILE = """
 [tables]
@@ -21,7 +21,7 @@ token = "secret"
 
 
 def test_by_default_they_are_in_the_stores_folder_with_a_catalog_on_sqlite(tmp_path: Path) -> None:
-    tables = load_settings(tmp_path, environment={}).tables
+    tables = load_node_settings(tmp_path, environment={}).tables
     assert tables.location == (tmp_path / "tables").as_uri()
     assert tables.catalog == {
         "type": "sql",
@@ -32,14 +32,14 @@ def test_by_default_they_are_in_the_stores_folder_with_a_catalog_on_sqlite(tmp_p
 
 def test_another_place_keeps_the_catalog_and_another_catalog_is_taken_as_it_is(tmp_path: Path) -> None:
     flags = {"tables.location": "s3://lake/x?region=eu"}
-    tables = load_settings(tmp_path, environment={}, flags=flags).tables
+    tables = load_node_settings(tmp_path, environment={}, flags=flags).tables
     assert tables.location == "s3://lake/x?region=eu"
     assert (
         tables.catalog["uri"].endswith("/tables/catalog.sqlite")
         and tables.catalog["warehouse"] == "s3://lake/x"
     )
     environment = {"SILTSTONE_TABLES_CATALOG_URI": "postgresql+psycopg://me@db/catalog"}
-    catalog = load_settings(tmp_path, environment=environment).tables.catalog
+    catalog = load_node_settings(tmp_path, environment=environment).tables.catalog
     assert catalog == {
         "uri": "postgresql+psycopg://me@db/catalog",
         "warehouse": (tmp_path / "tables").as_uri(),
@@ -50,7 +50,7 @@ def test_a_file_may_have_any_property_of_the_catalog(tmp_path: Path) -> None:
     path = tmp_path / "siltstone.toml"
     path.write_text(FILE)
     path.chmod(0o640)
-    settings = load_settings(tmp_path, environment={})
+    settings = load_node_settings(tmp_path, environment={})
     assert settings.tables.location == "s3://lake/siltstone"
     assert settings.tables.catalog == {
         "type": "rest",
@@ -69,7 +69,7 @@ def test_secrets_are_not_printed(tmp_path: Path) -> None:
         "tables.catalog.header.Authorization": "Bearer hidden",
         "tables.registry": "https://hidden@registry",
     }
-    printed = dict(printed_settings(load_settings(tmp_path, environment={}, flags=flags)))
+    printed = dict(printed_settings(load_node_settings(tmp_path, environment={}, flags=flags)))
     assert "hidden" not in repr(printed)
     assert printed["tables.catalog.uri"] == "postgresql+psycopg://me:****@db/catalog"
     assert printed["tables.catalog.token"] == "****"
@@ -91,10 +91,10 @@ def test_sp08_a_file_with_a_secret_that_everybody_may_read_is_refused(
     path.write_text(line)
     path.chmod(mode)
     if is_taken:
-        load_settings(tmp_path, environment={})
+        load_node_settings(tmp_path, environment={})
         return
     with pytest.raises(SettingRefused, match=f"holds a secret .*: chmod 640 {path}") as refused:
-        load_settings(tmp_path, environment={})
+        load_node_settings(tmp_path, environment={})
     assert "s3cret" not in str(refused.value)
 
 
@@ -102,9 +102,9 @@ def test_a_file_without_a_secret_may_be_read_by_everybody(tmp_path: Path) -> Non
     path = tmp_path / "siltstone.toml"
     path.write_text('metadata = "postgresql://me@h/db"\ntables.catalog.type = "rest"\n')
     path.chmod(0o644)
-    load_settings(tmp_path, environment={})
+    load_node_settings(tmp_path, environment={})
 
 
 def test_what_is_no_setting_of_tables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingRefused, match=r"tables\.place is not a setting"):
-        load_settings(tmp_path, environment={}, flags={"tables.place": "x"})
+        load_node_settings(tmp_path, environment={}, flags={"tables.place": "x"})

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from siltstone.server.store_shown import store_html, store_words
+from siltstone.offline.opening.shown import store_html, store_words
 from support.metadata.topic_images import TopicImage
 
 

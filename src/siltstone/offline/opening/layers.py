@@ -5,15 +5,14 @@ Below all layers are the defaults in the tree itself. A later layer overrides ea
 
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from siltstone.foundation.credentials import is_secret, without_password
-from siltstone.server.settings.listeners import key_of_variable
-from siltstone.server.settings.tree import ENVIRONMENT_PREFIX, environment_name, known_settings
-from siltstone.server.settings.values import SettingRefused
+from siltstone.offline.opening.tree import ENVIRONMENT_PREFIX, environment_name, known_settings
+from siltstone.offline.opening.values import SettingRefused
 
 NOT_SETTINGS = frozenset({
     "SILTSTONE_STORE", "SILTSTONE_CONFIG", "SILTSTONE_BOOTSTRAP", "SILTSTONE_JAVA", "SILTSTONE_DEBUG",
@@ -75,9 +74,13 @@ def _refuse_secrets_for_all(path: Path, values: Mapping[str, object]) -> None:
             )
 
 
-def environment_layer(environment: Mapping[str, str], keys: Mapping[str, object]) -> Layer:
-    """Returns the layer of the environment: variables that begin with SILTSTONE_. Each must name a setting.
-    Raises SettingRefused."""
+def environment_layer(
+    environment: Mapping[str, str],
+    keys: Mapping[str, object],
+    key_of_variable: Callable[[str], str | None] = lambda _: None,
+) -> Layer:
+    """Returns the layer of the environment: variables that begin with SILTSTONE_. Each must name one of the ``keys``, a
+    bucket, or what ``key_of_variable`` finds. Raises SettingRefused."""
     known = {environment_name(key): key for key in keys}
     values: dict[str, object] = {}
     for name, value in environment.items():

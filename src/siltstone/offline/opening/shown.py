@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 
 from siltstone.foundation.quantity_words import counted, size_words
-from siltstone.maintenance.overview import html_of
+from siltstone.foundation.text_tables import html_of
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 import siltstone
-from siltstone.server.components import StoreNotFound
-from siltstone.server.settings.store import load_settings
+from siltstone.offline.opening.settings import load_store_settings
+from siltstone.offline.opening.store import StoreNotFound
 
 
 def test_a_store_by_its_folder_or_by_its_settings(tmp_path: Path) -> None:
@@ -12,7 +12,7 @@ def test_a_store_by_its_folder_or_by_its_settings(tmp_path: Path) -> None:
         assert store.settings.folder == tmp_path
     with siltstone.open_store(str(tmp_path), {"sweep.grace_period_ms": "1s"}) as store:
         assert store.kind_settings.grace_period_ms == 1_000
-    with siltstone.open_store(load_settings(tmp_path, environment={})) as store:
+    with siltstone.open_store(load_store_settings(tmp_path, environment={})) as store:
         assert store.metadata.image.version == 0
 
 

@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from siltstone.model.errors import InvalidRequest, did_you_mean
+from siltstone.offline.context import MaintenanceContext
 from siltstone.record_columns.arrow import ArrowMissing, require_arrow
 from siltstone.record_columns.row_columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
 from siltstone.scanning.arguments import scan_request
 from siltstone.scanning.result import Scan
 from siltstone.scanning.scan import plan_scan
-from siltstone.server.components import Store
 from siltstone.value_formats.settling import SAMPLE_VALUES
 
 KAFKA = "kafka"
@@ -63,7 +63,7 @@ class QueryChoice(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iterator[QueryRows]:
+def run_query(source: MaintenanceContext, text: str, words: QueryChoice | None = None) -> Iterator[QueryRows]:
     """The rows are read inside of the ``with``. Raises QueryRefused, ArrowMissing without DuckDB, and what planning and
     reading a scan raise."""
     try:
@@ -76,7 +76,7 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
     except duckdb.Error:  # the query raises it again, and its error names the topics
         kinds = ["INVALID"]
     _check(kinds)
-    there = store.metadata.refresh().topics.values()
+    there = source.metadata.refresh().topics.values()
     topics = topics_named(text, [each.name for each in there])
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
@@ -84,7 +84,7 @@ def run_query(store: Store, text: str, words: QueryChoice | None = None) -> Iter
     ):
         notes: list[str] = []
         for topic in topics:
-            notes += _load(connection, store, topic, words or QueryChoice())
+            notes += _load(connection, source, topic, words or QueryChoice())
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
@@ -130,15 +130,15 @@ def _rows(found: Any) -> Iterator[tuple[Any, ...]]:
         yield from rows
 
 
-def _load(connection: Any, store: Store, topic: str, words: QueryChoice) -> list[str]:
+def _load(connection: Any, source: MaintenanceContext, topic: str, words: QueryChoice) -> list[str]:
     """Loads a topic into a table of its name; returns notes."""
     wish: dict[str, Any] = {"value": words.value, "registry": words.registry}
     if words.value == "auto":
-        wish = {"value": _kind_of(store, topic, words.tail)}
+        wish = {"value": _kind_of(source, topic, words.tail)}
     elif words.value == "raw":
         wish = {}
     request = scan_request(topic, columns=_COLUMNS, tail=words.tail, bad_values="null", **wish)
-    scan = Scan(plan_scan(store.context, request))
+    scan = Scan(plan_scan(source, request))
     arrow = require_arrow()
     schema = _flattened_schema(scan.schema)
     batches = arrow.RecordBatchReader.from_batches(
@@ -151,12 +151,12 @@ def _load(connection: Any, store: Store, topic: str, words: QueryChoice) -> list
     return [f"{topic}: {scan.bad_values}"] if scan.bad_values.count else []
 
 
-def _kind_of(store: Store, topic: str, tail: str) -> str | None:
+def _kind_of(source: MaintenanceContext, topic: str, tail: str) -> str | None:
     """``json`` if the first values are JSON objects, ``string`` if they are text, else None."""
     request = scan_request(topic, columns=VALUE, tail=tail, lease="0")
     left = SAMPLE_VALUES
     kinds: set[str | None] = set()
-    for batch in Scan(plan_scan(store.context, request)).batches():
+    for batch in Scan(plan_scan(source, request)).batches():
         kinds |= {_kind(value) for value in batch.column(0)[:left].to_pylist() if value is not None}
         left -= batch.num_rows
         if left <= 0:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from siltstone.server.settings.tree import known_settings, unknown_key
+from siltstone.offline.opening.tree import known_settings, unknown_key
 
 KNOWN = {"wal.segment_bytes": 0, "wal.sync": 0, "upload.block_size_bytes": 0, "node_id": 0}
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone.server.settings.layers import (
+from siltstone.offline.opening.layers import (
     FILE_BYTES_MAX,
     NOT_SETTINGS,
     Layer,
@@ -10,7 +10,7 @@ from siltstone.server.settings.layers import (
     file_layer,
     flags_layer,
 )
-from siltstone.server.settings.values import SettingRefused
+from siltstone.offline.opening.values import SettingRefused
 from support.values.left_out import numbers_left_out
 
 KEYS = {"engine.node_id": None, "metadata": None}

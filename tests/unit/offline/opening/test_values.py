@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siltstone.model.serving_limits import Price
-from siltstone.server.settings.values import (
+from siltstone.offline.opening.values import (
     Setting,
     SettingRefused,
     format_setting,

@@ -2,18 +2,17 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from siltstone.model import limits
-from siltstone.server.settings.store import SETTINGS, StoreSettings, load_settings
-from siltstone.server.settings.tree import environment_name
-from siltstone.server.settings.values import SettingRefused
+from siltstone.offline.opening.tree import environment_name
+from siltstone.offline.opening.values import SettingRefused
+from siltstone.server.settings.node import SETTINGS, NodeSettings, load_node_settings
 from siltstone.stream_engine.settings import WalSync
 
 
-def settings(folder: Path, **sources: object) -> StoreSettings:
-    return load_settings(folder, **{"environment": {}, **sources})  # type: ignore[arg-type]
+def settings(folder: Path, **sources: object) -> NodeSettings:
+    return load_node_settings(folder, **{"environment": {}, **sources})  # type: ignore[arg-type]
 
 
 def test_a_store_is_a_folder_with_everything_in_it(tmp_path: Path) -> None:
@@ -218,13 +217,7 @@ def test_a_refusal_says_where_the_setting_was_given(tmp_path: Path) -> None:
 
 def test_the_password_of_the_metadata_is_never_printed(tmp_path) -> None:
     url = "postgresql://me:s3cret@h/db?schema=flights"
-    found = load_settings(tmp_path, environment={"SILTSTONE_METADATA": url})
+    found = load_node_settings(tmp_path, environment={"SILTSTONE_METADATA": url})
     assert found.metadata == url
     assert "metadata = postgresql://me:****@h/db?schema=flights" in str(found)
     assert "s3cret" not in f"{found} {found!r}"
-
-
-def test_each_part_of_the_system_finds_its_settings(tmp_path: Path) -> None:
-    found = settings(tmp_path)
-    for part in msgspec.structs.fields(type(found.tuning)):
-        assert getattr(found, part.name) is getattr(found.tuning, part.name)
