@@ -26,6 +26,8 @@ async def handle_describe_user_scram_credentials(
 
 
 def _result(name: str, count: int, user: ScramUser | None) -> DescribeUserScramCredentialsResult:
+    """Answers for one user. A user that is named twice, or does not exist, has an error of its own, and the others are
+    described all the same."""
     if count > 1:
         code, words = ErrorCode.DUPLICATE_RESOURCE, f"the request names user {name} {count} times"
     elif user is None:
