@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "sql": "siltstone.cli.sql",
     "tables": "siltstone.cli.tables.command",
     "nodes": "siltstone.cli.nodes.command",
+    "users": "siltstone.cli.users.command",
     "clients": "siltstone.cli.clients",
     "balance": "siltstone.cli.balance.command",
     "buckets": "siltstone.cli.buckets.command",
@@ -59,6 +60,7 @@ SUMMARIES: Mapping[str, str] = {
     "sql": "Query topics with SQL, in this process, by DuckDB.",
     "tables": "List the topics that are kept as tables; show, explain or forget a table.",
     "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",
+    "users": "List the users of a store; add or remove one, change a password, or end sessions.",
     "clients": "List the clients that are connected to brokers.",
     "balance": "Even out the load of the brokers.",
     "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
@@ -82,6 +84,7 @@ ELSEWHERE: Mapping[str, str] = {
     "topic": "siltstone topics",
     "group": "siltstone groups",
     "start": "siltstone serve",
+    "user": "siltstone users",
 }
 """What other tools call a command → how it is written here."""
 

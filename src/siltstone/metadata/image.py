@@ -21,6 +21,7 @@ from siltstone.metadata.entities import (
     TopicMetadata,
 )
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogPosition
+from siltstone.metadata.users import ScramUser
 
 
 class ImageView(Protocol):
@@ -77,6 +78,16 @@ class ImageView(Protocol):
         """Token → scan pin."""
         ...
 
+    @property
+    def users(self) -> Mapping[str, ScramUser]:
+        """Name → user that logs in by a password."""
+        ...
+
+    @property
+    def ended_sessions(self) -> Mapping[str, int]:
+        """Principal → version of the log at which its sessions were ended last."""
+        ...
+
 
 class MetadataImage(msgspec.Struct, frozen=True):
     """``version`` is the number of log entries applied, ``append_id`` that of the last of them. Ids below
@@ -98,6 +109,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
     sequences: ShardedMap[str, int] = ShardedMap()
     leader_counts: ShardedMap[int, int] = ShardedMap()
     pins: ShardedMap[str, ScanPin] = ShardedMap()
+    users: ShardedMap[str, ScramUser] = ShardedMap()
+    ended_sessions: ShardedMap[str, int] = ShardedMap()
     append_id: str = NO_APPEND_ID
 
     @property
@@ -129,6 +142,8 @@ class ImageDraft:
         self.sequences = image.sequences.draft()
         self.leader_counts = image.leader_counts.draft()
         self.pins = image.pins.draft()
+        self.users = image.users.draft()
+        self.ended_sessions = image.ended_sessions.draft()
 
     def frozen(self, version: int, append_id: str = NO_APPEND_ID) -> MetadataImage:
         return MetadataImage(
@@ -149,4 +164,6 @@ class ImageDraft:
             sequences=self.sequences.frozen(),
             leader_counts=self.leader_counts.frozen(),
             pins=self.pins.frozen(),
+            users=self.users.frozen(),
+            ended_sessions=self.ended_sessions.frozen(),
         )

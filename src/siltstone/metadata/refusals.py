@@ -310,3 +310,25 @@ class SinkUnknown(Refusal, InvalidRequest):
 
 class TooManySinks(Refusal, InvalidRequest):
     code = "TOO_MANY_SINKS"
+
+
+class UserExists(Refusal, InvalidRequest):
+    code = "DUPLICATE_RESOURCE"
+
+
+class UserNotExist(Refusal, InvalidRequest):
+    code = "RESOURCE_NOT_FOUND"
+
+
+class UserNameNotAllowed(Refusal, InvalidRequest):
+    code = "UNACCEPTABLE_CREDENTIAL"
+
+
+class CredentialNotAllowed(Refusal, InvalidRequest):
+    """A credential has too few or too many rounds, no salt, or keys of the wrong length."""
+
+    code = "UNACCEPTABLE_CREDENTIAL"
+
+
+class TooManyUsers(Refusal, InvalidRequest):
+    code = "POLICY_VIOLATION"

@@ -28,6 +28,7 @@ from siltstone.metadata.entities import (
 from siltstone.metadata.framing import seal, unseal
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import NO_APPEND_ID
+from siltstone.metadata.users import ScramUser
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange, ObjectState
 
@@ -108,8 +109,31 @@ class Pins(msgspec.Struct, frozen=True, array_like=True, tag=75):
     rows: tuple[ScanPin, ...]
 
 
+class Users(msgspec.Struct, frozen=True, array_like=True, tag=80):
+    """A program without logins refuses a snapshot that has users: it would let everybody in."""
+
+    rows: tuple[ScramUser, ...]
+
+
+class EndedSessions(msgspec.Struct, frozen=True, array_like=True, tag=87):
+    """Each row is a principal and the version at which its sessions were ended."""
+
+    rows: tuple[tuple[str, int], ...]
+
+
 Part: TypeAlias = (
-    Contents | Streams | Objects | Nodes | Keys | Jobs | SnapshotTopics | Sequences | Pins | SnapshotCopies
+    Contents
+    | Streams
+    | Objects
+    | Nodes
+    | Keys
+    | Jobs
+    | SnapshotTopics
+    | Sequences
+    | Pins
+    | SnapshotCopies
+    | Users
+    | EndedSessions
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
@@ -129,7 +153,7 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     ]
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
-        image.pins, copies,
+        image.pins, copies, image.users, image.ended_sessions,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
@@ -148,6 +172,8 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     yield from _parts_of(SnapshotTopics, _by_key(image.topics), _topic_weight)
     yield from _parts_of(Sequences, sorted(image.sequences.items()))
     yield from _parts_of(Pins, _by_key(image.pins))
+    yield from _parts_of(Users, _by_key(image.users), lambda row: 1 + 8 * len(row.credentials))
+    yield from _parts_of(EndedSessions, sorted(image.ended_sessions.items()))
 
 
 def _objects(rows: tuple[ObjectMetadata, ...]) -> Part:
@@ -245,6 +271,8 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         sequences=ShardedMap(rows[Sequences]),
         leader_counts=ShardedMap(_leader_counts(rows[SnapshotTopics]).items()),
         pins=ShardedMap((row.token, row) for row in rows[Pins]),
+        users=ShardedMap((row.name, row) for row in rows[Users]),
+        ended_sessions=ShardedMap(rows[EndedSessions]),
     )
 
 

@@ -31,7 +31,10 @@ from siltstone.metadata.records import (
     Record,
     ScanPinned,
     ScanUnpinned,
+    ScramCredentialRemoved,
+    ScramCredentialSet,
     SegmentsRolled,
+    SessionsEnded,
     StreamCleaned,
     StreamClosed,
     StreamCreated,
@@ -125,5 +128,21 @@ COPIES: tuple[Record, ...] = (
     BucketLost(1),
     RangesLost(1, ((3, 0, BEYOND_32_BITS), (4, 7, 9))),
 )
+SALT = b"\x00\xff\x10"
+USERS: tuple[Record, ...] = (
+    ScramCredentialSet("ada", 1, SALT, b"\x01" * 32, b"\x02" * 32, 4096),
+    ScramCredentialRemoved("ada", 2),
+    SessionsEnded("User:CN=svc"),
+)
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
-ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *MOVING)
+ONE_OF_EACH = (
+    *STREAMS_AND_OBJECTS,
+    *TOPICS,
+    *MAINTENANCE,
+    *MEMBERSHIP,
+    *SINKS,
+    *SCANS,
+    *COPIES,
+    *USERS,
+    *MOVING,
+)
