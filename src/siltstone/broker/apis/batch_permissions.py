@@ -26,8 +26,6 @@ from siltstone.broker.transactions.rules.requests import (
 )
 from siltstone.broker.transactions.transactions import Transactions
 from siltstone.kafka_protocol.batch_header import (
-    BATCH_HEADER_BYTES,
-    TRANSACTIONAL_BIT,
     BatchHeader,
     read_batch_header,
 )
@@ -41,9 +39,6 @@ ADDS_SINCE = 12
 """From this version on a batch adds its partition to the transaction."""
 
 KNOWS_ABORTABLE_SINCE = 11
-
-_ATTRIBUTES_END = 22
-"""The position of the lower byte of the attributes."""
 
 _NOT_THERE = frozenset({
     ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -62,15 +57,10 @@ class Batch(Protocol):
     error: ErrorCode
     error_message: str | None
 
-
-def is_transactional(batch: Batch) -> bool:
-    """Whether the batch says so; it has not been checked yet."""
-    records = batch.asked.records
-    return (
-        records is not None
-        and len(records) >= BATCH_HEADER_BYTES
-        and bool(records[_ATTRIBUTES_END] & TRANSACTIONAL_BIT)
-    )
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch says so; it has not been checked yet."""
+        ...
 
 
 def refusal_of(transactional_id: str | None, batches: Iterable[Batch]) -> ErrorCode | None:
@@ -88,7 +78,7 @@ def wants_permission(batch: Batch) -> bool:
     topic, partition = batch.topic, batch.partition
     if topic is None or partition is None or topic.is_internal or partition.is_closed:
         return False
-    if batch.error is not ErrorCode.NONE or not is_transactional(batch):
+    if batch.error is not ErrorCode.NONE or not batch.is_transactional:
         return False
     header = _header_of(batch)
     try:

@@ -12,7 +12,6 @@ from collections.abc import Collection
 
 from siltstone.broker.apis.batch_permissions import (
     ask_permission,
-    is_transactional,
     refusal_of,
     wants_permission,
 )
@@ -313,7 +312,7 @@ def _has_to_wait(target: Target, now_ms: int) -> bool:
         _is_closed(target)
         or _is_handed_over(target)
         or _takes_long(target, now_ms)
-        or (is_transactional(target) and wants_permission(target))
+        or (target.is_transactional and wants_permission(target))
     )
 
 
@@ -339,7 +338,7 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
 
 def _refuse_transactional(request: ProduceRequest, targets: list[list[Target]]) -> None:
     """Refuses all batches of a request if the transactional ones among them are not of one transaction."""
-    transactional = [each for of_topic in targets for each in of_topic if is_transactional(each)]
+    transactional = [each for of_topic in targets for each in of_topic if each.is_transactional]
     if transactional and (refused := refusal_of(request.transactional_id, transactional)) is not None:
         for of_topic in targets:
             for target in of_topic:

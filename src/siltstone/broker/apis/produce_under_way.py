@@ -13,6 +13,7 @@ from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.partitions.transaction_state import TransactionPermission
 from siltstone.broker.request import Answer, CloseConnection, RequestContext, frame_of
 from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, TRANSACTIONAL_BIT
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import (
@@ -28,6 +29,9 @@ from siltstone.kafka_protocol.messages.produce import (
 from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
 
 NO_ANSWER_WANTED = 0
+ATTRIBUTES_END = 22
+"""The position of the lower byte of a batch's attributes."""
+
 CURRENT_LEADER_VERSION = 10
 NO_LEADER = CurrentLeader()
 
@@ -64,6 +68,16 @@ class Target(msgspec.Struct, gc=False, eq=False):
     error_message: str | None = None
     record_errors: list[RecordError] = []
     leader: CurrentLeader = NO_LEADER
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch says so; it has not been checked yet."""
+        records = self.asked.records
+        return (
+            records is not None
+            and len(records) >= BATCH_HEADER_BYTES
+            and bool(records[ATTRIBUTES_END] & TRANSACTIONAL_BIT)
+        )
 
     def fail(self, failure: BaseException) -> None:
         self.error = error_code(failure)
