@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from siltstone.metadata import streams as stream_steps
+from siltstone.metadata.applying_acls import ACL_APPLIERS
 from siltstone.metadata.entities import (
     NO_EPOCH,
     NO_NODE,
@@ -485,4 +486,5 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     ScanPinned: _scan_pinned,
     ScanUnpinned: _scan_unpinned,
     LogMoved: _log_moved,
+    **ACL_APPLIERS,
 }

@@ -21,6 +21,7 @@ from siltstone.metadata.entities import (
     TopicMetadata,
 )
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogPosition
+from siltstone.model.acls import AclBinding, Authorization
 
 
 class ImageView(Protocol):
@@ -77,6 +78,14 @@ class ImageView(Protocol):
         """Token → scan pin."""
         ...
 
+    @property
+    def acls(self) -> Mapping[str, AclBinding]:
+        """Key of the binding → binding."""
+        ...
+
+    @property
+    def authorization(self) -> Authorization: ...
+
 
 class MetadataImage(msgspec.Struct, frozen=True):
     """``version`` is the number of log entries applied, ``append_id`` that of the last of them. Ids below
@@ -98,6 +107,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
     sequences: ShardedMap[str, int] = ShardedMap()
     leader_counts: ShardedMap[int, int] = ShardedMap()
     pins: ShardedMap[str, ScanPin] = ShardedMap()
+    acls: ShardedMap[str, AclBinding] = ShardedMap()
+    authorization: Authorization = Authorization()
     append_id: str = NO_APPEND_ID
 
     @property
@@ -129,6 +140,8 @@ class ImageDraft:
         self.sequences = image.sequences.draft()
         self.leader_counts = image.leader_counts.draft()
         self.pins = image.pins.draft()
+        self.acls = image.acls.draft()
+        self.authorization = image.authorization
 
     def frozen(self, version: int, append_id: str = NO_APPEND_ID) -> MetadataImage:
         return MetadataImage(
@@ -149,4 +162,6 @@ class ImageDraft:
             sequences=self.sequences.frozen(),
             leader_counts=self.leader_counts.frozen(),
             pins=self.pins.frozen(),
+            acls=self.acls.frozen(),
+            authorization=self.authorization,
         )

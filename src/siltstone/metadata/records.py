@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.metadata.entities import JobState, NodeListener, PartitionMetadata
+from siltstone.model.acls import AclBinding, AuthorizationMode
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.model.segments import ClosedSegment
 
@@ -285,6 +286,21 @@ class ScanUnpinned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=7
     token: str
 
 
+class AclsCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=82):
+    bindings: tuple[AclBinding, ...]
+
+
+class AclsDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=83):
+    bindings: tuple[AclBinding, ...]
+
+
+class AuthorizationSet(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=86):
+    """The mode and all super users of the store from now on."""
+
+    mode: AuthorizationMode
+    super_users: tuple[str, ...]
+
+
 class LogMoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=90):
     """The last record of a log: the store's metadata was copied to another one. ``url`` has no password."""
 
@@ -332,5 +348,8 @@ Record: TypeAlias = (
     | NumbersTaken
     | ScanPinned
     | ScanUnpinned
+    | AclsCreated
+    | AclsDeleted
+    | AuthorizationSet
     | LogMoved
 )

@@ -310,3 +310,19 @@ class SinkUnknown(Refusal, InvalidRequest):
 
 class TooManySinks(Refusal, InvalidRequest):
     code = "TOO_MANY_SINKS"
+
+
+class AclNotAllowed(Refusal, InvalidRequest):
+    """A binding, or a principal, that no store may have."""
+
+    code = "ACL_NOT_ALLOWED"
+
+
+class TooManyAcls(Refusal, InvalidRequest):
+    code = "TOO_MANY_ACLS"
+
+
+class NoSuperUser(Refusal, InvalidRequest):
+    """Authorization would be on, and no super user could change it."""
+
+    code = "NO_SUPER_USER"

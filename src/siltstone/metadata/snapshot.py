@@ -28,6 +28,7 @@ from siltstone.metadata.entities import (
 from siltstone.metadata.framing import seal, unseal
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import NO_APPEND_ID
+from siltstone.model.acls import AclBinding, Authorization
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange, ObjectState
 
@@ -108,8 +109,31 @@ class Pins(msgspec.Struct, frozen=True, array_like=True, tag=75):
     rows: tuple[ScanPin, ...]
 
 
+class Acls(msgspec.Struct, frozen=True, array_like=True, tag=82):
+    """A program without authorization refuses a snapshot that has ACLs or a mode: it would let everybody in."""
+
+    rows: tuple[AclBinding, ...]
+
+
+class SnapshotAuthorization(msgspec.Struct, frozen=True, array_like=True, tag=86):
+    """One row, and no part at all while the store never had a mode or a super user."""
+
+    rows: tuple[Authorization, ...]
+
+
 Part: TypeAlias = (
-    Contents | Streams | Objects | Nodes | Keys | Jobs | SnapshotTopics | Sequences | Pins | SnapshotCopies
+    Contents
+    | Streams
+    | Objects
+    | Nodes
+    | Keys
+    | Jobs
+    | SnapshotTopics
+    | Sequences
+    | Pins
+    | SnapshotCopies
+    | Acls
+    | SnapshotAuthorization
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
@@ -127,9 +151,10 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
         for row in _by_key(image.objects)
         if row.copies or row.uncertain
     ]
+    authorization = [] if image.authorization == Authorization() else [image.authorization]
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
-        image.pins, copies,
+        image.pins, copies, image.acls, authorization,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
@@ -148,6 +173,8 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     yield from _parts_of(SnapshotTopics, _by_key(image.topics), _topic_weight)
     yield from _parts_of(Sequences, sorted(image.sequences.items()))
     yield from _parts_of(Pins, _by_key(image.pins))
+    yield from _parts_of(Acls, _by_key(image.acls), lambda row: 1 + len(row.key) // 32)
+    yield from _parts_of(SnapshotAuthorization, authorization)
 
 
 def _objects(rows: tuple[ObjectMetadata, ...]) -> Part:
@@ -245,6 +272,8 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         sequences=ShardedMap(rows[Sequences]),
         leader_counts=ShardedMap(_leader_counts(rows[SnapshotTopics]).items()),
         pins=ShardedMap((row.token, row) for row in rows[Pins]),
+        acls=ShardedMap((row.key, row) for row in rows[Acls]),
+        authorization=next(iter(rows[SnapshotAuthorization]), Authorization()),
     )
 
 

@@ -2,6 +2,9 @@
 
 from siltstone.metadata.entities import NO_NODE, JobState, NodeListener, PartitionMetadata
 from siltstone.metadata.records import (
+    AclsCreated,
+    AclsDeleted,
+    AuthorizationSet,
     BucketLost,
     CopiesAdded,
     CopiesPrepared,
@@ -44,6 +47,15 @@ from siltstone.metadata.records import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+)
+from siltstone.model.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    AuthorizationMode,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
 )
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.model.segments import ClosedSegment
@@ -125,5 +137,16 @@ COPIES: tuple[Record, ...] = (
     BucketLost(1),
     RangesLost(1, ((3, 0, BEYOND_32_BITS), (4, 7, 9))),
 )
+MAY_READ = AclBinding(
+    ResourceType.TOPIC, PatternType.PREFIXED, "fl", "User:ada", "*", Operation.READ, Permission.ALLOW
+)
+MAY_NOTHING = AclBinding(
+    ResourceType.CLUSTER, PatternType.LITERAL, CLUSTER_NAME, "User:CN=svc", "10.0.0.7", Operation.ALL, Permission.DENY
+)
+ACLS: tuple[Record, ...] = (
+    AclsCreated((MAY_READ, MAY_NOTHING)),
+    AclsDeleted((MAY_NOTHING,)),
+    AuthorizationSet(AuthorizationMode.ON, ("User:ada",)),
+)
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
-ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *MOVING)
+ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *ACLS, *MOVING)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.metadata.acls import CreateAcls, DeleteAcls, SetAuthorization
 from siltstone.metadata.buckets import (
     AddBucket,
     RegisterBuckets,
@@ -59,6 +60,11 @@ from siltstone.metadata.commands import (
     UnregisterNode,
 )
 from siltstone.metadata.copies import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies, WithdrawCopies
+from siltstone.metadata.decisions.acls import (
+    decide_create_acls,
+    decide_delete_acls,
+    decide_set_authorization,
+)
 from siltstone.metadata.decisions.buckets import (
     decide_add_bucket,
     decide_register_buckets,
@@ -196,6 +202,9 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     WithdrawCopies: decide_withdraw_copies,
     AcceptLoss: decide_accept_loss,
     GiveUpBucket: decide_give_up_bucket,
+    CreateAcls: decide_create_acls,
+    DeleteAcls: decide_delete_acls,
+    SetAuthorization: decide_set_authorization,
 }
 
 
