@@ -16,6 +16,7 @@ from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
 from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
+from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
@@ -62,8 +63,9 @@ async def start_broker(
     the engine.
 
     ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
-    see ClusterView.
+    see ClusterView. Raises AuthorizationTooWeak.
     """
+    refuse_weaker_mode(settings.authorization, metadata.image.authorization)
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
@@ -90,7 +92,8 @@ async def start_broker(
         await metadata.execute(command)
     partitions.start()
     moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, clock)
-    broker = KafkaBroker(parts, backlog, moves)
+    authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization)
+    broker = KafkaBroker(parts, backlog, moves, authorizer)
     await broker.start()
     return broker
 

@@ -32,6 +32,8 @@ COMMANDS: Mapping[str, str] = {
     "tables": "siltstone.cli.tables.command",
     "nodes": "siltstone.cli.nodes.command",
     "clients": "siltstone.cli.clients",
+    "authorization": "siltstone.cli.authorization",
+    "acls": "siltstone.cli.acls.command",
     "balance": "siltstone.cli.balance.command",
     "buckets": "siltstone.cli.buckets.command",
     "streams": "siltstone.cli.streams",
@@ -60,6 +62,9 @@ SUMMARIES: Mapping[str, str] = {
     "tables": "List the topics that are kept as tables; show, explain or forget a table.",
     "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",
     "clients": "List the clients that are connected to brokers.",
+    "authorization": "Show or set whether a store looks at the rights of clients: off, report or on; and name super"
+    " users.",
+    "acls": "List the ACLs of a store; add or remove some, or ask who may do something.",
     "balance": "Even out the load of the brokers.",
     "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
     " them.",

@@ -16,8 +16,7 @@ class CreateAcls(Command[None], frozen=True):
 
 
 class DeleteAcls(Command[tuple[AclBinding, ...]], frozen=True):
-    """→ the bindings that were deleted. Bindings that the store does not have are skipped. Refused with TooManyAcls.
-    """
+    """→ the bindings that were deleted. Bindings that the store does not have are skipped. Refused with TooManyAcls."""
 
     bindings: tuple[AclBinding, ...]
 

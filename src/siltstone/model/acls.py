@@ -4,7 +4,7 @@ binding that allows or denies something, the filter that finds bindings, and the
 The numbers are those of the protocol and of the metadata log. Which bindings answer a question: ``broker.security``.
 """
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 import msgspec
 
@@ -105,18 +105,19 @@ class AclFilter(msgspec.Struct, frozen=True):
     permission: Permission = Permission.ANY
 
 
-class AuthorizationMode(IntEnum):
-    """What a store does with its bindings. The numbers are those of the metadata log, and grow with strictness."""
+class AuthorizationMode(StrEnum):
+    """What a store does with its bindings."""
 
-    OFF = 0
+    OFF = "off"
     """Every client may do everything."""
-    REPORT = 1
+    REPORT = "report"
     """Every client may do everything; what ON would refuse is counted and logged."""
-    ON = 2
+    ON = "on"
 
-    @property
-    def word(self) -> str:
-        return self.name.lower()
+    def is_below(self, other: "AuthorizationMode") -> bool:
+        """Whether the other mode is stricter."""
+        modes = list(AuthorizationMode)
+        return modes.index(self) < modes.index(other)
 
 
 class Authorization(msgspec.Struct, frozen=True, array_like=True):

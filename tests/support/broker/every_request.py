@@ -13,8 +13,10 @@ from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from siltstone.kafka_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from siltstone.kafka_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -280,6 +282,18 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda asked: DescribeUserScramCredentialsRequest(users=None),
     ApiKey.DESCRIBE_ACLS: lambda asked: DescribeAclsRequest(
         resource_type_filter=1, operation=1, permission_type=1
+    ),
+    ApiKey.CREATE_ACLS: lambda asked: CreateAclsRequest(creations=[AclCreation()]),
+    ApiKey.DELETE_ACLS: lambda asked: DeleteAclsRequest(
+        filters=[
+            DeleteAclsFilter(
+                resource_type_filter=1,
+                pattern_type_filter=1,
+                principal_filter="User:nobody",
+                operation=1,
+                permission_type=1,
+            )
+        ]
     ),
     ApiKey.LIST_CONFIG_RESOURCES: lambda asked: ListConfigResourcesRequest(),
     ApiKey.DESCRIBE_QUORUM: lambda asked: DescribeQuorumRequest(

@@ -141,7 +141,13 @@ MAY_READ = AclBinding(
     ResourceType.TOPIC, PatternType.PREFIXED, "fl", "User:ada", "*", Operation.READ, Permission.ALLOW
 )
 MAY_NOTHING = AclBinding(
-    ResourceType.CLUSTER, PatternType.LITERAL, CLUSTER_NAME, "User:CN=svc", "10.0.0.7", Operation.ALL, Permission.DENY
+    ResourceType.CLUSTER,
+    PatternType.LITERAL,
+    CLUSTER_NAME,
+    "User:CN=svc",
+    "10.0.0.7",
+    Operation.ALL,
+    Permission.DENY,
 )
 ACLS: tuple[Record, ...] = (
     AclsCreated((MAY_READ, MAY_NOTHING)),
@@ -149,4 +155,14 @@ ACLS: tuple[Record, ...] = (
     AuthorizationSet(AuthorizationMode.ON, ("User:ada",)),
 )
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
-ONE_OF_EACH = (*STREAMS_AND_OBJECTS, *TOPICS, *MAINTENANCE, *MEMBERSHIP, *SINKS, *SCANS, *COPIES, *ACLS, *MOVING)
+ONE_OF_EACH = (
+    *STREAMS_AND_OBJECTS,
+    *TOPICS,
+    *MAINTENANCE,
+    *MEMBERSHIP,
+    *SINKS,
+    *SCANS,
+    *COPIES,
+    *ACLS,
+    *MOVING,
+)

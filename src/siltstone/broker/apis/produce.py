@@ -34,9 +34,11 @@ from siltstone.kafka_protocol.messages.produce import (
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
+    ProduceTopic,
     RecordError,
 )
 from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
+from siltstone.model.acls import Operation, ResourceType
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import (
     HAND_OVER_MS_MAX,
@@ -242,17 +244,30 @@ class ProduceApi:
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
         limit = RecordErrorLimit()
+        denied = _denied_id(context, request)
         return [
-            [self._target(topic, asked, limit) for asked in of_topic.partitions]
+            [self._target(topic, asked, limit, refused) for asked in of_topic.partitions]
             for of_topic in request.topics
-            for topic in (
-                self._topics.by_id(of_topic.topic_id)
-                if context.api_version >= TOPIC_ID_VERSION
-                else self._topics.by_name(of_topic.name),
-            )
+            for topic, refused in (self._topic(context, of_topic, denied),)
         ]
 
-    def _target(self, topic: Topic | None, asked: ProducePartition, limit: RecordErrorLimit) -> Target:
+    def _topic(
+        self, context: RequestContext, asked: ProduceTopic, denied: ErrorCode
+    ) -> tuple[Topic | None, ErrorCode]:
+        """Returns the topic that the request names, and why nothing may be appended to it. A topic that the client may
+        not write is none."""
+        by_id = context.api_version >= TOPIC_ID_VERSION
+        topic = self._topics.by_id(asked.topic_id) if by_id else self._topics.by_name(asked.name)
+        name = topic.name if topic is not None else None if by_id else asked.name
+        if denied is ErrorCode.NONE and name is not None and not context.may_topic(Operation.WRITE, name):
+            denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return (topic if denied is ErrorCode.NONE else None), denied
+
+    def _target(
+        self, topic: Topic | None, asked: ProducePartition, limit: RecordErrorLimit, refused: ErrorCode
+    ) -> Target:
+        if refused is not ErrorCode.NONE:
+            return Target(asked, None, None, limit, error=refused)
         if topic is None or not 0 <= asked.index < topic.partition_count:
             return Target(asked, topic, None, limit)
         return Target(asked, topic, self._partitions.opened(topic.id, asked.index), limit)
@@ -431,6 +446,14 @@ class ProduceApi:
             now_ms = self._clock.monotonic_ms()
             for late in [each for each in self._under_way if each.deadline_ms < now_ms]:
                 late.time_out()
+
+
+def _denied_id(context: RequestContext, request: ProduceRequest) -> ErrorCode:
+    """Returns the refusal of a producer that may not use its transactional id."""
+    name = request.transactional_id
+    if name is None or context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return ErrorCode.NONE
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _keys_of(targets: list[list[Target]]) -> list[PartitionKey]:

@@ -43,9 +43,7 @@ def decide_create_acls(view: ImageView, command: CreateAcls, now_ms: int) -> Dec
     return Decision((AclsCreated(new),) if new else (), None)
 
 
-def decide_delete_acls(
-    view: ImageView, command: DeleteAcls, now_ms: int
-) -> Decision[tuple[AclBinding, ...]]:
+def decide_delete_acls(view: ImageView, command: DeleteAcls, now_ms: int) -> Decision[tuple[AclBinding, ...]]:
     if len(command.bindings) > ACLS_DELETED_AT_ONCE_MAX:
         raise TooManyAcls(
             f"{len(command.bindings):,} ACLs in one command: delete at most {ACLS_DELETED_AT_ONCE_MAX:,} at a time"

@@ -107,9 +107,7 @@ class AclIndex:
     def _place_of(self, binding: AclBinding) -> dict[AclBinding, None]:
         return self._table_of(binding)[binding.resource_type, binding.name]
 
-    def _table_of(
-        self, binding: AclBinding
-    ) -> defaultdict[tuple[ResourceType, str], dict[AclBinding, None]]:
+    def _table_of(self, binding: AclBinding) -> defaultdict[tuple[ResourceType, str], dict[AclBinding, None]]:
         return self._prefixed if binding.pattern_type is PatternType.PREFIXED else self._literal
 
     def fitting(self, resource_type: ResourceType, name: str) -> Iterator[AclBinding]:

@@ -1,0 +1,1 @@
+"""Users with passwords, for tests of logins."""
