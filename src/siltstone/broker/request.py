@@ -14,7 +14,7 @@ import msgspec
 
 from siltstone.kafka_protocol.headers import response_prefix
 from siltstone.model.access import ANONYMOUS, Principal, SecurityProtocol
-from siltstone.model.acls import Operation, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 
@@ -50,7 +50,7 @@ class KeptVerdicts(msgspec.Struct, eq=False):
 
     version: int = -1
     principal: Principal = ANONYMOUS
-    allowed: dict[tuple[Operation, ResourceType, str | None], bool] = {}
+    allowed: dict[tuple[AclOperation, AclResourceType, str | None], bool] = {}
 
 
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
@@ -115,8 +115,8 @@ class Question(msgspec.Struct, frozen=True):
     """May the client do this? ``name`` None: on at least one resource of the type, whatever its name.
     ``is_named``: the client named the resource; where it did not, what it may not see is left out in silence."""
 
-    operation: Operation
-    resource_type: ResourceType
+    operation: AclOperation
+    resource_type: AclResourceType
     name: str | None
     is_named: bool = True
 
@@ -137,7 +137,7 @@ class Rights(Protocol):
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool: ...
 
 
-class EveryRight:
+class OpenRights:
     """Every client may do everything."""
 
     version = 0
@@ -147,7 +147,7 @@ class EveryRight:
         return True
 
 
-EVERY_RIGHT = EveryRight()
+OPEN_RIGHTS = OpenRights()
 
 
 class RequestContext(msgspec.Struct, frozen=True):
@@ -158,10 +158,10 @@ class RequestContext(msgspec.Struct, frozen=True):
     client_id: str | None
     begun_ms: float = 0.0
     """When the request began, by the monotonic clock."""
-    rights: Rights = EVERY_RIGHT
+    rights: Rights = OPEN_RIGHTS
 
     def may(
-        self, operation: Operation, resource_type: ResourceType, name: str, *, is_named: bool = True
+        self, operation: AclOperation, resource_type: AclResourceType, name: str, *, is_named: bool = True
     ) -> bool:
         """Returns whether the client may do the operation on the resource. ``is_named``: see Question."""
         if self.rights.is_open:
@@ -169,14 +169,14 @@ class RequestContext(msgspec.Struct, frozen=True):
         question = Question(operation, resource_type, name, is_named)
         return self.rights.may(self.connection, self.api_key, question)
 
-    def may_topic(self, operation: Operation, name: str, *, is_named: bool = True) -> bool:
-        return self.may(operation, ResourceType.TOPIC, name, is_named=is_named)
+    def may_topic(self, operation: AclOperation, name: str, *, is_named: bool = True) -> bool:
+        return self.may(operation, AclResourceType.TOPIC, name, is_named=is_named)
 
-    def may_on_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+    def may_on_some(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
         """Returns whether the client may do the operation on at least one resource of the type."""
         return self.rights.may(self.connection, self.api_key, Question(operation, resource_type, None))
 
-    def bits(self, operations: Iterable[Operation], resource_type: ResourceType, name: str) -> int:
+    def bits(self, operations: Iterable[AclOperation], resource_type: AclResourceType, name: str) -> int:
         """Returns which of the operations the client may do on the resource, a bit for each, as Kafka's answers have
         them."""
         return sum(

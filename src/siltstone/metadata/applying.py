@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from siltstone.metadata import streams as stream_steps
-from siltstone.metadata.applying_acls import ACL_APPLIERS
+from siltstone.metadata.acls import ACL_APPLIERS
 from siltstone.metadata.entities import (
     NO_EPOCH,
     NO_NODE,

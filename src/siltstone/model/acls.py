@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 
-class ResourceType(IntEnum):
+class AclResourceType(IntEnum):
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -30,7 +30,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     UNKNOWN = 0
     ANY = 1
     ALL = 2
@@ -68,12 +68,12 @@ EVERYBODY = "User:*"
 class AclBinding(msgspec.Struct, frozen=True, gc=False, array_like=True, order=True):
     """One rule: the principal may, or may not, do the operation on the resources of the pattern, from the host."""
 
-    resource_type: ResourceType
+    resource_type: AclResourceType
     pattern_type: PatternType
     name: str
     principal: str
     host: str
-    operation: Operation
+    operation: AclOperation
     permission: Permission
 
     @property
@@ -94,14 +94,14 @@ class AclBinding(msgspec.Struct, frozen=True, gc=False, array_like=True, order=T
 
 class AclFilter(msgspec.Struct, frozen=True):
     """Finds bindings: ANY and None match everything. The pattern type MATCH finds all patterns that apply to a resource
-    of that name, ANY those that have the name, whatever their type is."""
+    of that name. ANY finds the patterns with that name, of both types."""
 
-    resource_type: ResourceType = ResourceType.ANY
+    resource_type: AclResourceType = AclResourceType.ANY
     pattern_type: PatternType = PatternType.ANY
     name: str | None = None
     principal: str | None = None
     host: str | None = None
-    operation: Operation = Operation.ANY
+    operation: AclOperation = AclOperation.ANY
     permission: Permission = Permission.ANY
 
 

@@ -283,7 +283,18 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
     ApiKey.DESCRIBE_ACLS: lambda asked: DescribeAclsRequest(
         resource_type_filter=1, operation=1, permission_type=1
     ),
-    ApiKey.CREATE_ACLS: lambda asked: CreateAclsRequest(creations=[AclCreation()]),
+    ApiKey.CREATE_ACLS: lambda asked: CreateAclsRequest(
+        creations=[
+            AclCreation(
+                resource_type=2,
+                resource_name="nothing",
+                principal="User:nobody",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+        ]
+    ),
     ApiKey.DELETE_ACLS: lambda asked: DeleteAclsRequest(
         filters=[
             DeleteAclsFilter(

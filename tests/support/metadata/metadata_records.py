@@ -51,11 +51,11 @@ from siltstone.metadata.records import (
 from siltstone.model.acls import (
     CLUSTER_NAME,
     AclBinding,
+    AclOperation,
+    AclResourceType,
     AuthorizationMode,
-    Operation,
     PatternType,
     Permission,
-    ResourceType,
 )
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.model.segments import ClosedSegment
@@ -138,15 +138,15 @@ COPIES: tuple[Record, ...] = (
     RangesLost(1, ((3, 0, BEYOND_32_BITS), (4, 7, 9))),
 )
 MAY_READ = AclBinding(
-    ResourceType.TOPIC, PatternType.PREFIXED, "fl", "User:ada", "*", Operation.READ, Permission.ALLOW
+    AclResourceType.TOPIC, PatternType.PREFIXED, "fl", "User:ada", "*", AclOperation.READ, Permission.ALLOW
 )
 MAY_NOTHING = AclBinding(
-    ResourceType.CLUSTER,
+    AclResourceType.CLUSTER,
     PatternType.LITERAL,
     CLUSTER_NAME,
     "User:CN=svc",
     "10.0.0.7",
-    Operation.ALL,
+    AclOperation.ALL,
     Permission.DENY,
 )
 ACLS: tuple[Record, ...] = (

@@ -8,11 +8,11 @@ from siltstone.model.access import Principal
 from siltstone.model.acls import (
     CLUSTER_NAME,
     AclBinding,
+    AclOperation,
+    AclResourceType,
     AuthorizationMode,
-    Operation,
     PatternType,
     Permission,
-    ResourceType,
 )
 from support.broker.broker_world import BrokerWorld, Client
 
@@ -24,8 +24,8 @@ EVERYBODY = Principal("*")
 
 
 def allow(
-    operation: Operation,
-    resource_type: ResourceType,
+    operation: AclOperation,
+    resource_type: AclResourceType,
     name: str = CLUSTER_NAME,
     *,
     principal: Principal = STRANGER,
@@ -57,9 +57,9 @@ class AskedRights:
     is_open = False
     version = 1
 
-    def __init__(self, allowed: Collection[Operation]) -> None:
+    def __init__(self, allowed: Collection[AclOperation]) -> None:
         self._allowed = allowed
-        self.asked: set[tuple[Operation, ResourceType]] = set()
+        self.asked: set[tuple[AclOperation, AclResourceType]] = set()
 
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool:
         self.asked.add((question.operation, question.resource_type))
@@ -72,7 +72,7 @@ class NamedRights:
     is_open = False
     version = 1
 
-    def __init__(self, allowed: Collection[tuple[Operation, ResourceType, str]]) -> None:
+    def __init__(self, allowed: Collection[tuple[AclOperation, AclResourceType, str]]) -> None:
         self._allowed = allowed
 
     def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool:

@@ -34,11 +34,11 @@ from siltstone.kafka_protocol.messages.describe_acls import (
 from siltstone.metadata.acls import CreateAcls, DeleteAcls
 from siltstone.metadata.decisions.acls import check_binding
 from siltstone.metadata.refusals import AclNotAllowed, TooManyAcls
-from siltstone.model.acls import AclBinding, AclFilter, Operation, PatternType, Permission, ResourceType
+from siltstone.model.acls import AclBinding, AclFilter, AclOperation, AclResourceType, PatternType, Permission
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.serving_limits import ACLS_CREATED_AT_ONCE_MAX, ACLS_DELETED_AT_ONCE_MAX
 
-E = TypeVar("E", Operation, PatternType, Permission, ResourceType)
+E = TypeVar("E", AclOperation, PatternType, Permission, AclResourceType)
 
 DISABLED: Mapping[str, Any] = {
     "error_code": ErrorCode.SECURITY_DISABLED,
@@ -90,12 +90,12 @@ async def handle_create_acls(
 
 def _binding_of(creation: AclCreation) -> AclBinding:
     return AclBinding(
-        _known(ResourceType, creation.resource_type),
+        _known(AclResourceType, creation.resource_type),
         _known(PatternType, creation.resource_pattern_type),
         creation.resource_name,
         creation.principal,
         creation.host,
-        _known(Operation, creation.operation),
+        _known(AclOperation, creation.operation),
         _known(Permission, creation.permission_type),
     )
 
@@ -135,12 +135,12 @@ async def handle_describe_acls(
 
 def _filter_of(asked: Any) -> AclFilter:
     return AclFilter(
-        _known(ResourceType, asked.resource_type_filter),
+        _known(AclResourceType, asked.resource_type_filter),
         _known(PatternType, asked.pattern_type_filter),
         asked.resource_name_filter,
         asked.principal_filter,
         asked.host_filter,
-        _known(Operation, asked.operation),
+        _known(AclOperation, asked.operation),
         _known(Permission, asked.permission_type),
     )
 

@@ -23,7 +23,7 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from siltstone.metadata.refusals import InvalidTopicName
-from siltstone.model.acls import Operation
+from siltstone.model.acls import AclOperation
 from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.turns import ITEMS_PER_TURN, let_others_run
 
@@ -77,7 +77,7 @@ async def _page(
         start = cursor.partition_index if name == cursor.topic_name else 0
         if room == 0:
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(topic_name=name))
-        if not context.may_topic(Operation.DESCRIBE, name, is_named=are_named):
+        if not context.may_topic(AclOperation.DESCRIBE, name, is_named=are_named):
             if are_named:
                 answers.append(_refused(name, TopicDenied()))
             continue

@@ -37,7 +37,7 @@ from siltstone.kafka_protocol.messages.fetch import (
     FetchResponse,
     NodeEndpoint,
 )
-from siltstone.model.acls import CLUSTER_NAME, Operation, ResourceType
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 
 TOPIC_ID_VERSION = 13
@@ -218,14 +218,16 @@ class FetchApi:
 def _parted(
     context: RequestContext, request: FetchRequest, wanted: list[WantedPartition]
 ) -> tuple[list[WantedPartition], list[WantedPartition]]:
-    """Returns the partitions that the client may read, and the others. Each fetch asks anew, in sessions too. A topic
+    """Returns the partitions that the client may read, and the others. Each fetch asks, in sessions too. A topic
     that does not exist is denied by its name, but not by its id: that the handler does not know it is answered."""
     if context.rights.is_open:
         return wanted, []
     replica_id = (
         request.replica.replica_id if context.api_version >= REPLICA_STATE_VERSION else request.replica_id
     )
-    if replica_id >= 0 and not context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+    if replica_id >= 0 and not context.may(
+        AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
+    ):
         return [], wanted
     parted: tuple[list[WantedPartition], list[WantedPartition]] = ([], [])
     for one in wanted:
@@ -235,7 +237,7 @@ def _parted(
 
 def _may_read(context: RequestContext, wanted: WantedPartition) -> bool:
     name = wanted.topic.name if wanted.topic is not None else wanted.topic_name
-    return not name or context.may_topic(Operation.READ, name)
+    return not name or context.may_topic(AclOperation.READ, name)
 
 
 def _still_allowed(

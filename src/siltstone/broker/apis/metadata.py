@@ -31,7 +31,7 @@ from siltstone.kafka_protocol.messages.metadata import (
 from siltstone.kafka_protocol.metadata_fragments import encode_topic, encode_with_topics
 from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.metadata.refusals import InvalidTopicName
-from siltstone.model.acls import CLUSTER_NAME, Operation, ResourceType
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.turns import in_turns, one_by_one
 
@@ -59,7 +59,7 @@ async def handle_metadata(
 
 async def _topics(parts: BrokerParts, context: RequestContext, request: MetadataRequest) -> list[bytes]:
     """Returns the topics of the response, each encoded. A null list asks for all topics, as does an empty one in
-    version 0 (item 12); those that the client may not describe are left out."""
+    version 0 (item 12); topics that the client may not describe are left out."""
     listener, api_version = context.connection.listener, context.api_version
 
     def written(topic: Topic) -> bytes:
@@ -87,7 +87,7 @@ async def seen_topics(parts: BrokerParts, context: RequestContext) -> Sequence[T
     if context.rights.is_open:
         return everything
     seen = await in_turns(
-        lambda topic: context.may_topic(Operation.DESCRIBE, topic.name, is_named=False), everything
+        lambda topic: context.may_topic(AclOperation.DESCRIBE, topic.name, is_named=False), everything
     )
     return [topic for topic, is_seen in zip(everything, seen, strict=True) if is_seen]
 
@@ -101,7 +101,7 @@ async def _found(
     looked up that the client may not describe."""
     if topic_id != NO_UUID or name is None:
         return _found_by_id(parts, context, topic_id)
-    if not context.may_topic(Operation.DESCRIBE, name):
+    if not context.may_topic(AclOperation.DESCRIBE, name):
         raise TopicDenied
     topic = parts.topics.by_name(name)
     if topic is not None:
@@ -116,8 +116,8 @@ async def _found(
 
 def _check_may_create(context: RequestContext, name: str) -> None:
     """Raises TopicDenied unless the client may create the topic, or all."""
-    if not context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, is_named=False) and not (
-        context.may_topic(Operation.CREATE, name)
+    if not context.may(AclOperation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME, is_named=False) and not (
+        context.may_topic(AclOperation.CREATE, name)
     ):
         raise TopicDenied
 
@@ -130,7 +130,7 @@ def _found_by_id(parts: BrokerParts, context: RequestContext, topic_id: bytes) -
     topic = parts.topics.by_id(topic_id)
     if topic is None:
         raise UnknownTopicId(topic_id)
-    if not context.may_topic(Operation.DESCRIBE, topic.name):
+    if not context.may_topic(AclOperation.DESCRIBE, topic.name):
         raise TopicDenied
     return topic
 

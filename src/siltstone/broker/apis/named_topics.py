@@ -13,7 +13,7 @@ from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.notation import NO_UUID
-from siltstone.model.acls import Operation
+from siltstone.model.acls import AclOperation
 
 
 async def know_named_topics(parts: BrokerParts, context: RequestContext, request: Any) -> None:
@@ -25,7 +25,7 @@ async def know_named_topics(parts: BrokerParts, context: RequestContext, request
     for one in named(request):
         known = parts.topics.by_name(one) if isinstance(one, str) else parts.topics.by_id(one)
         if known is None and not (
-            isinstance(one, str) and not context.may_topic(Operation.DESCRIBE, one, is_named=False)
+            isinstance(one, str) and not context.may_topic(AclOperation.DESCRIBE, one, is_named=False)
         ):
             await parts.cluster.refreshed()
             return

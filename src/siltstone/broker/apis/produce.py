@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
+from siltstone.broker.apis.produce_rights import TOPIC_ID_VERSION, denied_id, named_topic
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
@@ -34,11 +35,9 @@ from siltstone.kafka_protocol.messages.produce import (
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
-    ProduceTopic,
     RecordError,
 )
 from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
-from siltstone.model.acls import Operation, ResourceType
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import (
     HAND_OVER_MS_MAX,
@@ -49,9 +48,6 @@ from siltstone.model.limits import (
 from siltstone.runtime.turns import side_by_side
 
 NO_ANSWER_WANTED = 0
-TOPIC_ID_VERSION = 13
-"""From this version on topics are named by id only."""
-
 CURRENT_LEADER_VERSION = 10
 NO_LEADER = CurrentLeader()
 
@@ -244,24 +240,12 @@ class ProduceApi:
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
         limit = RecordErrorLimit()
-        denied = _denied_id(context, request)
+        denied = denied_id(context, request)
         return [
             [self._target(topic, asked, limit, refused) for asked in of_topic.partitions]
             for of_topic in request.topics
-            for topic, refused in (self._topic(context, of_topic, denied),)
+            for topic, refused in (named_topic(self._topics, context, of_topic, denied),)
         ]
-
-    def _topic(
-        self, context: RequestContext, asked: ProduceTopic, denied: ErrorCode
-    ) -> tuple[Topic | None, ErrorCode]:
-        """Returns the topic that the request names, and why nothing may be appended to it. A topic that the client may
-        not write is none."""
-        by_id = context.api_version >= TOPIC_ID_VERSION
-        topic = self._topics.by_id(asked.topic_id) if by_id else self._topics.by_name(asked.name)
-        name = topic.name if topic is not None else None if by_id else asked.name
-        if denied is ErrorCode.NONE and name is not None and not context.may_topic(Operation.WRITE, name):
-            denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return (topic if denied is ErrorCode.NONE else None), denied
 
     def _target(
         self, topic: Topic | None, asked: ProducePartition, limit: RecordErrorLimit, refused: ErrorCode
@@ -446,14 +430,6 @@ class ProduceApi:
             now_ms = self._clock.monotonic_ms()
             for late in [each for each in self._under_way if each.deadline_ms < now_ms]:
                 late.time_out()
-
-
-def _denied_id(context: RequestContext, request: ProduceRequest) -> ErrorCode:
-    """Returns the refusal of a producer that may not use its transactional id."""
-    name = request.transactional_id
-    if name is None or context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
-        return ErrorCode.NONE
-    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _keys_of(targets: list[list[Target]]) -> list[PartitionKey]:

@@ -14,13 +14,13 @@ from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from siltstone.kafka_protocol.metadata_fragments import encode_topic
-from siltstone.model.acls import CLUSTER_NAME, Operation, ResourceType
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 
 NOT_ASKED = -(2**31)
 """Kafka's value for operations that the client did not ask for; 0 would mean that nothing is allowed."""
 
 
-def _bits(operations: Iterable[Operation]) -> int:
+def _bits(operations: Iterable[AclOperation]) -> int:
     return sum(1 << operation for operation in operations)
 
 
@@ -31,14 +31,14 @@ CLUSTER_OPERATIONS = _bits(required.CLUSTER_OPERATIONS)
 
 def topic_operations(context: RequestContext, name: str) -> int:
     """Returns what the client may do with the topic, a bit for each operation."""
-    return context.bits(required.TOPIC_OPERATIONS, ResourceType.TOPIC, name)
+    return context.bits(required.TOPIC_OPERATIONS, AclResourceType.TOPIC, name)
 
 
 def cluster_operations(context: RequestContext) -> int:
     """Returns what the client may do with the cluster; nothing, if it may not describe the cluster."""
-    if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, is_named=False):
+    if not context.may(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME, is_named=False):
         return 0
-    return context.bits(required.CLUSTER_OPERATIONS, ResourceType.CLUSTER, CLUSTER_NAME)
+    return context.bits(required.CLUSTER_OPERATIONS, AclResourceType.CLUSTER, CLUSTER_NAME)
 
 
 REPLICATION_FACTOR = 1

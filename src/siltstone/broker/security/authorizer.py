@@ -13,7 +13,7 @@ from ipaddress import IPv6Address, ip_address
 
 from siltstone.broker.request import ConnectionContext, KeptVerdicts, Question
 from siltstone.broker.request_measures import RequestMeasures
-from siltstone.broker.security.acls.matching import DENIED_BY_DEFAULT, AclIndex, Caller, Verdict
+from siltstone.broker.security.acls.matching import DENIED_BY_DEFAULT, AclIndex, AclVerdict, Caller
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.acls import Authorization, AuthorizationMode
@@ -55,7 +55,7 @@ class Authorizer:
         self._floor = floor
         self._image = MetadataImage()
         self._index = AclIndex()
-        self._log = DenialLog(clock)
+        self._log = RefusalLog(clock)
         self._version = 0
         self._mode = floor
         self._super_users: frozenset[str] = frozenset()
@@ -119,18 +119,18 @@ class Authorizer:
             self._denied(caller, api_key, question, verdict)
         return verdict.is_allowed or self._mode is AuthorizationMode.REPORT
 
-    def verdict(self, caller: Caller, question: Question) -> Verdict:
+    def verdict(self, caller: Caller, question: Question) -> AclVerdict:
         """Returns what the bindings say of the newest image, whatever the mode."""
         self._follow()
         if caller.principal in self._super_users:
-            return Verdict(True)
+            return AclVerdict(True)
         if question.name is None:
             return self._index.verdict_of_any(caller, question.operation, question.resource_type)
         if not question.name:
             return DENIED_BY_DEFAULT
         return self._index.verdict(caller, question.operation, question.resource_type, question.name)
 
-    def _denied(self, caller: Caller, api_key: int, question: Question, verdict: Verdict) -> None:
+    def _denied(self, caller: Caller, api_key: int, question: Question, verdict: AclVerdict) -> None:
         if question.is_named:
             self._measures.denied(api_key, is_refused=self._mode is AuthorizationMode.ON)
         self._log.write(
@@ -152,7 +152,7 @@ def plain_host(host: str) -> str:
     return host if mapped is None else str(mapped)
 
 
-class DenialLog:
+class RefusalLog:
     """Logs refusals, so many a second; the others are counted in one line."""
 
     def __init__(self, clock: Clock) -> None:

@@ -32,11 +32,11 @@ from siltstone.model.acls import (
     WILDCARD,
     AclBinding,
     AclFilter,
+    AclOperation,
+    AclResourceType,
     AuthorizationMode,
-    Operation,
     PatternType,
     Permission,
-    ResourceType,
 )
 from siltstone.model.errors import InvalidRequest
 
@@ -88,7 +88,7 @@ def acls(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
 @json_option
 @store_options
 def list_(choice: StoreChoice, principal: str | None, resource: Resource | None, as_json: bool) -> None:
-    """List the ACLs of a store: all, those of a principal, or those that apply to a resource."""
+    """List the ACLs of a store: all, the ones of a principal, or the ones for a resource."""
     list_acls(choice, _filter(resource, principal, pattern_type=PatternType.MATCH), as_json)
 
 
@@ -99,14 +99,14 @@ def _filter(
     *,
     pattern_type: PatternType,
 ) -> AclFilter:
-    """``pattern_type``: that of a resource of which the whole name is given."""
+    """``pattern_type``: how a whole name is compared."""
     prefixed = resource is not None and resource.pattern_type is PatternType.PREFIXED
     return AclFilter(
-        resource_type=ResourceType.ANY if resource is None else resource.resource_type,
+        resource_type=AclResourceType.ANY if resource is None else resource.resource_type,
         pattern_type=PatternType.PREFIXED if prefixed else pattern_type,
         name=None if resource is None else resource.name,
         principal=None if principal is None else principal_of(principal),
-        operation=Operation.ANY if operation is None else operation_of(operation),
+        operation=AclOperation.ANY if operation is None else operation_of(operation),
     )
 
 
@@ -204,7 +204,7 @@ def remove(
 ) -> None:
     """Remove ACLs: those of a principal, of an operation, or of the resource of exactly this name.
 
-    Given together, those of which all of this is true.
+    Given together, the ACLs for which all of this is true.
 
     Clients that may no longer do something are refused from then on, also in the middle of their work.
     """
@@ -224,7 +224,7 @@ def remove(
     result(f"{_count(len(removed))} removed.")
 
 
-class WhoRow(msgspec.Struct, frozen=True):
+class RightRow(msgspec.Struct, frozen=True):
     """``because``: the ACL that allows it, or that the principal is a super user."""
 
     principal: str
@@ -240,7 +240,7 @@ class WhoRow(msgspec.Struct, frozen=True):
 def who_may(choice: StoreChoice, operation: str, resource: Resource | None, as_json: bool) -> None:
     """List who may do an operation on a resource, and by which ACL.
 
-    User:* is everybody, but for those who are denied.
+    User:* is everybody but the principals that are denied.
     """
     asked, on = operation_of(operation), needed(resource)
     with choice.open() as store:
@@ -255,7 +255,7 @@ def who_may(choice: StoreChoice, operation: str, resource: Resource | None, as_j
     _show_who(rows)
 
 
-def _show_who(rows: Sequence[WhoRow]) -> None:
+def _show_who(rows: Sequence[RightRow]) -> None:
     if not rows:
         results().print("Nobody may, while authorization is on.")
         return
@@ -265,14 +265,14 @@ def _show_who(rows: Sequence[WhoRow]) -> None:
     results().print(shown)
 
 
-def who_rows(image: ImageView, operation: Operation, resource: Resource) -> list[WhoRow]:
+def who_rows(image: ImageView, operation: AclOperation, resource: Resource) -> list[RightRow]:
     super_users = image.authorization.super_users
-    rows = [WhoRow(each, WILDCARD, "super user") for each in super_users]
+    rows = [RightRow(each, WILDCARD, "super user") for each in super_users]
     index = AclIndex(image.acls.values())
     fitting = list(index.fitting(resource.resource_type, resource.name))
     for principal in sorted({each.principal for each in fitting} - {*super_users}):
         for host in sorted({each.host for each in fitting if each.principal == principal}):
             verdict = index.verdict(Caller(principal, host), operation, resource.resource_type, resource.name)
             if verdict.is_allowed and verdict.binding is not None:
-                rows.append(WhoRow(principal, host, str(verdict.binding)))
+                rows.append(RightRow(principal, host, str(verdict.binding)))
     return rows

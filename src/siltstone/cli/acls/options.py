@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from siltstone.model.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType
 from siltstone.model.errors import InvalidRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPERATIONS = [each.name.lower() for each in Operation if each >= Operation.ALL]
+OPERATIONS = [each.name.lower() for each in AclOperation if each >= AclOperation.ALL]
 
 
 class ResourceNotNamed(InvalidRequest):
@@ -19,7 +19,7 @@ class ResourceNotNamed(InvalidRequest):
 
 
 class Resource(msgspec.Struct, frozen=True):
-    resource_type: ResourceType
+    resource_type: AclResourceType
     name: str
     pattern_type: PatternType
 
@@ -45,10 +45,10 @@ def resource_options(command: F) -> F:
         **others: Any,
     ) -> Any:
         named = {
-            ResourceType.TOPIC: topic,
-            ResourceType.GROUP: group,
-            ResourceType.TRANSACTIONAL_ID: transactional_id,
-            ResourceType.CLUSTER: CLUSTER_NAME if cluster else None,
+            AclResourceType.TOPIC: topic,
+            AclResourceType.GROUP: group,
+            AclResourceType.TRANSACTIONAL_ID: transactional_id,
+            AclResourceType.CLUSTER: CLUSTER_NAME if cluster else None,
         }
         return command(resource=_only(named, prefixed=prefixed), **others)
 
@@ -60,7 +60,7 @@ def resource_options(command: F) -> F:
     return with_resource  # type: ignore[return-value]
 
 
-def _only(named: dict[ResourceType, str | None], *, prefixed: bool) -> Resource | None:
+def _only(named: dict[AclResourceType, str | None], *, prefixed: bool) -> Resource | None:
     """Raises ResourceNotNamed."""
     given = [(kind, name) for kind, name in named.items() if name is not None]
     if len(given) > 1:
@@ -86,8 +86,8 @@ def principal_of(text: str) -> str:
     return text if ":" in text else f"User:{text}"
 
 
-def operation_of(text: str) -> Operation:
-    return Operation[text.upper()]
+def operation_of(text: str) -> AclOperation:
+    return AclOperation[text.upper()]
 
 
 operation_choice = click.Choice(OPERATIONS, case_sensitive=False)

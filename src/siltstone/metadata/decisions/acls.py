@@ -12,12 +12,12 @@ from siltstone.model.acls import (
     CLUSTER_NAME,
     EVERYBODY,
     AclBinding,
+    AclOperation,
+    AclResourceType,
     Authorization,
     AuthorizationMode,
-    Operation,
     PatternType,
     Permission,
-    ResourceType,
 )
 from siltstone.model.serving_limits import (
     ACL_TEXT_BYTES_MAX,
@@ -75,17 +75,17 @@ def decide_set_authorization(
 
 def check_binding(binding: AclBinding) -> None:
     """Raises AclNotAllowed."""
-    if binding.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY):
+    if binding.resource_type in (AclResourceType.UNKNOWN, AclResourceType.ANY):
         raise AclNotAllowed("the ACL has no resource type: name a topic, a group, the cluster or another one")
     if binding.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise AclNotAllowed("the pattern type of the ACL is neither LITERAL nor PREFIXED")
-    if binding.operation in (Operation.UNKNOWN, Operation.ANY):
+    if binding.operation in (AclOperation.UNKNOWN, AclOperation.ANY):
         raise AclNotAllowed("the ACL has no operation: name READ, WRITE, ALL or another one")
     if binding.permission not in (Permission.ALLOW, Permission.DENY):
         raise AclNotAllowed("the ACL neither allows nor denies: its permission has to be ALLOW or DENY")
     if not binding.name:
         raise AclNotAllowed("the name of the resource is empty: write * for every resource of the type")
-    if binding.resource_type is ResourceType.CLUSTER and binding.name != CLUSTER_NAME:
+    if binding.resource_type is AclResourceType.CLUSTER and binding.name != CLUSTER_NAME:
         raise AclNotAllowed(f"the only resource of type CLUSTER has the name {CLUSTER_NAME}")
     for text in (binding.name, binding.host):
         _check_text(text)

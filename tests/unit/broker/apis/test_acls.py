@@ -6,12 +6,12 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from siltstone.kafka_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from siltstone.kafka_protocol.messages.describe_acls import DescribeAclsRequest
-from siltstone.model.acls import AclBinding, Operation, PatternType, ResourceType
+from siltstone.model.acls import AclBinding, AclOperation, AclResourceType, PatternType
 from siltstone.model.serving_limits import ACLS_CREATED_AT_ONCE_MAX
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.security.rights import ROOT, STRANGER, allow, client_of, switch
 
-TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 ANY = 1
 EVERYTHING = {"resource_type_filter": ANY, "resource_name_filter": None, "pattern_type_filter": ANY,
               "principal_filter": None, "host_filter": None, "operation": ANY, "permission_type": ANY}  # fmt: skip
@@ -30,9 +30,9 @@ def _creation(binding: AclBinding, **changed: object) -> AclCreation:
     return AclCreation(**{**fields, **changed})  # type: ignore[arg-type]
 
 
-READS = allow(Operation.READ, TOPIC, "t")
-WRITES = allow(Operation.WRITE, TOPIC, "t")
-PREFIX = allow(Operation.READ, GROUP, "g", pattern=PatternType.PREFIXED)
+READS = allow(AclOperation.READ, TOPIC, "t")
+WRITES = allow(AclOperation.WRITE, TOPIC, "t")
+PREFIX = allow(AclOperation.READ, GROUP, "g", pattern=PatternType.PREFIXED)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -91,13 +91,13 @@ def test_ac11_acls_are_described_and_deleted_by_filters() -> None:
             for row in told.resources
         }
         assert shown == {
-            (TOPIC, "t", 3): [Operation.READ, Operation.WRITE],
-            (GROUP, "g", 4): [Operation.READ],
+            (TOPIC, "t", 3): [AclOperation.READ, AclOperation.WRITE],
+            (GROUP, "g", 4): [AclOperation.READ],
         }
         assert (await client.ask(DescribeAclsRequest(**{**EVERYTHING, "operation": 77}))).error_code == 42
         filters = [
             DeleteAclsFilter(**{**EVERYTHING, "resource_name_filter": "g1", "pattern_type_filter": 2}),
-            DeleteAclsFilter(**{**EVERYTHING, "operation": Operation.WRITE}),
+            DeleteAclsFilter(**{**EVERYTHING, "operation": AclOperation.WRITE}),
             DeleteAclsFilter(**{**EVERYTHING, "principal_filter": "User:nobody"}),
             DeleteAclsFilter(**{**EVERYTHING, "permission_type": 0}),
         ]
@@ -113,7 +113,7 @@ def test_ac11_acls_are_described_and_deleted_by_filters() -> None:
 
 def test_only_who_may_alter_the_cluster_changes_acls() -> None:
     async def scenario(world: BrokerWorld) -> None:
-        await switch(world, allow(Operation.DESCRIBE, ResourceType.CLUSTER))
+        await switch(world, allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER))
         client = client_of(world, STRANGER)
         assert (await client.ask(DescribeAclsRequest(**EVERYTHING))).error_code == 0
         told = await client.ask(CreateAclsRequest(creations=[_creation(READS)]))

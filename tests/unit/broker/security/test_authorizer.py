@@ -16,14 +16,14 @@ from siltstone.broker.security.authorizer import (
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.metadata.acls import CreateAcls, DeleteAcls, SetAuthorization
 from siltstone.model.access import Principal
-from siltstone.model.acls import Authorization, AuthorizationMode, Operation, Permission, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType, Authorization, AuthorizationMode, Permission
 from siltstone.model.serving_limits import DENIALS_LOGGED_PER_SECOND_MAX, VERDICTS_MAX
 from siltstone.runtime.clock import ManualClock
 from support.metadata.metadata_world import MetadataWorld
 from support.security.rights import ROOT, STRANGER, allow
 
-TOPIC = ResourceType.TOPIC
-READ, WRITE = Operation.READ, Operation.WRITE
+TOPIC = AclResourceType.TOPIC
+READ, WRITE = AclOperation.READ, AclOperation.WRITE
 READS_T = allow(READ, TOPIC, "t")
 OFF, REPORT, ON = AuthorizationMode.OFF, AuthorizationMode.REPORT, AuthorizationMode.ON
 
@@ -44,7 +44,10 @@ class Rights:
         self.world.do(SetAuthorization(mode, added=(str(ROOT),)))
 
     def may(
-        self, operation: Operation = READ, name: str | None = "t", connection: ConnectionContext | None = None
+        self,
+        operation: AclOperation = READ,
+        name: str | None = "t",
+        connection: ConnectionContext | None = None,
     ) -> bool:
         question = Question(operation, TOPIC, name)
         return self.authorizer.may(connection or self.connection, ApiKey.FETCH, question)
@@ -66,7 +69,7 @@ def test_off_allows_everything_and_looks_nothing_up() -> None:
 
 def test_ac04_a_super_user_may_do_what_is_denied_to_it(rights: Rights) -> None:
     rights.world.do(
-        CreateAcls((allow(Operation.ALL, TOPIC, "*", principal=ROOT, permission=Permission.DENY),))
+        CreateAcls((allow(AclOperation.ALL, TOPIC, "*", principal=ROOT, permission=Permission.DENY),))
     )
     assert rights.may(connection=rights.connect(ROOT))
     assert not rights.may()

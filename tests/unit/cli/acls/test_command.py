@@ -9,12 +9,12 @@ from siltstone.cli.acls.options import Resource
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.acls import (
+    AclOperation,
+    AclResourceType,
     Authorization,
     AuthorizationMode,
-    Operation,
     PatternType,
     Permission,
-    ResourceType,
 )
 from support.processes.cli import Outcome, run
 from support.security.rights import EVERYBODY, STRANGER, allow
@@ -85,14 +85,16 @@ def test_who_may(store: Any) -> None:
 
 def test_who_may_names_super_users_prefixes_and_hosts() -> None:
     bindings = (
-        allow(Operation.READ, ResourceType.TOPIC, "fl", pattern=PatternType.PREFIXED, host="10.0.0.7"),
-        allow(Operation.READ, ResourceType.TOPIC, "*", principal=EVERYBODY),
-        allow(Operation.READ, ResourceType.TOPIC, "flights", permission=Permission.DENY, host="10.0.0.8"),
+        allow(AclOperation.READ, AclResourceType.TOPIC, "fl", pattern=PatternType.PREFIXED, host="10.0.0.7"),
+        allow(AclOperation.READ, AclResourceType.TOPIC, "*", principal=EVERYBODY),
+        allow(
+            AclOperation.READ, AclResourceType.TOPIC, "flights", permission=Permission.DENY, host="10.0.0.8"
+        ),
     )
     image = MetadataImage(
         acls=ShardedMap((each.key, each) for each in bindings),
         authorization=Authorization(AuthorizationMode.ON, ("User:root",)),
     )
-    topic = Resource(ResourceType.TOPIC, "flights", PatternType.LITERAL)
-    rows = [(row.principal, row.host) for row in who_rows(image, Operation.READ, topic)]
+    topic = Resource(AclResourceType.TOPIC, "flights", PatternType.LITERAL)
+    rows = [(row.principal, row.host) for row in who_rows(image, AclOperation.READ, topic)]
     assert rows == [("User:root", "*"), ("User:*", "*"), (str(STRANGER), "10.0.0.7")]

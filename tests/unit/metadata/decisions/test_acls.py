@@ -8,12 +8,12 @@ from siltstone.metadata.snapshot import decode_snapshot, encode_snapshot
 from siltstone.model.acls import (
     EVERYBODY,
     AclBinding,
+    AclOperation,
+    AclResourceType,
     Authorization,
     AuthorizationMode,
-    Operation,
     PatternType,
     Permission,
-    ResourceType,
 )
 from siltstone.model.serving_limits import (
     ACL_TEXT_BYTES_MAX,
@@ -42,9 +42,9 @@ def test_ac12_what_stands_is_no_record_and_what_is_new_is_one(world: MetadataWor
 @pytest.mark.parametrize(
     ("binding", "words"),
     [
-        (replace(MAY_READ, resource_type=ResourceType.ANY), "no resource type"),
+        (replace(MAY_READ, resource_type=AclResourceType.ANY), "no resource type"),
         (replace(MAY_READ, pattern_type=PatternType.MATCH), "neither LITERAL nor PREFIXED"),
-        (replace(MAY_READ, operation=Operation.UNKNOWN), "no operation"),
+        (replace(MAY_READ, operation=AclOperation.UNKNOWN), "no operation"),
         (replace(MAY_READ, permission=Permission.ANY), "neither allows nor denies"),
         (replace(MAY_READ, name=""), "is empty"),
         (replace(MAY_NOTHING, name="foo"), "kafka-cluster"),

@@ -15,12 +15,12 @@ from siltstone.kafka_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from siltstone.model.acls import Operation, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.runtime.turns import side_by_side
 
 NOT_FOUND_SINCE = 6
-GROUP_OPERATIONS = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
-"""The operations of which an answer says whether the client may do them."""
+GROUP_OPERATIONS = (AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
+"""An answer with bits says which of these operations the client may do."""
 
 
 async def handle_describe_groups(
@@ -78,5 +78,5 @@ def _unknown(version: int, group_id: str) -> DescribedGroup:
 def _with_operations(context: RequestContext, group: DescribedGroup) -> DescribedGroup:
     if group.error_code != ErrorCode.NONE:
         return group
-    operations = context.bits(GROUP_OPERATIONS, ResourceType.GROUP, group.group_id)
+    operations = context.bits(GROUP_OPERATIONS, AclResourceType.GROUP, group.group_id)
     return msgspec.structs.replace(group, authorized_operations=operations)

@@ -10,10 +10,10 @@ from siltstone.model.acls import (
     WILDCARD,
     AclBinding,
     AclFilter,
-    Operation,
+    AclOperation,
+    AclResourceType,
     PatternType,
     Permission,
-    ResourceType,
 )
 
 
@@ -24,8 +24,8 @@ def found_by(asked: AclFilter, bindings: Iterable[AclBinding]) -> list[AclBindin
 
 def matches(asked: AclFilter, binding: AclBinding) -> bool:
     return (
-        asked.resource_type in (ResourceType.ANY, binding.resource_type)
-        and asked.operation in (Operation.ANY, binding.operation)
+        asked.resource_type in (AclResourceType.ANY, binding.resource_type)
+        and asked.operation in (AclOperation.ANY, binding.operation)
         and asked.permission in (Permission.ANY, binding.permission)
         and asked.principal in (None, binding.principal)
         and asked.host in (None, binding.host)

@@ -1,8 +1,8 @@
 """Answers whether the bindings of a store allow an operation, as Kafka's StandardAuthorizer does.
 
-Of the bindings whose pattern fits the resource, whose principal is the caller or everybody, and whose host is the
-caller's or any: one that denies the operation, or ALL, decides; else one that allows the operation, or ALL, or an
-operation that implies it; else the answer is no. A denial implies nothing: whoever may not READ may still DESCRIBE.
+A binding counts if its pattern fits the resource, its principal is the caller or everybody, and its host is the
+caller's or any. One that denies the operation, or ALL, decides; else one that allows the operation, or ALL, or an
+operation that implies it; else the answer is no. A denial implies nothing: who is denied READ may still DESCRIBE.
 
 ``AclIndex`` finds the bindings by their names, so that a question costs what fits, not what there is.
 """
@@ -16,19 +16,21 @@ from siltstone.model.acls import (
     EVERYBODY,
     WILDCARD,
     AclBinding,
-    Operation,
+    AclOperation,
+    AclResourceType,
     PatternType,
     Permission,
-    ResourceType,
 )
 
-IMPLIED_BY: dict[Operation, frozenset[Operation]] = {
-    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+IMPLIED_BY: dict[AclOperation, frozenset[AclOperation]] = {
+    AclOperation.DESCRIBE: frozenset(
+        {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
+    ),
+    AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS}),
 }
-"""Operation → the operations whose permission includes it."""
+"""AclOperation → the operations whose permission includes it."""
 
-_NONE: frozenset[Operation] = frozenset()
+_NONE: frozenset[AclOperation] = frozenset()
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -38,50 +40,50 @@ class Caller(msgspec.Struct, frozen=True):
     host: str
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class AclVerdict(msgspec.Struct, frozen=True):
     """``binding`` is the one that decided; None: none allows it."""
 
     is_allowed: bool
     binding: AclBinding | None = None
 
 
-DENIED_BY_DEFAULT = Verdict(False)
+DENIED_BY_DEFAULT = AclVerdict(False)
 
 
 def concerns(binding: AclBinding, caller: Caller) -> bool:
     return binding.principal in (caller.principal, EVERYBODY) and binding.host in (caller.host, WILDCARD)
 
 
-def denies(binding: AclBinding, operation: Operation) -> bool:
-    return binding.permission is Permission.DENY and binding.operation in (operation, Operation.ALL)
+def denies(binding: AclBinding, operation: AclOperation) -> bool:
+    return binding.permission is Permission.DENY and binding.operation in (operation, AclOperation.ALL)
 
 
-def allows(binding: AclBinding, operation: Operation) -> bool:
+def allows(binding: AclBinding, operation: AclOperation) -> bool:
     return binding.permission is Permission.ALLOW and (
-        binding.operation in (operation, Operation.ALL)
+        binding.operation in (operation, AclOperation.ALL)
         or binding.operation in IMPLIED_BY.get(operation, _NONE)
     )
 
 
-def verdict_of(fitting: Iterable[AclBinding], caller: Caller, operation: Operation) -> Verdict:
+def verdict_of(fitting: Iterable[AclBinding], caller: Caller, operation: AclOperation) -> AclVerdict:
     """Returns the verdict of the bindings whose patterns fit the resource."""
     allowing: AclBinding | None = None
     for binding in fitting:
         if concerns(binding, caller):
             if denies(binding, operation):
-                return Verdict(False, binding)
+                return AclVerdict(False, binding)
             if allowing is None and allows(binding, operation):
                 allowing = binding
-    return DENIED_BY_DEFAULT if allowing is None else Verdict(True, allowing)
+    return DENIED_BY_DEFAULT if allowing is None else AclVerdict(True, allowing)
 
 
 class AclIndex:
     """The bindings of a store by type and name. It is changed in place, on the event loop."""
 
     def __init__(self, bindings: Iterable[AclBinding] = ()) -> None:
-        self._literal: defaultdict[tuple[ResourceType, str], dict[AclBinding, None]] = defaultdict(dict)
-        self._prefixed: defaultdict[tuple[ResourceType, str], dict[AclBinding, None]] = defaultdict(dict)
-        self._lengths: defaultdict[ResourceType, Counter[int]] = defaultdict(Counter)
+        self._literal: defaultdict[tuple[AclResourceType, str], dict[AclBinding, None]] = defaultdict(dict)
+        self._prefixed: defaultdict[tuple[AclResourceType, str], dict[AclBinding, None]] = defaultdict(dict)
+        self._lengths: defaultdict[AclResourceType, Counter[int]] = defaultdict(Counter)
         for binding in bindings:
             self.add(binding)
 
@@ -107,10 +109,12 @@ class AclIndex:
     def _place_of(self, binding: AclBinding) -> dict[AclBinding, None]:
         return self._table_of(binding)[binding.resource_type, binding.name]
 
-    def _table_of(self, binding: AclBinding) -> defaultdict[tuple[ResourceType, str], dict[AclBinding, None]]:
+    def _table_of(
+        self, binding: AclBinding
+    ) -> defaultdict[tuple[AclResourceType, str], dict[AclBinding, None]]:
         return self._prefixed if binding.pattern_type is PatternType.PREFIXED else self._literal
 
-    def fitting(self, resource_type: ResourceType, name: str) -> Iterator[AclBinding]:
+    def fitting(self, resource_type: AclResourceType, name: str) -> Iterator[AclBinding]:
         """Yields the bindings whose patterns fit the resource."""
         for literal in {name, WILDCARD}:
             yield from self._literal.get((resource_type, literal), ())
@@ -118,25 +122,27 @@ class AclIndex:
             if length <= len(name):
                 yield from self._prefixed.get((resource_type, name[:length]), ())
 
-    def of_type(self, resource_type: ResourceType) -> Iterator[AclBinding]:
+    def of_type(self, resource_type: AclResourceType) -> Iterator[AclBinding]:
         for table in (self._literal, self._prefixed):
             for (kind, _), bindings in table.items():
                 if kind is resource_type:
                     yield from bindings
 
     def verdict(
-        self, caller: Caller, operation: Operation, resource_type: ResourceType, name: str
-    ) -> Verdict:
+        self, caller: Caller, operation: AclOperation, resource_type: AclResourceType, name: str
+    ) -> AclVerdict:
         return verdict_of(self.fitting(resource_type, name), caller, operation)
 
-    def verdict_of_any(self, caller: Caller, operation: Operation, resource_type: ResourceType) -> Verdict:
+    def verdict_of_any(
+        self, caller: Caller, operation: AclOperation, resource_type: AclResourceType
+    ) -> AclVerdict:
         """Returns whether the caller may do the operation on at least one resource of the type, which need not exist
         [Kafka: Authorizer.authorizeByResourceType]."""
         concerned = [each for each in self.of_type(resource_type) if concerns(each, caller)]
         denying = [each for each in concerned if denies(each, operation)]
         everything = next((each for each in denying if _is_everything(each)), None)
         if everything is not None:
-            return Verdict(False, everything)
+            return AclVerdict(False, everything)
         literals = {each.name for each in denying if each.pattern_type is PatternType.LITERAL}
         prefixes = tuple(each.name for each in denying if each.pattern_type is PatternType.PREFIXED)
         for binding in concerned:
@@ -147,7 +153,7 @@ class AclIndex:
                     or (binding.pattern_type is PatternType.LITERAL and binding.name in literals)
                 )
             ):
-                return Verdict(True, binding)
+                return AclVerdict(True, binding)
         return DENIED_BY_DEFAULT
 
 

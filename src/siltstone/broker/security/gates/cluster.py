@@ -30,13 +30,13 @@ from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
 from siltstone.kafka_protocol.messages.list_config_resources import ListConfigResourcesResponse
 from siltstone.kafka_protocol.messages.unregister_broker import UnregisterBrokerResponse
 from siltstone.kafka_protocol.notation import Message
-from siltstone.model.acls import Operation
+from siltstone.model.acls import AclOperation
 
 TEXT = DENIED_TEXT[CLUSTER_DENIED]
 ROW: dict[str, Any] = {"error_code": CLUSTER_DENIED, "error_message": TEXT}
 
 
-def on_cluster(operation: Operation, refusal: Callable[[Any], Message]) -> Gate:
+def on_cluster(operation: AclOperation, refusal: Callable[[Any], Message]) -> Gate:
     """Returns the gate of an API that needs the operation on the cluster; ``refusal`` makes the answer of a request
     that is denied."""
 
@@ -100,36 +100,36 @@ def _no_markers(request: write_txn_markers.WriteTxnMarkersRequest) -> Message:
     )
 
 
-elect = on_cluster(Operation.ALTER, _no_election)
-reassign = on_cluster(Operation.ALTER, _no_reassignment)
+elect = on_cluster(AclOperation.ALTER, _no_election)
+reassign = on_cluster(AclOperation.ALTER, _no_reassignment)
 list_reassignments = on_cluster(
-    Operation.DESCRIBE, lambda _: list_moves.ListPartitionReassignmentsResponse(**ROW)
+    AclOperation.DESCRIBE, lambda _: list_moves.ListPartitionReassignmentsResponse(**ROW)
 )
-unregister_broker = on_cluster(Operation.ALTER, lambda _: UnregisterBrokerResponse(**ROW))
-describe_quorum = on_cluster(Operation.DESCRIBE, lambda _: DescribeQuorumResponse(**ROW))
+unregister_broker = on_cluster(AclOperation.ALTER, lambda _: UnregisterBrokerResponse(**ROW))
+describe_quorum = on_cluster(AclOperation.DESCRIBE, lambda _: DescribeQuorumResponse(**ROW))
 describe_log_dirs = on_cluster(
-    Operation.DESCRIBE, lambda _: DescribeLogDirsResponse(error_code=CLUSTER_DENIED)
+    AclOperation.DESCRIBE, lambda _: DescribeLogDirsResponse(error_code=CLUSTER_DENIED)
 )
 list_config_resources = on_cluster(
-    Operation.DESCRIBE_CONFIGS, lambda _: ListConfigResourcesResponse(error_code=CLUSTER_DENIED)
+    AclOperation.DESCRIBE_CONFIGS, lambda _: ListConfigResourcesResponse(error_code=CLUSTER_DENIED)
 )
 describe_client_quotas = on_cluster(
-    Operation.DESCRIBE_CONFIGS, lambda _: DescribeClientQuotasResponse(entries=None, **ROW)
+    AclOperation.DESCRIBE_CONFIGS, lambda _: DescribeClientQuotasResponse(entries=None, **ROW)
 )
 describe_scram_credentials = on_cluster(
-    Operation.DESCRIBE, lambda _: DescribeUserScramCredentialsResponse(**ROW)
+    AclOperation.DESCRIBE, lambda _: DescribeUserScramCredentialsResponse(**ROW)
 )
-describe_acls = on_cluster(Operation.DESCRIBE, lambda _: DescribeAclsResponse(**ROW))
+describe_acls = on_cluster(AclOperation.DESCRIBE, lambda _: DescribeAclsResponse(**ROW))
 make_acls = on_cluster(
-    Operation.ALTER,
+    AclOperation.ALTER,
     lambda request: create_acls.CreateAclsResponse(
         results=[create_acls.AclCreationResult(**ROW) for _ in request.creations]
     ),
 )
 remove_acls = on_cluster(
-    Operation.ALTER,
+    AclOperation.ALTER,
     lambda request: delete_acls.DeleteAclsResponse(
         filter_results=[delete_acls.DeleteAclsFilterResult(**ROW) for _ in request.filters]
     ),
 )
-write_markers = on_cluster(Operation.CLUSTER_ACTION, _no_markers)
+write_markers = on_cluster(AclOperation.CLUSTER_ACTION, _no_markers)

@@ -7,7 +7,7 @@ from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.notation import NO_UUID
-from siltstone.model.acls import CLUSTER_NAME, Operation, ResourceType
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from siltstone.runtime.turns import in_turns
 
 T = TypeVar("T")
@@ -17,18 +17,18 @@ Handle: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 Gate: TypeAlias = Callable[[BrokerParts, RequestContext, Any, Handle], Awaitable[Any]]
 
-DENIED: dict[ResourceType, ErrorCode] = {
-    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+DENIED: dict[AclResourceType, ErrorCode] = {
+    AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    AclResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 """Type of the resource → the code of the refusal."""
 
-TOPIC_DENIED = DENIED[ResourceType.TOPIC]
-GROUP_DENIED = DENIED[ResourceType.GROUP]
-CLUSTER_DENIED = DENIED[ResourceType.CLUSTER]
-TRANSACTIONAL_ID_DENIED = DENIED[ResourceType.TRANSACTIONAL_ID]
+TOPIC_DENIED = DENIED[AclResourceType.TOPIC]
+GROUP_DENIED = DENIED[AclResourceType.GROUP]
+CLUSTER_DENIED = DENIED[AclResourceType.CLUSTER]
+TRANSACTIONAL_ID_DENIED = DENIED[AclResourceType.TRANSACTIONAL_ID]
 
 DENIED_TEXT: dict[ErrorCode, str] = {
     TOPIC_DENIED: "Topic authorization failed.",
@@ -44,8 +44,8 @@ async def open_gate(parts: BrokerParts, context: RequestContext, request: Any, h
     return await handle(request)
 
 
-def may_on_cluster(context: RequestContext, operation: Operation, *, is_named: bool = True) -> bool:
-    return context.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, is_named=is_named)
+def may_on_cluster(context: RequestContext, operation: AclOperation, *, is_named: bool = True) -> bool:
+    return context.may(operation, AclResourceType.CLUSTER, CLUSTER_NAME, is_named=is_named)
 
 
 async def parted(is_allowed: Callable[[T], bool], items: Iterable[T]) -> tuple[list[T], list[T]]:

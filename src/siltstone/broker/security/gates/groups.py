@@ -38,7 +38,7 @@ from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupResponse
-from siltstone.model.acls import Operation, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType
 
 SEVERAL_SINCE = 4
 """FindCoordinator names several keys from this version on."""
@@ -51,7 +51,7 @@ CODE_SINCE = 2
 
 NULL_PROTOCOL_SINCE = 7
 
-KEY_TYPES = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+KEY_TYPES = {0: AclResourceType.GROUP, 1: AclResourceType.TRANSACTIONAL_ID}
 """What FindCoordinator is asked for. Share groups, which the handler refuses, need no right."""
 
 
@@ -59,7 +59,7 @@ def of_member(refusal: Callable[[RequestContext, Any], Any]) -> Gate:
     """Returns the gate of an API of group members."""
 
     async def gate(parts: BrokerParts, context: RequestContext, request: Any, handle: Handle) -> Any:
-        if context.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        if context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
             return await handle(request)
         return refusal(context, request)
 
@@ -79,13 +79,13 @@ heartbeat = of_member(lambda *_: HeartbeatResponse(error_code=GROUP_DENIED))
 leave_group = of_member(lambda *_: LeaveGroupResponse(error_code=GROUP_DENIED))
 
 
-def by_group(operation: Operation, named: str, answered: str, denied_row: Callable[[str], Any]) -> Gate:
+def by_group(operation: AclOperation, named: str, answered: str, denied_row: Callable[[str], Any]) -> Gate:
     """Returns the gate of an API that names groups; ``named`` and ``answered`` are the fields with the groups of the
     request and their rows in the response."""
 
     async def gate(parts: BrokerParts, context: RequestContext, request: Any, handle: Handle) -> Any:
         allowed, denied = await parted(
-            lambda group_id: context.may(operation, ResourceType.GROUP, group_id), getattr(request, named)
+            lambda group_id: context.may(operation, AclResourceType.GROUP, group_id), getattr(request, named)
         )
         response = await handle(replace(request, **{named: allowed}))
         rows = [denied_row(group_id) for group_id in dict.fromkeys(denied)]
@@ -95,13 +95,13 @@ def by_group(operation: Operation, named: str, answered: str, denied_row: Callab
 
 
 describe = by_group(
-    Operation.DESCRIBE,
+    AclOperation.DESCRIBE,
     "groups",
     "groups",
     lambda group_id: describe_groups.DescribedGroup(group_id=group_id, error_code=GROUP_DENIED),
 )
 delete = by_group(
-    Operation.DELETE,
+    AclOperation.DELETE,
     "groups_names",
     "results",
     lambda group_id: delete_groups.DeletableGroupResult(group_id=group_id, error_code=GROUP_DENIED),
@@ -113,10 +113,12 @@ async def list_groups(
 ) -> Any:
     response = await handle(request)
     assert isinstance(response, ListGroupsResponse)
-    if may_on_cluster(context, Operation.DESCRIBE, is_named=False):
+    if may_on_cluster(context, AclOperation.DESCRIBE, is_named=False):
         return response
     seen, _ = await parted(
-        lambda group: context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, is_named=False),
+        lambda group: context.may(
+            AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id, is_named=False
+        ),
         response.groups,
     )
     return replace(response, groups=seen)
@@ -127,14 +129,14 @@ async def find_coordinator(
 ) -> Any:
     kind = KEY_TYPES.get(request.key_type)
     is_old = context.api_version < SEVERAL_SINCE
-    if kind is None or (is_old and context.may(Operation.DESCRIBE, kind, request.key)):
+    if kind is None or (is_old and context.may(AclOperation.DESCRIBE, kind, request.key)):
         return await handle(request)
     code = DENIED[kind]
     if is_old:
         text = DENIED_TEXT[code]
         return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, host="", port=-1)
     allowed, denied = await parted(
-        lambda key: context.may(Operation.DESCRIBE, kind, key), request.coordinator_keys
+        lambda key: context.may(AclOperation.DESCRIBE, kind, key), request.coordinator_keys
     )
     response = await handle(replace(request, coordinator_keys=allowed))
     rows = [
@@ -161,12 +163,12 @@ def _not_committed(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCo
 async def offset_commit(
     parts: BrokerParts, context: RequestContext, request: OffsetCommitRequest, handle: Handle
 ) -> Any:
-    if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
+    if not context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
         return OffsetCommitResponse(topics=[_not_committed(topic, GROUP_DENIED) for topic in request.topics])
 
     def may_read(topic: OffsetCommitRequestTopic) -> bool:
         name = topic_name(parts, topic.name, topic.topic_id)
-        return name is None or context.may(Operation.READ, ResourceType.TOPIC, name)
+        return name is None or context.may(AclOperation.READ, AclResourceType.TOPIC, name)
 
     allowed, denied = await parted(may_read, request.topics)
     if denied and not allowed:
@@ -179,10 +181,10 @@ async def offset_commit(
 async def delete_offsets(
     parts: BrokerParts, context: RequestContext, request: offset_delete.OffsetDeleteRequest, handle: Handle
 ) -> Any:
-    if not context.may(Operation.DELETE, ResourceType.GROUP, request.group_id):
+    if not context.may(AclOperation.DELETE, AclResourceType.GROUP, request.group_id):
         return offset_delete.OffsetDeleteResponse(error_code=GROUP_DENIED)
     allowed, denied = await parted(
-        lambda topic: context.may(Operation.READ, ResourceType.TOPIC, topic.name), request.topics
+        lambda topic: context.may(AclOperation.READ, AclResourceType.TOPIC, topic.name), request.topics
     )
     response = await handle(replace(request, topics=allowed))
     assert isinstance(response, offset_delete.OffsetDeleteResponse)
@@ -210,7 +212,8 @@ async def fetch_offsets(
         return await _fetch_offsets_of_one(context, request, handle)
     named = {group.group_id: group for group in request.groups}  # a group named twice is answered once
     allowed, denied = await parted(
-        lambda group: context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id), named.values()
+        lambda group: context.may(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id),
+        named.values(),
     )
     asked: list[offset_fetch.OffsetFetchRequestGroup] = []
     hidden: list[list[offset_fetch.OffsetFetchRequestTopics]] = []
@@ -235,7 +238,9 @@ async def fetch_offsets(
 
 def _sees(parts: BrokerParts, context: RequestContext, name: str, topic_id: bytes, *, is_named: bool) -> bool:
     found = topic_name(parts, name, topic_id)
-    return found is None or context.may(Operation.DESCRIBE, ResourceType.TOPIC, found, is_named=is_named)
+    return found is None or context.may(
+        AclOperation.DESCRIBE, AclResourceType.TOPIC, found, is_named=is_named
+    )
 
 
 def _with_hidden(
@@ -275,7 +280,7 @@ async def _fetch_offsets_of_one(
     context: RequestContext, request: offset_fetch.OffsetFetchRequest, handle: Handle
 ) -> Any:
     topics = request.topics
-    if not context.may(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+    if not context.may(AclOperation.DESCRIBE, AclResourceType.GROUP, request.group_id):
         rows = (
             [] if context.api_version >= CODE_SINCE else [_not_shown(e, GROUP_DENIED) for e in topics or ()]
         )
@@ -284,12 +289,14 @@ async def _fetch_offsets_of_one(
         response = await handle(request)
         assert isinstance(response, offset_fetch.OffsetFetchResponse)
         seen, _ = await parted(
-            lambda topic: context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, is_named=False),
+            lambda topic: context.may(
+                AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name, is_named=False
+            ),
             response.topics,
         )
         return replace(response, topics=seen)
     allowed, denied = await parted(
-        lambda topic: context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name), topics
+        lambda topic: context.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name), topics
     )
     response = await handle(replace(request, topics=allowed))
     return replace(

@@ -37,13 +37,13 @@ from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRe
 from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalResponse,
 )
-from siltstone.model.acls import CLUSTER_NAME, Operation, ResourceType
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 
 TEXT = DENIED_TEXT[TOPIC_DENIED]
 
 
 def by_topic(
-    operation: Operation,
+    operation: AclOperation,
     denied_row: Callable[[Any], Any],
     *,
     name_of: Callable[[Any], str] = lambda topic: topic.name,
@@ -54,7 +54,7 @@ def by_topic(
 
     async def gate(parts: BrokerParts, context: RequestContext, request: Any, handle: Handle) -> Any:
         allowed, denied = await parted(
-            lambda topic: context.may(operation, ResourceType.TOPIC, name_of(topic)), request.topics
+            lambda topic: context.may(operation, AclResourceType.TOPIC, name_of(topic)), request.topics
         )
         response = await handle(replace(request, topics=allowed) if denied else request)
         if not denied:
@@ -65,7 +65,7 @@ def by_topic(
 
 
 list_topic_offsets = by_topic(
-    Operation.DESCRIBE,
+    AclOperation.DESCRIBE,
     lambda topic: list_offsets.ListOffsetsTopicResponse(
         name=topic.name,
         partitions=[
@@ -77,7 +77,7 @@ list_topic_offsets = by_topic(
     ),
 )
 leader_epochs = by_topic(
-    Operation.DESCRIBE,
+    AclOperation.DESCRIBE,
     lambda topic: epochs.OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=[
@@ -88,12 +88,12 @@ leader_epochs = by_topic(
     name_of=lambda topic: topic.topic,
 )
 add_partitions = by_topic(
-    Operation.ALTER,
+    AclOperation.ALTER,
     lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED, error_message=TEXT),
     answered="results",
 )
 remove_records = by_topic(
-    Operation.DELETE,
+    AclOperation.DELETE,
     lambda topic: delete_records.DeleteRecordsTopicResult(
         name=topic.name,
         partitions=[
@@ -105,7 +105,7 @@ remove_records = by_topic(
     ),
 )
 list_producers = by_topic(
-    Operation.READ,
+    AclOperation.READ,
     lambda topic: describe_producers.TopicResponse(
         name=topic.name,
         partitions=[
@@ -125,15 +125,15 @@ async def create_topics(
     describe configurations."""
 
     def may_create(topic: CreatableTopic) -> bool:
-        return creates_all or context.may(Operation.CREATE, ResourceType.TOPIC, topic.name)
+        return creates_all or context.may(AclOperation.CREATE, AclResourceType.TOPIC, topic.name)
 
-    creates_all = may_on_cluster(context, Operation.CREATE, is_named=False)
+    creates_all = may_on_cluster(context, AclOperation.CREATE, is_named=False)
     allowed, denied = await parted(may_create, request.topics)
     response = await handle(replace(request, topics=allowed))
     rows = [
         row
         if row.error_code
-        or context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, row.name, is_named=False)
+        or context.may(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, row.name, is_named=False)
         else replace(
             row, topic_config_error_code=TOPIC_DENIED, num_partitions=-1, replication_factor=-1, configs=[]
         )
@@ -151,19 +151,19 @@ async def delete_topics(
     """A topic that is named by its id, and that the client may not describe, keeps its name to itself."""
 
     def may_delete(name: str | None) -> bool:
-        return name is None or deletes_all or context.may(Operation.DELETE, ResourceType.TOPIC, name)
+        return name is None or deletes_all or context.may(AclOperation.DELETE, AclResourceType.TOPIC, name)
 
     def denied_row(topic: DeleteTopicState) -> DeletableTopicResult:
         name = topic.name
         if name is None:
             found = topic_name(parts, None, topic.topic_id) or ""
-            is_seen = context.may(Operation.DESCRIBE, ResourceType.TOPIC, found, is_named=False)
+            is_seen = context.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, found, is_named=False)
             name = found if is_seen else None
         return DeletableTopicResult(
             name=name, topic_id=topic.topic_id, error_code=TOPIC_DENIED, error_message=TEXT
         )
 
-    deletes_all = may_on_cluster(context, Operation.DELETE, is_named=False)
+    deletes_all = may_on_cluster(context, AclOperation.DELETE, is_named=False)
     names, denied_names = await parted(may_delete, request.topic_names)
     topics, denied = await parted(
         lambda topic: may_delete(topic_name(parts, topic.name, topic.topic_id)), request.topics
@@ -183,15 +183,15 @@ _TOPIC, _GROUP = 2, 32
 """Kafka's numbers of resources with configurations; all others need a right on the cluster."""
 
 
-def _guarded(resource: Any) -> tuple[ResourceType, str]:
+def _guarded(resource: Any) -> tuple[AclResourceType, str]:
     if resource.resource_type == _TOPIC:
-        return ResourceType.TOPIC, resource.resource_name
+        return AclResourceType.TOPIC, resource.resource_name
     if resource.resource_type == _GROUP:
-        return ResourceType.GROUP, resource.resource_name
-    return ResourceType.CLUSTER, CLUSTER_NAME
+        return AclResourceType.GROUP, resource.resource_name
+    return AclResourceType.CLUSTER, CLUSTER_NAME
 
 
-def of_configs(operation: Operation, row: Callable[..., Any], answered: str) -> Gate:
+def of_configs(operation: AclOperation, row: Callable[..., Any], answered: str) -> Gate:
     """Returns the gate of an API about configurations; ``row`` makes the row of a resource."""
 
     def denied_row(resource: Any) -> Any:
@@ -213,6 +213,6 @@ def of_configs(operation: Operation, row: Callable[..., Any], answered: str) -> 
     return gate
 
 
-describe_configs = of_configs(Operation.DESCRIBE_CONFIGS, DescribeConfigsResult, "results")
-alter_configs = of_configs(Operation.ALTER_CONFIGS, AlterConfigsResourceResponse, "responses")
-incremental_alter_configs = of_configs(Operation.ALTER_CONFIGS, IncrementalResponse, "responses")
+describe_configs = of_configs(AclOperation.DESCRIBE_CONFIGS, DescribeConfigsResult, "results")
+alter_configs = of_configs(AclOperation.ALTER_CONFIGS, AlterConfigsResourceResponse, "responses")
+incremental_alter_configs = of_configs(AclOperation.ALTER_CONFIGS, IncrementalResponse, "responses")

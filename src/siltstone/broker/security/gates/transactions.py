@@ -29,7 +29,7 @@ from siltstone.kafka_protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from siltstone.model.acls import Operation, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType
 
 SEVERAL_SINCE = 4
 """From this version on AddPartitionsToTxn is for brokers, and names several transactions."""
@@ -39,7 +39,7 @@ NO_PRODUCER_EPOCH = -1
 
 
 def _may_write(context: RequestContext, transactional_id: str) -> bool:
-    return context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    return context.may(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 async def init_producer_id(
@@ -48,10 +48,10 @@ async def init_producer_id(
     """An idempotent producer needs a topic that it may write, or a right on the cluster (KIP-679)."""
     if request.transactional_id is not None:
         refusal = None if _may_write(context, request.transactional_id) else TRANSACTIONAL_ID_DENIED
-    elif may_on_cluster(context, Operation.IDEMPOTENT_WRITE, is_named=False):
+    elif may_on_cluster(context, AclOperation.IDEMPOTENT_WRITE, is_named=False):
         refusal = None
     else:
-        refusal = None if context.may_on_some(Operation.WRITE, ResourceType.TOPIC) else CLUSTER_DENIED
+        refusal = None if context.may_on_some(AclOperation.WRITE, AclResourceType.TOPIC) else CLUSTER_DENIED
     if refusal is None:
         return await handle(request)
     return InitProducerIdResponse(
@@ -64,7 +64,7 @@ async def add_partitions(
 ) -> Any:
     """As in Kafka nothing is added if one topic is denied."""
     if context.api_version >= SEVERAL_SINCE:
-        if may_on_cluster(context, Operation.CLUSTER_ACTION):
+        if may_on_cluster(context, AclOperation.CLUSTER_ACTION):
             return await handle(request)
         return adding.AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED)
     topics = request.v3_and_below_topics
@@ -72,7 +72,7 @@ async def add_partitions(
         rows = [_not_added(topic, TRANSACTIONAL_ID_DENIED) for topic in topics]
         return adding.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
     allowed, denied = await parted(
-        lambda topic: context.may(Operation.WRITE, ResourceType.TOPIC, topic.name), topics
+        lambda topic: context.may(AclOperation.WRITE, AclResourceType.TOPIC, topic.name), topics
     )
     if not denied:
         return await handle(request)
@@ -98,7 +98,7 @@ async def add_offsets(
 ) -> Any:
     if not _may_write(context, request.transactional_id):
         return AddOffsetsToTxnResponse(error_code=TRANSACTIONAL_ID_DENIED)
-    if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
+    if not context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
         return AddOffsetsToTxnResponse(error_code=GROUP_DENIED)
     return await handle(request)
 
@@ -119,10 +119,10 @@ async def commit_offsets(
 ) -> Any:
     if not _may_write(context, request.transactional_id):
         return _not_committed(request.topics, TRANSACTIONAL_ID_DENIED)
-    if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
+    if not context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
         return _not_committed(request.topics, GROUP_DENIED)
     allowed, denied = await parted(
-        lambda topic: context.may(Operation.READ, ResourceType.TOPIC, topic.name), request.topics
+        lambda topic: context.may(AclOperation.READ, AclResourceType.TOPIC, topic.name), request.topics
     )
     if denied and not allowed:
         return _not_committed(denied, TOPIC_DENIED)
@@ -158,7 +158,7 @@ async def describe(
 ) -> Any:
     """Topics of a transaction that the client may not describe are left out."""
     allowed, denied = await parted(
-        lambda each: context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each),
+        lambda each: context.may(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, each),
         request.transactional_ids,
     )
     response = await handle(replace(request, transactional_ids=allowed))
@@ -168,7 +168,7 @@ async def describe(
             topics=[
                 topic
                 for topic in row.topics
-                if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, is_named=False)
+                if context.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic, is_named=False)
             ],
         )
         for row in response.transaction_states
@@ -187,7 +187,7 @@ async def list_transactions(
     assert isinstance(response, ListTransactionsResponse)
     seen, _ = await parted(
         lambda row: context.may(
-            Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, row.transactional_id, is_named=False
+            AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, row.transactional_id, is_named=False
         ),
         response.transaction_states,
     )

@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from siltstone.broker.security.acls.filters import found_by, why_unfit
-from siltstone.model.acls import AclBinding, AclFilter, Operation, PatternType, Permission, ResourceType
+from siltstone.model.acls import AclBinding, AclFilter, AclOperation, AclResourceType, PatternType, Permission
 from support.metadata.metadata_records import MAY_NOTHING, MAY_READ
 
-TOPIC, ANY, MATCH = ResourceType.TOPIC, PatternType.ANY, PatternType.MATCH
+TOPIC, ANY, MATCH = AclResourceType.TOPIC, PatternType.ANY, PatternType.MATCH
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 
 ABC = replace(MAY_READ, pattern_type=LITERAL, name="abc")
@@ -33,10 +33,10 @@ BINDINGS = (ABC, AB_, ABC_, EVERY, OTHER, MAY_NOTHING)
         (AclFilter(principal="User:ada"), {ABC, AB_, ABC_, EVERY, OTHER}),
         (AclFilter(principal="User:*"), set()),
         (AclFilter(host="10.0.0.7"), {MAY_NOTHING}),
-        (AclFilter(operation=Operation.ALL), {MAY_NOTHING}),
-        (AclFilter(operation=Operation.DESCRIBE), set()),
+        (AclFilter(operation=AclOperation.ALL), {MAY_NOTHING}),
+        (AclFilter(operation=AclOperation.DESCRIBE), set()),
         (AclFilter(permission=Permission.DENY), {MAY_NOTHING}),
-        (AclFilter(ResourceType.GROUP), set()),
+        (AclFilter(AclResourceType.GROUP), set()),
     ],
 )
 def test_ac11_what_a_filter_finds(asked: AclFilter, found: set[AclBinding]) -> None:
@@ -45,4 +45,4 @@ def test_ac11_what_a_filter_finds(asked: AclFilter, found: set[AclBinding]) -> N
 
 def test_a_filter_with_an_unknown_number_is_unfit() -> None:
     assert why_unfit(AclFilter()) is None
-    assert why_unfit(AclFilter(operation=Operation.UNKNOWN)) == "the filter has an unknown operation"
+    assert why_unfit(AclFilter(operation=AclOperation.UNKNOWN)) == "the filter has an unknown operation"

@@ -3,15 +3,15 @@
 from msgspec.structs import replace
 
 from siltstone.broker.security.acls.matching import AclIndex, Caller
-from siltstone.model.acls import AclBinding, Operation, PatternType, Permission, ResourceType
+from siltstone.model.acls import AclBinding, AclOperation, AclResourceType, PatternType, Permission
 
-TOPIC = ResourceType.TOPIC
-READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
+TOPIC = AclResourceType.TOPIC
+READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 ADA = Caller("User:ada", "10.0.0.1")
 ALLOWED = AclBinding(TOPIC, PatternType.LITERAL, "a", "User:ada", "*", READ, Permission.ALLOW)
 
 
-def _allows(operation: Operation, name: str, *bindings: AclBinding, caller: Caller = ADA) -> bool:
+def _allows(operation: AclOperation, name: str, *bindings: AclBinding, caller: Caller = ADA) -> bool:
     return AclIndex(bindings).verdict(caller, operation, TOPIC, name).is_allowed
 
 
@@ -28,7 +28,7 @@ def test_ac03_a_denial_implies_nothing_and_goes_before_a_permission() -> None:
     described = replace(ALLOWED, operation=DESCRIBE)
     assert not _allows(READ, "a", ALLOWED, denied)
     assert _allows(DESCRIBE, "a", described, denied)
-    assert not _allows(DESCRIBE, "a", described, replace(denied, operation=Operation.ALL))
+    assert not _allows(DESCRIBE, "a", described, replace(denied, operation=AclOperation.ALL))
 
 
 def test_ac16_a_host_and_everybody() -> None:

@@ -32,8 +32,8 @@ from siltstone.kafka_protocol.notation import Message
 from siltstone.model.acls import (
     CLUSTER_NAME,
     AclBinding,
-    Operation,
-    ResourceType,
+    AclOperation,
+    AclResourceType,
 )
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.broker.every_request import PRODUCE_SINCE, plain_request
@@ -119,27 +119,27 @@ def test_ac14_every_announced_api_has_rights_and_a_gate() -> None:
 
 
 def test_ac14_each_api_asks_what_the_table_says_and_nothing_else() -> None:
-    asked: dict[ApiKey, set[tuple[Operation, ResourceType]]] = {key: set() for key in ANNOUNCED}
+    asked: dict[ApiKey, set[tuple[AclOperation, AclResourceType]]] = {key: set() for key in ANNOUNCED}
 
     async def scenario(world: BrokerWorld) -> None:
         topic = await _raw_topic(world)
         for key in ANNOUNCED:
             newest = ANNOUNCED[key][1]
-            for allowed in ((), (Operation.DESCRIBE,), tuple(Operation)):
+            for allowed in ((), (AclOperation.DESCRIBE,), tuple(AclOperation)):
                 rights = AskedRights(allowed)
                 _set_rights(world, rights)
                 for request, version in (
                     (plain_request(key, newest, topic), newest),
                     *_rich_requests(key, topic),
                 ):
-                    if not (Operation.DELETE in allowed and isinstance(request, DeleteTopicsRequest)):
+                    if not (AclOperation.DELETE in allowed and isinstance(request, DeleteTopicsRequest)):
                         await world.client().ask(request, version)
                 asked[key] |= rights.asked
 
     in_broker_world(scenario)
     needed = {key: {(each.operation, each.resource_type) for each in REQUIRED[key]} for key in ANNOUNCED}
-    bits = {(Operation.DESCRIBE, ResourceType.TOPIC)}
-    topic_bits = {(each, ResourceType.TOPIC) for each in Operation}
+    bits = {(AclOperation.DESCRIBE, AclResourceType.TOPIC)}
+    topic_bits = {(each, AclResourceType.TOPIC) for each in AclOperation}
     for key, questions in asked.items():
         seen = questions - (topic_bits - bits if key is ApiKey.DESCRIBE_TOPIC_PARTITIONS else set())
         assert seen == needed[key] or (key in ASKED_OF_ROWS and not seen), key.name
@@ -150,7 +150,7 @@ def _set_rights(world: BrokerWorld, rights: Rights) -> None:
 
 
 def _rights_for(key: ApiKey, topic: str) -> list[AclBinding]:
-    names = {ResourceType.CLUSTER: CLUSTER_NAME}
+    names = {AclResourceType.CLUSTER: CLUSTER_NAME}
     return [
         allow(each.operation, each.resource_type, names.get(each.resource_type, "*"))
         for each in REQUIRED[key]

@@ -16,18 +16,18 @@ from siltstone.kafka_protocol.messages.add_offsets_to_txn import (
 )
 from siltstone.kafka_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from siltstone.kafka_protocol.notation import Message
-from siltstone.model.acls import Operation, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType
 from support.security.rights import NamedRights
 
-TXN, TOPIC, GROUP = ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC, ResourceType.GROUP
-WRITES_X = (Operation.WRITE, TXN, "x")
+TXN, TOPIC, GROUP = AclResourceType.TRANSACTIONAL_ID, AclResourceType.TOPIC, AclResourceType.GROUP
+WRITES_X = (AclOperation.WRITE, TXN, "x")
 
 
 def _passed(
     gate: Gate,
     request: Message,
     answer: Message,
-    *allowed: tuple[Operation, ResourceType, str],
+    *allowed: tuple[AclOperation, AclResourceType, str],
     version: int = 3,
 ) -> tuple[Any, Any]:
     """Returns what reached the handler, None if nothing did, and what the client gets."""
@@ -61,16 +61,16 @@ def test_ac01_partitions_are_added_all_or_none() -> None:
     gate = transactions.add_partitions
     handed, told = _passed(gate, request, answer)
     assert (handed, _rows(told)) == (None, {"a": 53, "b": 53})
-    handed, told = _passed(gate, request, answer, WRITES_X, (Operation.WRITE, TOPIC, "a"))
+    handed, told = _passed(gate, request, answer, WRITES_X, (AclOperation.WRITE, TOPIC, "a"))
     assert (handed, _rows(told)) == (None, {"a": ErrorCode.OPERATION_NOT_ATTEMPTED, "b": 29})
-    both = [(Operation.WRITE, TOPIC, name) for name in ("a", "b")]
+    both = [(AclOperation.WRITE, TOPIC, name) for name in ("a", "b")]
     assert _passed(gate, request, answer, WRITES_X, *both) == (request, answer)
     handed, told = _passed(gate, request, answer, WRITES_X, *both, version=4)
     assert (handed, told.error_code) == (None, 31), "version 4 is for brokers"
 
 
 def test_ac01_offsets_need_the_transactional_id_the_group_and_the_topic() -> None:
-    reads_g = (Operation.READ, GROUP, "g")
+    reads_g = (AclOperation.READ, GROUP, "g")
     request = AddOffsetsToTxnRequest(transactional_id="x", group_id="g")
     answer = AddOffsetsToTxnResponse()
     assert _passed(transactions.add_offsets, request, answer)[1].error_code == 53
@@ -84,7 +84,7 @@ def test_ac01_offsets_need_the_transactional_id_the_group_and_the_topic() -> Non
     commit = txn_offset_commit.TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=topics)
     empty = txn_offset_commit.TxnOffsetCommitResponse()
 
-    def codes(*allowed: tuple[Operation, ResourceType, str]) -> tuple[list[str] | None, dict[str, int]]:
+    def codes(*allowed: tuple[AclOperation, AclResourceType, str]) -> tuple[list[str] | None, dict[str, int]]:
         handed, told = _passed(transactions.commit_offsets, commit, empty, *allowed)
         names = None if handed is None else [topic.name for topic in handed.topics]
         return names, {topic.name: topic.partitions[0].error_code for topic in told.topics}
@@ -92,7 +92,7 @@ def test_ac01_offsets_need_the_transactional_id_the_group_and_the_topic() -> Non
     assert codes() == (None, {"a": 53, "b": 53})
     assert codes(WRITES_X) == (None, {"a": 30, "b": 30})
     assert codes(WRITES_X, reads_g) == (None, {"a": 29, "b": 29})
-    assert codes(WRITES_X, reads_g, (Operation.READ, TOPIC, "a")) == (["a"], {"b": 29})
+    assert codes(WRITES_X, reads_g, (AclOperation.READ, TOPIC, "a")) == (["a"], {"b": 29})
 
 
 def test_ac01_an_end_needs_the_transactional_id_and_a_marker_the_cluster() -> None:
@@ -112,7 +112,7 @@ def test_ac10_transactions_are_described_and_listed_as_far_as_they_may_be_seen()
     topics = [describe_transactions.TopicData(topic=name) for name in ("a", "b")]
     state = describe_transactions.TransactionState(transactional_id="x", topics=topics)
     answer = describe_transactions.DescribeTransactionsResponse(transaction_states=[state])
-    sees = (Operation.DESCRIBE, TXN, "x"), (Operation.DESCRIBE, TOPIC, "a")
+    sees = (AclOperation.DESCRIBE, TXN, "x"), (AclOperation.DESCRIBE, TOPIC, "a")
     handed, told = _passed(transactions.describe, request, answer, *sees, version=0)
     assert handed.transactional_ids == ["x"]
     rows = {row.transactional_id: (row.error_code, row.topics) for row in told.transaction_states}

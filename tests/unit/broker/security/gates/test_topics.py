@@ -13,14 +13,19 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from siltstone.metadata.acls import CreateAcls, DeleteAcls
-from siltstone.model.acls import AuthorizationMode, Operation, PatternType, Permission, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType, AuthorizationMode, PatternType, Permission
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.engine.engine_world import settled
 from support.kafka.raw_calls import RawTopic, batch_of, fetch_request, metadata_request, produce_request
 from support.security.rights import ROOT, allow, client_of, switch
 
-TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
-READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
+TOPIC, CLUSTER = AclResourceType.TOPIC, AclResourceType.CLUSTER
+READ, WRITE, DESCRIBE, CREATE = (
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.DESCRIBE,
+    AclOperation.CREATE,
+)
 
 
 def test_ac06_hidden_and_missing_topics_look_alike() -> None:
@@ -49,7 +54,7 @@ def test_ac06_hidden_and_missing_topics_look_alike() -> None:
 
 
 @pytest.mark.parametrize("resource", [(TOPIC, "new"), (CLUSTER, "kafka-cluster")])
-def test_a_topic_is_created_on_its_own_by_who_may_create_it(resource: tuple[ResourceType, str]) -> None:
+def test_a_topic_is_created_on_its_own_by_who_may_create_it(resource: tuple[AclResourceType, str]) -> None:
     async def scenario(world: BrokerWorld) -> None:
         await switch(world, allow(DESCRIBE, TOPIC, "new"))
         client = client_of(world)
@@ -63,7 +68,7 @@ def test_a_topic_is_created_on_its_own_by_who_may_create_it(resource: tuple[Reso
 
 def test_a_new_topic_shows_its_configuration_to_who_may_describe_it() -> None:
     async def scenario(world: BrokerWorld) -> None:
-        shown = allow(Operation.DESCRIBE_CONFIGS, TOPIC, "shown")
+        shown = allow(AclOperation.DESCRIBE_CONFIGS, TOPIC, "shown")
         await switch(world, allow(CREATE, TOPIC, "shown"), allow(CREATE, TOPIC, "hidden"), shown)
         topics = [
             CreatableTopic(name=name, num_partitions=2, replication_factor=1)
@@ -81,7 +86,7 @@ def test_a_new_topic_shows_its_configuration_to_who_may_describe_it() -> None:
 def test_a_topic_that_may_not_be_deleted_keeps_its_name_to_itself() -> None:
     async def scenario(world: BrokerWorld) -> None:
         topics = {name: await world.topic(name) for name in ("hidden", "seen", "mine")}
-        await switch(world, allow(DESCRIBE, TOPIC, "seen"), allow(Operation.DELETE, TOPIC, "mine"))
+        await switch(world, allow(DESCRIBE, TOPIC, "seen"), allow(AclOperation.DELETE, TOPIC, "mine"))
         states = [DeleteTopicState(topic_id=each.topic_id) for each in topics.values()]
         told = await client_of(world).ask(DeleteTopicsRequest(topics=states))
         rows = {row.topic_id: (row.name, row.error_code) for row in told.responses}
@@ -150,9 +155,9 @@ def test_ac18_bits_say_what_the_client_may_do() -> None:
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)
         answer = await client_of(world).ask(request)
         assert (answer.cluster_authorized_operations, len(answer.brokers)) == (0, 1)
-        await world.parts.metadata.execute(CreateAcls((allow(Operation.ALTER, CLUSTER),)))
+        await world.parts.metadata.execute(CreateAcls((allow(AclOperation.ALTER, CLUSTER),)))
         answer = await client_of(world).ask(request)
-        assert answer.cluster_authorized_operations == 1 << Operation.ALTER | 1 << DESCRIBE
+        assert answer.cluster_authorized_operations == 1 << AclOperation.ALTER | 1 << DESCRIBE
 
     in_broker_world(scenario)
 

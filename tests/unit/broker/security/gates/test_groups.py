@@ -16,12 +16,12 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from siltstone.model.acls import Operation, ResourceType
+from siltstone.model.acls import AclOperation, AclResourceType
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.security.rights import ROOT, allow, client_of, switch
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-READ, DESCRIBE = Operation.READ, Operation.DESCRIBE
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE
 
 
 async def _committed(world: BrokerWorld) -> None:
