@@ -19,6 +19,10 @@ from siltstone.broker.request_measures import error_paths
 from siltstone.broker.security.acls.required import REQUIRED, Requirement
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.kafka_protocol.notation import Message
@@ -38,7 +42,7 @@ from support.broker.every_request import PRODUCE_SINCE, plain_request
 from support.broker.served_node import ServedNode
 from support.kafka.kafka_oracles import or_skip
 from support.kafka.raw_calls import RawTopic, metadata_request
-from support.kafka.raw_kafka import Address, RawConnection, address_of
+from support.kafka.raw_kafka import Address, ConnectionClosed, RawConnection, address_of
 from support.processes.tried import RecordTried
 from support.security.rights import allow
 from support.tls.authority import Authority
@@ -164,6 +168,9 @@ class Oracle:
 
     def topic(self, name: str) -> RawTopic:
         self.admin.create_topics([theirs.NewTopic(name, 1, 1)])[name].result(60)
+        deadline = time.monotonic() + 60
+        while name not in self.admin.list_topics(timeout=60).topics:  # the broker learns it a moment later
+            assert time.monotonic() < deadline
         found = self.admin.describe_topics(confluent_kafka.TopicCollection([name]))[name].result(60)
         high, low = found.topic_id.get_most_significant_bits(), found.topic_id.get_least_significant_bits()
         return RawTopic(name, b"".join((each & (2**64 - 1)).to_bytes(8, "big") for each in (high, low)))
@@ -225,7 +232,10 @@ def _denials(address: Address, topic: RawTopic) -> dict[tuple[str, int], set[tup
     found: dict[tuple[str, int], set[tuple[str, int]]] = {}
     for request, version in _requests(topic):
         with RawConnection(address) as connection:
-            answer = connection.ask(request, version)
+            try:
+                answer = connection.ask(request, version)
+            except (TimeoutError, ConnectionClosed) as failure:
+                raise AssertionError(f"{address} does not answer {request} in version {version}") from failure
         name = f"{type(request).__name__} {getattr(request, 'key_type', '')}{_named(request)}"
         found[name, version] = set(_codes(answer))
     return found
@@ -239,7 +249,10 @@ def _requests(topic: RawTopic) -> Iterator[tuple[Message, int]]:
     for key, (lowest, newest) in ANNOUNCED.items():
         oldest = PRODUCE_SINCE if key is ApiKey.PRODUCE else lowest
         for version in sorted({oldest, newest}):
-            yield plain_request(key, version, topic, "g"), version
+            if key is not ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
+                yield plain_request(key, version, topic, "g"), version
+    # Kafka 4.3.1 never answers a client that may not ask for all users: users=null.
+    yield DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]), 0
     yield FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 6
     yield MetadataRequest(topics=None), 12
     for name in (topic.name, "missing"):
@@ -282,7 +295,8 @@ def test_ac01_the_same_request_has_the_same_refusals_as_in_apache_kafka(
             oracle.has(bindings)
             here = _denials(address_of(broker.bootstrap_servers), ours)
             there = _denials(oracle.address, theirs_)
-            assert here == there, bindings
+            different = {name: (here[name], there[name]) for name in here if here[name] != there[name]}
+            assert not different, bindings
             tried += len(here)
             _change(broker, DeleteAcls(bindings))
     record_tried("requests, each to both", tried)

@@ -194,7 +194,9 @@ def _create_topics(asked: Asked) -> Message:
 
 def _delete_topics(asked: Asked) -> Message:
     missing = f"{asked.topic.name}-missing"
-    return DeleteTopicsRequest(topic_names=[missing], topics=[DeleteTopicState(name=missing)])
+    return DeleteTopicsRequest(
+        topic_names=[missing], topics=[DeleteTopicState(name=missing)], timeout_ms=1_000
+    )
 
 
 def _create_partitions(asked: Asked) -> Message:

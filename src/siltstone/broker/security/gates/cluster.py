@@ -26,6 +26,7 @@ from siltstone.kafka_protocol.messages.describe_log_dirs import DescribeLogDirsR
 from siltstone.kafka_protocol.messages.describe_quorum import DescribeQuorumResponse
 from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
 )
 from siltstone.kafka_protocol.messages.list_config_resources import ListConfigResourcesResponse
 from siltstone.kafka_protocol.messages.unregister_broker import UnregisterBrokerResponse
@@ -117,7 +118,11 @@ describe_client_quotas = on_cluster(
     AclOperation.DESCRIBE_CONFIGS, lambda _: DescribeClientQuotasResponse(entries=None, **ROW)
 )
 describe_scram_credentials = on_cluster(
-    AclOperation.DESCRIBE, lambda _: DescribeUserScramCredentialsResponse(**ROW)
+    AclOperation.DESCRIBE,
+    lambda request: DescribeUserScramCredentialsResponse(
+        results=[DescribeUserScramCredentialsResult(user=user.name, **ROW) for user in request.users or ()],
+        **ROW,
+    ),
 )
 describe_acls = on_cluster(AclOperation.DESCRIBE, lambda _: DescribeAclsResponse(**ROW))
 make_acls = on_cluster(

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.broker.security.gates.gate import (
@@ -17,6 +18,7 @@ from siltstone.broker.security.gates.gate import (
     parted,
     topic_name,
 )
+from siltstone.broker.topics.names import UnknownTopic
 from siltstone.kafka_protocol.messages import delete_records, describe_producers, list_offsets
 from siltstone.kafka_protocol.messages import offset_for_leader_epoch as epochs
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsResourceResponse
@@ -148,17 +150,21 @@ async def create_topics(
 async def delete_topics(
     parts: BrokerParts, context: RequestContext, request: DeleteTopicsRequest, handle: Handle
 ) -> DeleteTopicsResponse:
-    """A topic that is named by its id, and that the client may not describe, keeps its name to itself."""
+    """A topic that is named by its id, and that the client may not describe, keeps its name to itself. One that the
+    client might describe, if there were one, is said to be missing."""
 
     def may_delete(name: str | None) -> bool:
         return name is None or deletes_all or context.may(AclOperation.DELETE, AclResourceType.TOPIC, name)
 
     def denied_row(topic: DeleteTopicState) -> DeletableTopicResult:
-        name = topic.name
-        if name is None:
-            found = topic_name(parts, None, topic.topic_id) or ""
-            is_seen = context.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, found, is_named=False)
-            name = found if is_seen else None
+        found = topic_name(parts, topic.name, topic.topic_id) or ""
+        is_seen = context.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, found, is_named=False)
+        if topic.name is not None and is_seen and parts.topics.by_name(topic.name) is None:
+            missing = UnknownTopic(topic.name)
+            return DeletableTopicResult(
+                name=topic.name, error_code=error_code(missing), error_message=str(missing)
+            )
+        name = topic.name or (found if is_seen else None)
         return DeletableTopicResult(
             name=name, topic_id=topic.topic_id, error_code=TOPIC_DENIED, error_message=TEXT
         )

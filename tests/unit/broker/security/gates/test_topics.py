@@ -87,6 +87,15 @@ def test_a_topic_that_may_not_be_deleted_keeps_its_name_to_itself() -> None:
     async def scenario(world: BrokerWorld) -> None:
         topics = {name: await world.topic(name) for name in ("hidden", "seen", "mine")}
         await switch(world, allow(DESCRIBE, TOPIC, "seen"), allow(AclOperation.DELETE, TOPIC, "mine"))
+        by_name = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in ("seen", "hidden", "none")]
+        )
+        codes = {row.name: row.error_code for row in (await client_of(world).ask(by_name)).responses}
+        assert codes == {"seen": 29, "hidden": 29, "none": 29}
+        described = allow(DESCRIBE, TOPIC, "none")
+        await world.parts.metadata.execute(CreateAcls((described,)))
+        codes = {row.name: row.error_code for row in (await client_of(world).ask(by_name)).responses}
+        assert codes == {"seen": 29, "hidden": 29, "none": 3}, "Kafka 4.3.1"
         states = [DeleteTopicState(topic_id=each.topic_id) for each in topics.values()]
         told = await client_of(world).ask(DeleteTopicsRequest(topics=states))
         rows = {row.topic_id: (row.name, row.error_code) for row in told.responses}
