@@ -162,9 +162,8 @@ class Oracle:
 
     def __init__(self, client_port: int, admin_port: int) -> None:
         self.address: Address = (HOST, client_port)
-        self.admin = theirs.AdminClient(
-            {**ADMIN, "bootstrap.servers": f"{HOST}:{admin_port}", "log_level": 0}
-        )
+        self.config = {**ADMIN, "bootstrap.servers": f"{HOST}:{admin_port}", "log_level": 0}
+        self.admin = theirs.AdminClient(self.config)
 
     def topic(self, name: str) -> RawTopic:
         self.admin.create_topics([theirs.NewTopic(name, 1, 1)])[name].result(60)
@@ -225,6 +224,13 @@ def _oracle(folder: Path) -> Iterator[Oracle]:
     prepared = prepare_apache_kafka(folder, settings)
     with started(type(prepared)(prepared.command, client_port, prepared.log)):
         yield Oracle(client_port, admin_port)
+
+
+def _commit(config: dict[str, Any]) -> None:
+    """From then on the group has a coordinator and an offset."""
+    consumer = confluent_kafka.Consumer({**config, "group.id": "g"})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition("t", 0, 1)], asynchronous=False)
+    consumer.close()
 
 
 def _denials(address: Address, topic: RawTopic) -> dict[tuple[str, int], set[tuple[str, int]]]:
@@ -289,6 +295,8 @@ def test_ac01_the_same_request_has_the_same_refusals_as_in_apache_kafka(
         with RawConnection(address_of(broker.bootstrap_servers)) as connection:
             (found,) = connection.ask(metadata_request("t"), 12).topics
         ours, theirs_ = RawTopic("t", found.topic_id), oracle.topic("t")
+        _commit(oracle.config)
+        _commit({"bootstrap.servers": broker.bootstrap_servers})
         _change(broker, ON)
         for bindings in ((), *((each,) for each in singles), tuple(singles)):
             _change(broker, CreateAcls(bindings))

@@ -44,7 +44,9 @@ REQUIRED: Mapping[ApiKey, tuple[Requirement, ...]] = {
     ApiKey.PRODUCE: (_topic(AclOperation.WRITE), _transactional_id(AclOperation.WRITE)),
     ApiKey.FETCH: (_topic(AclOperation.READ), Requirement(AclOperation.CLUSTER_ACTION, _CLUSTER)),
     ApiKey.LIST_OFFSETS: (_topic(AclOperation.DESCRIBE),),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_topic(AclOperation.DESCRIBE),),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        Requirement(AclOperation.CLUSTER_ACTION, _CLUSTER), _topic(AclOperation.DESCRIBE),
+    ),
     ApiKey.METADATA: (
         _topic(AclOperation.DESCRIBE), Requirement(AclOperation.CREATE, _CLUSTER), _topic(AclOperation.CREATE),
     ),

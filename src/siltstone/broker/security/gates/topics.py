@@ -78,7 +78,7 @@ list_topic_offsets = by_topic(
         ],
     ),
 )
-leader_epochs = by_topic(
+_leader_epochs_of_topics = by_topic(
     AclOperation.DESCRIBE,
     lambda topic: epochs.OffsetForLeaderTopicResult(
         topic=topic.topic,
@@ -89,6 +89,17 @@ leader_epochs = by_topic(
     ),
     name_of=lambda topic: topic.topic,
 )
+
+
+async def leader_epochs(
+    parts: BrokerParts, context: RequestContext, request: epochs.OffsetForLeaderEpochRequest, handle: Handle
+) -> Any:
+    """Brokers of Kafka ask this, too, who need no right on the topics."""
+    if may_on_cluster(context, AclOperation.CLUSTER_ACTION, is_named=False):
+        return await handle(request)
+    return await _leader_epochs_of_topics(parts, context, request, handle)
+
+
 add_partitions = by_topic(
     AclOperation.ALTER,
     lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED, error_message=TEXT),
