@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import time
 from pathlib import Path
 
 from siltstone.model.access import SecurityProtocol
@@ -12,9 +13,9 @@ from support.pages.bare_environment import BareEnvironment
 from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "security.md"
-_, SERVE, COMMANDS = blocks(PAGE, "sh")
+_, SERVE, COMMANDS, WITH_LOGIN, USERS, AS_ADA = blocks(PAGE, "sh")
 (SETTINGS,) = blocks(PAGE, "toml")
-RUN = [SERVE, COMMANDS, SETTINGS]
+RUN = [SERVE, COMMANDS, SETTINGS, WITH_LOGIN, USERS, AS_ADA]
 
 
 def test_tl21_a_broker_with_tls_in_a_few_commands(tmp_path: Path) -> None:
@@ -29,6 +30,28 @@ def test_tl21_a_broker_with_tls_in_a_few_commands(tmp_path: Path) -> None:
             assert ready
             done = bare.run(COMMANDS, tmp_path, SILTSTONE_BOOTSTRAP=ready[1])
             assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "hello"), done.stderr
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+
+
+def test_sa22_a_broker_with_a_login_and_its_first_user(tmp_path: Path) -> None:
+    bare = BareEnvironment(tmp_path / "bare")
+    command = f"exec {WITH_LOGIN.strip().replace(':9092', ':0')}"
+    with subprocess.Popen(
+        ["bash", "-c", command], cwd=tmp_path, env=bare.variables(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            ready = re.search(r"ready at (\S+)", process.stdout.readline())
+            assert ready
+            added = bare.run(USERS, tmp_path)
+            assert (added.returncode, added.stdout) == (0, "User ada was added.\n"), added.stderr
+            deadline = time.monotonic() + 60
+            while (done := bare.run(AS_ADA, tmp_path, SILTSTONE_BOOTSTRAP=ready[1])).returncode:
+                assert "refuses the login of ada" in done.stderr, "until the broker has read the metadata"
+                assert time.monotonic() < deadline
+            assert "There are no topics yet" in done.stdout
         finally:
             process.terminate()
             assert process.wait(60) == 0

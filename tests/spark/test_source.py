@@ -168,15 +168,19 @@ class Killing(DefaultSource):
 
     def reader(self, schema: Any) -> Any:
         made: Any = super().reader(schema)
-        return KillingReader(made._source, made._options)
+        killing = KillingReader(made._source, made._options)
+        killing.folder = made._options.store
+        return killing
 
 
 class KillingReader(TopicReader):
+    folder = ""
+
     def read(self, partition: Any) -> Iterator[Any]:
         for batch in super().read(partition):
             yield batch
             try:
-                (Path(self._options.store) / "killed").touch(exist_ok=False)
+                (Path(self.folder) / "killed").touch(exist_ok=False)
             except FileExistsError:
                 continue
             os.kill(os.getpid(), signal.SIGKILL)

@@ -405,15 +405,19 @@ class KillingStream(DefaultSource):
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802  Spark's name
         made: Any = super().streamReader(schema)
-        return KillingStreamReader(made._open_source, made._options)
+        killing = KillingStreamReader(made._open_source, made._options)
+        killing.folder = made._options.source.store or ""
+        return killing
 
 
 class KillingStreamReader(TopicStreamReader):
+    folder = ""
+
     def read(self, partition: Any) -> Iterator[Any]:
         for batch in super().read(partition):
             yield batch
             try:
-                (Path(self._options.source.store or "") / "killed-stream").touch(exist_ok=False)
+                (Path(self.folder) / "killed-stream").touch(exist_ok=False)
             except FileExistsError:
                 continue
             os.kill(os.getpid(), signal.SIGKILL)

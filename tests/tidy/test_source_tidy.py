@@ -76,8 +76,8 @@ def test_no_file_holds_two_ideas() -> None:
 
 SMALL_FILES = {
     "an API or a command: one file each is the reader's index": {
-        "broker/apis/api_versions.py", "broker/apis/produce_rights.py",
-        "broker/apis/describe_user_scram_credentials.py", "broker/apis/elect_leaders.py",
+        "broker/apis/api_versions.py", "broker/versions_answer.py", "broker/apis/produce_rights.py",
+        "broker/apis/elect_leaders.py",
         "broker/apis/list_config_resources.py", "broker/apis/unregister_broker.py",
         "broker/apis/list_transactions.py", "broker/groups/apis/delete_groups.py", "cli/compact.py",
         "cli/groups/command.py", "cli/groups/delete.py", "cli/maintain/cancel.py", "cli/maintain/command.py",
@@ -88,7 +88,7 @@ SMALL_FILES = {
     "nouns, errors or settings that many modules import": {
         "broker/settings.py", "kafka_protocol/malformed.py", "offline/context.py",
         "metadata/node_address.py",
-        "metadata/store_id.py", "model/access.py", "model/buffers.py", "model/errors.py", "model/version.py",
+        "metadata/store_id.py", "metadata/credentials.py", "model/buffers.py", "model/errors.py", "model/version.py",
         "server/settings/admin.py",
         "stream_engine/errors.py",
     },

@@ -25,6 +25,7 @@ from siltstone.broker.request import (
     RequestContext,
     frame_of,
 )
+from siltstone.broker.security.authenticator import Authenticator, LoginStatistics
 from siltstone.broker.security.authorizer import Authorizer
 from siltstone.broker.security.gates.table import GATES
 from siltstone.broker.topics.names import OFFSETS_TOPIC
@@ -47,7 +48,12 @@ class KafkaBroker:
     """The ``RequestHandler`` of a node; ``starting.start_broker`` makes it."""
 
     def __init__(
-        self, parts: BrokerParts, backlog: BacklogWatch, moves: HandingOver, authorizer: Authorizer
+        self,
+        parts: BrokerParts,
+        backlog: BacklogWatch,
+        moves: HandingOver,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
     ) -> None:
         self.moves = moves
         self.authorizer = authorizer
@@ -57,6 +63,7 @@ class KafkaBroker:
         self._measures = parts.measures
         self._produce = ProduceApi(parts)
         self._fetch = FetchApi(parts)
+        self._authenticator = authenticator
         self._unsupported = UnsupportedRequests(parts.clock)
         self._tasks = TaskGroup("broker", lambda _: None)
         self._image = parts.metadata.image
@@ -109,8 +116,8 @@ class KafkaBroker:
                 self._clock.monotonic_ms(), self.authorizer,
             )  # fmt: skip
             connection.client_id = header.client_id or ""
-            if header.api_key != ApiKey.API_VERSIONS:
-                connection.has_asked_more = True
+            if self._authenticator.is_wanted(context):
+                return self._authenticator.handle(context, body)
             if not _is_announced(header):
                 return self._refused_version(context)
             self._measures.begin(header.api_key)
@@ -133,9 +140,7 @@ class KafkaBroker:
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Ends nothing: no state belongs to a connection. Group members leave by missing heartbeats, fetch sessions
-        expire by age. Logs a client that probably wanted a login."""
-        if connection.client_software_name and not connection.has_asked_more:
-            self._unsupported.left_after_versions(connection)
+        expire by age."""
 
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
@@ -162,9 +167,13 @@ class KafkaBroker:
         self._measures.answered(context.api_key, seconds)
         return frame_of(context, *body)
 
+    def logins(self) -> LoginStatistics:
+        return self._authenticator.statistics()
+
     def end_waits(self) -> None:
         """See RequestHandler. Waiting group members are answered NOT_COORDINATOR, waiting fetches with the batches
         there are."""
+        self._authenticator.end_waits()
         self.backlog.end_waits()
         self.parts.groups.end_waits()
         self._fetch.end_waits()

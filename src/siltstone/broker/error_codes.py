@@ -41,6 +41,7 @@ from siltstone.metadata.refusals import (
     StreamNotExist,
     TargetUnfit,
     TooManyPartitions,
+    TooManyUsers,
     TopicAlreadyExists,
     TopicNotExist,
 )
@@ -111,6 +112,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     TargetUnfit: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     TooManyPartitions: ErrorCode.POLICY_VIOLATION,
     TooManyPartitionsAtOnce: ErrorCode.POLICY_VIOLATION,
+    TooManyUsers: ErrorCode.POLICY_VIOLATION,
     InternalTopic: ErrorCode.INVALID_REQUEST,
     # the state of the store
     DamagedRange: ErrorCode.CORRUPT_MESSAGE,  # consumers raise it; see decision 12

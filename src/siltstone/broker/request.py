@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from siltstone.kafka_protocol.headers import response_prefix
-from siltstone.model.access import ANONYMOUS, Principal, SecurityProtocol
+from siltstone.model.access import ANONYMOUS, LoginMechanism, Principal, SecurityProtocol, SessionState
 from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
@@ -27,12 +27,29 @@ class CloseConnection(InvalidRequest):
 
 
 class Listener(msgspec.Struct, frozen=True):
-    """The listener that accepted a connection, and the address at which its clients reach the broker."""
+    """The listener that accepted a connection, and the address at which its clients reach the broker. ``mechanisms``:
+    how clients log in there, if they have to; ``reauthentication_ms_max``: how long a session lasts, 0: as long as the
+    connection."""
 
     name: str
     advertised_host: str
     advertised_port: int
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    mechanisms: tuple[LoginMechanism, ...] = ()
+    reauthentication_ms_max: int = 0
+
+
+class LoginSession(msgspec.Struct, eq=False):
+    """How a connection stands with its login, which ``broker.security.authenticator`` writes. ``mechanism`` and
+    ``exchange``: of the login under way, or of the last one; ``requests``: how many came before the login.
+    ``began_ms`` and ``expires_ms``: when the session began and will end, by the monotonic clock."""
+
+    state: SessionState = SessionState.AUTHENTICATED
+    mechanism: LoginMechanism | None = None
+    exchange: Any = None
+    requests: int = 0
+    began_ms: float = 0.0
+    expires_ms: float = float("inf")
 
 
 class Overtakable(msgspec.Struct, frozen=True):
@@ -56,13 +73,14 @@ class KeptVerdicts(msgspec.Struct, eq=False):
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
-    Handlers write ``client_id``, ``has_asked_more``, ``client_software_*``, ``sends_records`` and ``requests_held``.
+    Handlers write ``client_id``, ``client_software_*``, ``sends_records`` and ``requests_held``; the authenticator
+    ``principal`` and ``session``.
     ``client_id`` is that of the newest request. ``connected_ms``: when the client connected, in ms since 1970.
     ``sends_records``: the client has sent records to be stored; while ``wants_pause`` is true, the network reads
     nothing more from such connections. ``requests_held``: so many requests of this connection wait, perhaps for
     seconds; while there is one, the network reads nothing more from the connection. ``produces_waiting``: the newest
     Produce that waits for each partition (``broker.apis.produce_order``). ``principal``: in whose name its requests
-    come.
+    come. On a listener with a login that is nobody until the login, whatever certificate the client has.
     """
 
     connection_id: int
@@ -71,8 +89,6 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     client_port: int = 0
     connected_ms: int = 0
     client_id: str = ""
-    has_asked_more: bool = False
-    """Whether a request other than ApiVersions has come."""
     client_software_name: str = ""
     client_software_version: str = ""
     sends_records: bool = False
@@ -80,6 +96,12 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     produces_waiting: dict[tuple[str, int], asyncio.Future[None]] = {}
     principal: Principal = ANONYMOUS
     verdicts: KeptVerdicts = msgspec.field(default_factory=KeptVerdicts)
+    session: LoginSession = msgspec.field(default_factory=LoginSession)
+
+    def __post_init__(self) -> None:
+        if self.listener.protocol.wants_login:
+            self.session.state = SessionState.START
+            self.principal = ANONYMOUS
 
 
 class RequestHandler(Protocol):

@@ -16,7 +16,9 @@ from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
 from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
+from siltstone.broker.security.authenticator import Authenticator
 from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
+from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
@@ -58,12 +60,13 @@ async def start_broker(
     rng: Random,
     record_calls: BlockingCalls | None = None,
     is_lease_held: Callable[[], bool] = lambda: True,
+    password_calls: BlockingCalls | None = None,
 ) -> KafkaBroker:
     """Returns a broker that is ready for requests; its groups are loaded in the background. The caller closes it before
     the engine.
 
     ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
-    see ClusterView. Raises AuthorizationTooWeak.
+    see ClusterView. ``password_calls`` checks passwords; None: no listener has a login. Raises AuthorizationTooWeak.
     """
     refuse_weaker_mode(settings.authorization, metadata.image.authorization)
     topics = Topics(metadata, settings.topic_defaults)
@@ -92,8 +95,12 @@ async def start_broker(
         await metadata.execute(command)
     partitions.start()
     moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, clock)
+    secret = b"" if password_calls is None else await _salt_secret(metadata, rng)
+    authenticator = Authenticator(
+        metadata, clock, rng, parts.measures, MadeUpCredentials(secret), password_calls or InlineCalls()
+    )
     authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization)
-    broker = KafkaBroker(parts, backlog, moves, authorizer)
+    broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer)
     await broker.start()
     return broker
 
@@ -103,3 +110,9 @@ async def _cluster_id(metadata: MetadataService, rng: Random) -> str:
     Kafka."""
     candidate = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).rstrip(b"=")
     return (await metadata.execute(PutKey(CLUSTER_ID_KEY, candidate))).decode()
+
+
+async def _salt_secret(metadata: MetadataService, rng: Random) -> bytes:
+    """Returns the secret that makes the salts of unknown users; it stays the same for the life of the store."""
+    candidate = rng.getrandbits(SALT_SECRET_BITS).to_bytes(SALT_SECRET_BITS // 8, "big")
+    return await metadata.execute(PutKey(SALT_SECRET_KEY, candidate))

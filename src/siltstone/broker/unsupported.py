@@ -3,9 +3,6 @@
 The protocol has no answer for them, so the connection is closed (item 6). A client that does not look at ApiVersions
 first then reports a bare end of file, perhaps five times a second; the log says what it asked for, once in
 LOG_INTERVAL_MS for each API.
-
-A client that wants a login (SASL) and looks at ApiVersions first finds no SaslHandshake there and leaves. All that this
-broker sees is a connection that asked for nothing else, so that is what the log says.
 """
 
 import logging
@@ -38,15 +35,6 @@ class UnsupportedRequests:
                 connection.client_host, asked,
             )  # fmt: skip
         return CloseConnection(f"the client asked for {asked}")
-
-    def left_after_versions(self, connection: ConnectionContext) -> None:
-        """Logs, if that is due, that a client has left after ApiVersions."""
-        if self._limit.is_due((connection.client_host, connection.client_software_name)):
-            log.info(
-                "a client at %s (%s %s) asked for ApiVersions alone and left: a client that is set up for SASL does "
-                "so, because this listener has no login; set its security.protocol to PLAINTEXT",
-                connection.client_host, connection.client_software_name, connection.client_software_version,
-            )  # fmt: skip
 
 
 def _known(number: int) -> ApiKey | None:

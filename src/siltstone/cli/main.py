@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "sql": "siltstone.cli.sql",
     "tables": "siltstone.cli.tables.command",
     "nodes": "siltstone.cli.nodes.command",
+    "users": "siltstone.cli.users.command",
     "clients": "siltstone.cli.clients",
     "authorization": "siltstone.cli.authorization",
     "acls": "siltstone.cli.acls.command",
@@ -61,6 +62,7 @@ SUMMARIES: Mapping[str, str] = {
     "sql": "Query topics with SQL, in this process, by DuckDB.",
     "tables": "List the topics that are kept as tables; show, explain or forget a table.",
     "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",
+    "users": "List the users of a store; add or remove one, change a password, or end sessions.",
     "clients": "List the clients that are connected to brokers.",
     "authorization": "Show or set whether a store looks at the rights of clients: off, report or on; and name super"
     " users.",
@@ -87,6 +89,7 @@ ELSEWHERE: Mapping[str, str] = {
     "topic": "siltstone topics",
     "group": "siltstone groups",
     "start": "siltstone serve",
+    "user": "siltstone users",
 }
 """What other tools call a command → how it is written here."""
 

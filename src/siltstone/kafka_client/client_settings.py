@@ -1,4 +1,6 @@
-"""How this client encrypts: settings under librdkafka's names, from a file of ``name=value`` lines or from a mapping.
+"""How this client encrypts and logs in: settings under librdkafka's names, from a file or a mapping.
+
+The file has lines ``name=value``. Later ones win:
 
     SILTSTONE_CLIENT_CONFIG  <  --client-config FILE  <  an argument of a program
 
@@ -14,14 +16,15 @@ from pathlib import Path
 
 import msgspec
 
-from siltstone.model.access import SecurityProtocol
+from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest, did_you_mean
+from siltstone.model.secret import NO_SECRET, Secret
 
 CONFIG_VARIABLE = "SILTSTONE_CLIENT_CONFIG"
 """The variable of the environment that names a file for all clients of a process."""
 
 FILE_BYTES_MAX = 1 << 20
-_GROUPS = ("security.", "ssl.", "sasl.")
+GROUPS = ("security.", "ssl.", "sasl.")
 _FIELDS = {
     "security.protocol": "protocol",
     "ssl.ca.location": "authorities",
@@ -29,13 +32,21 @@ _FIELDS = {
     "ssl.key.location": "key",
     "ssl.key.password": "key_password",
     "ssl.endpoint.identification.algorithm": "host_check",
+    "sasl.mechanism": "mechanism",
+    "sasl.mechanisms": "mechanism",
+    "sasl.username": "username",
+    "sasl.password": "password",
 }
+_SECRETS = {"ssl.key.password": "key_password", "sasl.password": "password"}
 _OF_JAVA = {
     "ssl.truststore.location": "ssl.ca.location, a file in PEM",
     "ssl.keystore.location": "ssl.certificate.location and ssl.key.location, files in PEM",
     "ssl.key.pem": "ssl.key.location, a file",
     "ssl.certificate.pem": "ssl.certificate.location, a file",
     "ssl.ca.pem": "ssl.ca.location, a file",
+    "ssl.truststore.password": "ssl.ca.location, which needs none",
+    "ssl.keystore.password": "ssl.key.password",
+    "sasl.jaas.config": "sasl.username and sasl.password",
 }
 _CHECKS = {"https": True, "none": False}
 
@@ -51,12 +62,21 @@ class ClientSettings(msgspec.Struct, frozen=True):
     authorities: str = ""
     certificate: str = ""
     key: str = ""
-    key_password: str = ""
+    key_password: Secret = NO_SECRET
     checks_host: bool = True
+    mechanism: LoginMechanism = LoginMechanism.SCRAM_SHA_512
+    username: str = ""
+    password: Secret = NO_SECRET
 
-    def __repr__(self) -> str:
-        """Shows no password."""
-        return f"ClientSettings({self.protocol}, authorities={self.authorities!r}, certificate={self.certificate!r})"
+    @property
+    def has_secret(self) -> bool:
+        return bool(self.key_password or self.password)
+
+    def travelling(self) -> "ClientSettings":
+        """Returns the same settings, whose secrets may be pickled."""
+        return msgspec.structs.replace(
+            self, key_password=self.key_password.travelling(), password=self.password.travelling()
+        )
 
 
 PLAIN = ClientSettings()
@@ -65,21 +85,64 @@ PLAIN = ClientSettings()
 def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings:
     """Returns the settings in a mapping by librdkafka's names. Raises InvalidClientConfig."""
     fields = {
-        _field(name, origin): value.strip() for name, value in given.items() if name.startswith(_GROUPS)
+        _field(name, origin): value.strip()
+        for name, value in given.items()
+        if name.startswith(GROUPS) and name not in _SECRETS
     }
+    secrets = {field: Secret(given[name]) for name, field in _SECRETS.items() if name in given}
     protocol = _protocol(fields.pop("protocol", SecurityProtocol.PLAINTEXT), origin)
     check = fields.pop("host_check", "https").lower()
     if check not in _CHECKS:
         raise InvalidClientConfig(f"{origin}: ssl.endpoint.identification.algorithm is https or none")
-    if not protocol.is_encrypted and fields:
+    mechanism = _mechanism(fields.pop("mechanism", LoginMechanism.SCRAM_SHA_512), origin)
+    username = fields.pop("username", "")
+    if not protocol.is_encrypted and (fields or "key_password" in secrets):
         raise InvalidClientConfig(
-            f"{origin}: settings of TLS have no effect with security.protocol=PLAINTEXT: set security.protocol=SSL"
+            f"{origin}: settings of TLS have no effect with security.protocol={protocol}: set security.protocol="
+            f"{'SASL_SSL' if protocol.wants_login else 'SSL'}"
         )
+    _check_login(protocol, mechanism, username, secrets.get("password", NO_SECRET), origin)
     if bool(fields.get("certificate")) is not bool(fields.get("key")):
         raise InvalidClientConfig(
             f"{origin}: ssl.certificate.location and ssl.key.location belong together: name both"
         )
-    return ClientSettings(protocol=protocol, checks_host=_CHECKS[check], **fields)
+    return ClientSettings(
+        protocol=protocol,
+        authorities=fields.get("authorities", ""),
+        certificate=fields.get("certificate", ""),
+        key=fields.get("key", ""),
+        key_password=secrets.get("key_password", NO_SECRET),
+        checks_host=_CHECKS[check],
+        mechanism=mechanism,
+        username=username,
+        password=secrets.get("password", NO_SECRET),
+    )
+
+
+def _check_login(
+    protocol: SecurityProtocol, mechanism: LoginMechanism, username: str, password: Secret, origin: str
+) -> None:
+    if protocol.wants_login and not (username and password):
+        raise InvalidClientConfig(
+            f"{origin}: security.protocol={protocol} needs sasl.username and sasl.password"
+        )
+    if not protocol.wants_login and (username or password):
+        raise InvalidClientConfig(
+            f"{origin}: sasl.username and sasl.password have no effect with security.protocol={protocol}: set "
+            f"security.protocol={'SASL_SSL' if protocol.is_encrypted else 'SASL_PLAINTEXT'}"
+        )
+    if protocol is SecurityProtocol.SASL_PLAINTEXT and mechanism is LoginMechanism.PLAIN:
+        raise InvalidClientConfig(
+            f"{origin}: sasl.mechanism=PLAIN sends the password as it is, and security.protocol={protocol} does not "
+            "encrypt: set security.protocol=SASL_SSL, or sasl.mechanism=SCRAM-SHA-512"
+        )
+
+
+def _mechanism(written: str, origin: str) -> LoginMechanism:
+    known = {each.value: each for each in LoginMechanism}
+    if (mechanism := known.get(written.upper())) is None:
+        raise InvalidClientConfig(f"{origin}: sasl.mechanism is one of {', '.join(known)}")
+    return mechanism
 
 
 def _field(name: str, origin: str) -> str:
@@ -87,8 +150,6 @@ def _field(name: str, origin: str) -> str:
         return _FIELDS[name]
     if name in _OF_JAVA:
         raise InvalidClientConfig(f"{origin}: {name} is a setting of Java's clients: use {_OF_JAVA[name]}")
-    if name.startswith("sasl."):
-        raise InvalidClientConfig(f"{origin}: {name}: logins (SASL) are not supported yet")
     hint = did_you_mean(name, _FIELDS, f"known are {', '.join(_FIELDS)}")
     raise InvalidClientConfig(f"{origin}: {name} is not a setting of this client; {hint}")
 
@@ -97,11 +158,7 @@ def _protocol(written: str, origin: str) -> SecurityProtocol:
     known = {each.value: each for each in SecurityProtocol}
     protocol = known.get(written.upper())
     if protocol is None:
-        raise InvalidClientConfig(f"{origin}: security.protocol is PLAINTEXT or SSL")
-    if protocol.wants_login:
-        raise InvalidClientConfig(
-            f"{origin}: security.protocol={protocol}: logins (SASL) are not supported yet; use SSL"
-        )
+        raise InvalidClientConfig(f"{origin}: security.protocol is one of {', '.join(known)}")
     return protocol
 
 
@@ -125,8 +182,8 @@ def settings_of_file(path: Path) -> ClientSettings:
         name, separator, value = stripped.partition("=")
         if not separator:
             raise InvalidClientConfig(f"client configuration {path}, line {number}: write name=value")
-        given[name.strip()] = value
-    if "ssl.key.password" in given and stat.S_ISREG(mode) and mode & stat.S_IROTH:
+        given[name.strip()] = value.strip()
+    if not given.keys().isdisjoint(_SECRETS) and stat.S_ISREG(mode) and mode & stat.S_IROTH:
         raise InvalidClientConfig(
             f"client configuration {path} holds a password, and every user of this machine may read it: chmod 640 it"
         )

@@ -91,6 +91,9 @@ class Cluster:
         """Returns the connection for requests that any broker answers, to the first broker of --bootstrap that answers.
         It is separate from those of ``broker``, which may have requests in flight. Raises what ``open_connection``
         does."""
+        if self._entrance is not None and self._entrance.is_to_be_renewed:
+            self._entrance.close()
+            self._entrance = None
         if self._entrance is None:
             self._entrance = self._first_that_answers()
         return self._entrance
@@ -117,8 +120,11 @@ class Cluster:
             raise KafkaNotReady(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster does not list broker {node_id} now: try again"
             )
-        if address in self._connections:
-            return self._connections[address]
+        known = self._connections.get(address)
+        if known is not None and not known.is_to_be_renewed:
+            return known
+        if known is not None:
+            known.close()
         try:
             connection = self._connections[address] = open_connection(address, self.clock, self.security)
         except BrokerNotThere as missing:

@@ -38,9 +38,11 @@ from siltstone.kafka_protocol.headers import RequestHeader, decode_response_head
 from siltstone.kafka_protocol.malformed import MalformedMessage
 from siltstone.kafka_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from siltstone.kafka_protocol.notation import Message
+from siltstone.model.access import SecurityProtocol
 from siltstone.model.limits import KIB, MIB, SECOND_MS
 from siltstone.model.version import VERSION
 from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random, system_randomness
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65_535
@@ -129,6 +131,9 @@ ANSWER_BYTES_MAX = 256 * MIB
 """The largest response that is accepted. A broker's responses are smaller unless single records are that large; the
 first bytes of other protocols, read as a size, are larger."""
 
+SESSION_SHARE = 0.8
+"""The part of a session after which another connection takes its place."""
+
 ANSWER_BYTES_PER_SECOND_MIN = 64 * KIB
 """Each second in which so many bytes of a response arrive lengthens its time limit by a second: a slow network is not a
 server that sends a byte now and then, for which a command would wait for days."""
@@ -170,7 +175,15 @@ class Connection:
         self._socket = connected
         self._under_way: deque[tuple[int, ApiKey, int]] = deque()
         self._next_correlation_id = 0
+        self._answer_count = 0
+        self._renewed_ms = float("inf")
         self._spoken = SpokenVersions(str(address), ())
+
+    @property
+    def is_to_be_renewed(self) -> bool:
+        """Whether the session ends soon, and no request is in flight: another connection is opened then, instead of a
+        second login on this one."""
+        return not self._under_way and self._clock.monotonic_ms() >= self._renewed_ms
 
     @property
     def under_way(self) -> int:
@@ -221,6 +234,7 @@ class Connection:
         expected, api_key, version = self._under_way.popleft()
         assert api_key == awaited
         frame = self._receive_frame(time_limit_ms)
+        self._answer_count += 1
         try:
             correlation_id, body = decode_response_header(api_key, version, frame)
         except MalformedMessage as failure:
@@ -266,6 +280,12 @@ class Connection:
             return BrokerSilent(
                 f"the broker at {self.address} did not answer in time: try again, or look at its log"
             )
+        if self._answer_count == 1 and not self._security.settings.protocol.wants_login:
+            return BrokerGone(
+                f"the broker at {self.address} closed the connection at the first request: if its listener has a "
+                f"login, set security.protocol={self._security.with_login}, sasl.username and sasl.password in a file "
+                f"for --client-config or {CONFIG_VARIABLE}; if not, look at its log"
+            )
         return BrokerGone(
             f"the broker at {self.address} closed the connection: try again, or look at its log"
         )
@@ -301,6 +321,16 @@ class Connection:
             )
         self._spoken = SpokenVersions(str(self.address), answer.api_keys)
 
+    def log_in(self) -> None:
+        """Logs in, if the settings say how. Raises LoginFailed, and what ``call`` does."""
+        settings = self._security.settings
+        if settings.protocol.wants_login:
+            from siltstone.kafka_client.login import log_in  # noqa: PLC0415  most clients need no login
+
+            lifetime_ms = log_in(settings, str(self.address), self.call, self._security.rng)
+            if lifetime_ms:
+                self._renewed_ms = self._clock.monotonic_ms() + SESSION_SHARE * lifetime_ms
+
     def _asked(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         """Sends an ApiVersions request. A broker that does not know ``version`` responds in version 0."""
         self._send(request, version)
@@ -314,15 +344,21 @@ class Connection:
 
 
 class Security:
-    """How the connections of one client are made. Without settings they are plain."""
+    """How the connections of one client are made and log in. Without settings they are plain. ``rng`` makes nonces."""
 
-    def __init__(self, settings: ClientSettings = PLAIN) -> None:
+    def __init__(self, settings: ClientSettings = PLAIN, rng: Random | None = None) -> None:
         self.settings = settings
+        self.rng = rng or system_randomness()
         self._context: Any = None
 
     @property
     def is_encrypted(self) -> bool:
         return self.settings.protocol.is_encrypted
+
+    @property
+    def with_login(self) -> SecurityProtocol:
+        """The protocol that this one is with a login."""
+        return SecurityProtocol.SASL_SSL if self.is_encrypted else SecurityProtocol.SASL_PLAINTEXT
 
     def secured(self, plain: socket.socket, address: Address) -> socket.socket:
         """Completes the handshake of TLS, if there is one. Raises InvalidClientConfig, TlsFailed, OSError."""
@@ -346,8 +382,8 @@ class Security:
 
 
 def open_connection(address: Address, clock: Clock, security: Security | None = None) -> Connection:
-    """Connects to the broker and asks for its versions. Raises BrokerNotThere, BrokerGone, BrokerSilent, NotKafka,
-    RequestNotSpoken, TlsFailed, InvalidClientConfig."""
+    """Connects to the broker, asks for its versions, and logs in. Raises BrokerNotThere, BrokerGone, BrokerSilent,
+    NotKafka, RequestNotSpoken, TlsFailed, LoginFailed, InvalidClientConfig."""
     security = security or Security()
     connection = Connection(address, _secured(address, security), clock, security)
     try:
@@ -358,7 +394,13 @@ def open_connection(address: Address, clock: Clock, security: Security | None = 
             "the bootstrap address; if it is, look at its log"
         ) from silent
     except BrokerGone as gone:
+        connection.close()
         raise BrokerGone(f"{gone}. {_FIRST_ANSWER[security.is_encrypted]}") from gone
+    except BaseException:
+        connection.close()
+        raise
+    try:
+        connection.log_in()
     except BaseException:
         connection.close()
         raise

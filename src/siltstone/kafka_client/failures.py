@@ -50,6 +50,22 @@ class ClientNotTrusted(TlsFailed):
     """The broker wants a certificate from this client, or does not trust the one that it shows."""
 
 
+class LoginFailed(InvalidRequest):
+    """This client cannot log in to the broker, until a person corrects its settings."""
+
+
+class LoginRefused(LoginFailed):
+    """The broker refuses the name, the password or both."""
+
+
+class MechanismNotOffered(LoginFailed):
+    """The listener has no login, or none by the mechanism of this client."""
+
+
+class BrokerNotProved(LoginFailed):
+    """The broker does not prove that it knows the password, too: it may be another one."""
+
+
 class RequestNotSpoken(InvalidRequest):
     """The broker does not support a request that is needed, or no version of it that this client writes."""
 

@@ -43,7 +43,7 @@ def client_context(settings: ClientSettings) -> ssl.SSLContext:
     if settings.certificate:
         try:
             # Without a password OpenSSL would ask for it at the terminal.
-            context.load_cert_chain(settings.certificate, settings.key, lambda: settings.key_password)
+            context.load_cert_chain(settings.certificate, settings.key, settings.key_password.revealed)
         except (OSError, ssl.SSLError) as wrong:
             raise InvalidClientConfig(
                 f"ssl.certificate.location and ssl.key.location: {settings.certificate} and {settings.key} are not a "

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from siltstone.metadata import streams as stream_steps
 from siltstone.metadata.acls import ACL_APPLIERS
+from siltstone.metadata.applying_access import ACCESS_APPLIERS
 from siltstone.metadata.entities import (
     NO_EPOCH,
     NO_NODE,
@@ -486,5 +487,6 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     ScanPinned: _scan_pinned,
     ScanUnpinned: _scan_unpinned,
     LogMoved: _log_moved,
+    **ACCESS_APPLIERS,
     **ACL_APPLIERS,
 }

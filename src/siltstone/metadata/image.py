@@ -21,6 +21,7 @@ from siltstone.metadata.entities import (
     TopicMetadata,
 )
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogPosition
+from siltstone.metadata.users import ScramUser
 from siltstone.model.acls import AclBinding, Authorization
 
 
@@ -79,6 +80,16 @@ class ImageView(Protocol):
         ...
 
     @property
+    def users(self) -> Mapping[str, ScramUser]:
+        """Name → user that logs in by a password."""
+        ...
+
+    @property
+    def ended_sessions(self) -> Mapping[str, int]:
+        """Principal → version of the log at which its sessions were ended last."""
+        ...
+
+    @property
     def acls(self) -> Mapping[str, AclBinding]:
         """Key of the binding → binding."""
         ...
@@ -107,6 +118,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
     sequences: ShardedMap[str, int] = ShardedMap()
     leader_counts: ShardedMap[int, int] = ShardedMap()
     pins: ShardedMap[str, ScanPin] = ShardedMap()
+    users: ShardedMap[str, ScramUser] = ShardedMap()
+    ended_sessions: ShardedMap[str, int] = ShardedMap()
     acls: ShardedMap[str, AclBinding] = ShardedMap()
     authorization: Authorization = Authorization()
     append_id: str = NO_APPEND_ID
@@ -140,6 +153,8 @@ class ImageDraft:
         self.sequences = image.sequences.draft()
         self.leader_counts = image.leader_counts.draft()
         self.pins = image.pins.draft()
+        self.users = image.users.draft()
+        self.ended_sessions = image.ended_sessions.draft()
         self.acls = image.acls.draft()
         self.authorization = image.authorization
 
@@ -162,6 +177,8 @@ class ImageDraft:
             sequences=self.sequences.frozen(),
             leader_counts=self.leader_counts.frozen(),
             pins=self.pins.frozen(),
+            users=self.users.frozen(),
+            ended_sessions=self.ended_sessions.frozen(),
             acls=self.acls.frozen(),
             authorization=self.authorization,
         )

@@ -286,6 +286,34 @@ class ScanUnpinned(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=7
     token: str
 
 
+class ScramCredentialSet(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=80):
+    """What SCRAM keeps of a user's password. ``mechanism`` is Kafka's number."""
+
+    user: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    rounds: int
+
+    def __repr__(self) -> str:
+        """Shows no key and no salt."""
+        return f"ScramCredentialSet({self.user!r}, {self.mechanism}, rounds={self.rounds})"
+
+
+class ScramCredentialRemoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=81):
+    """A user whose last credential is removed is gone, and its sessions end."""
+
+    user: str
+    mechanism: int
+
+
+class SessionsEnded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=87):
+    """The sessions of a principal, such as ``User:ada``, that began before this record end on every node."""
+
+    principal: str
+
+
 class AclsCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=82):
     bindings: tuple[AclBinding, ...]
 
@@ -348,6 +376,9 @@ Record: TypeAlias = (
     | NumbersTaken
     | ScanPinned
     | ScanUnpinned
+    | ScramCredentialSet
+    | ScramCredentialRemoved
+    | SessionsEnded
     | AclsCreated
     | AclsDeleted
     | AuthorizationSet

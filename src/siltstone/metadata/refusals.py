@@ -312,6 +312,28 @@ class TooManySinks(Refusal, InvalidRequest):
     code = "TOO_MANY_SINKS"
 
 
+class UserExists(Refusal, InvalidRequest):
+    code = "DUPLICATE_RESOURCE"
+
+
+class UserNotExist(Refusal, InvalidRequest):
+    code = "RESOURCE_NOT_FOUND"
+
+
+class UserNameNotAllowed(Refusal, InvalidRequest):
+    code = "UNACCEPTABLE_CREDENTIAL"
+
+
+class CredentialNotAllowed(Refusal, InvalidRequest):
+    """A credential has too few or too many rounds, no salt, or keys of the wrong length."""
+
+    code = "UNACCEPTABLE_CREDENTIAL"
+
+
+class TooManyUsers(Refusal, InvalidRequest):
+    code = "POLICY_VIOLATION"
+
+
 class AclNotAllowed(Refusal, InvalidRequest):
     """A binding, or a principal, that no store may have."""
 

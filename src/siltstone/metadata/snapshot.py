@@ -28,6 +28,7 @@ from siltstone.metadata.entities import (
 from siltstone.metadata.framing import seal, unseal
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import NO_APPEND_ID
+from siltstone.metadata.users import ScramUser
 from siltstone.model.acls import AclBinding, Authorization
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange, ObjectState
@@ -109,6 +110,18 @@ class Pins(msgspec.Struct, frozen=True, array_like=True, tag=75):
     rows: tuple[ScanPin, ...]
 
 
+class Users(msgspec.Struct, frozen=True, array_like=True, tag=80):
+    """A program without logins refuses a snapshot that has users: it would let everybody in."""
+
+    rows: tuple[ScramUser, ...]
+
+
+class EndedSessions(msgspec.Struct, frozen=True, array_like=True, tag=87):
+    """Each row is a principal and the version at which its sessions were ended."""
+
+    rows: tuple[tuple[str, int], ...]
+
+
 class Acls(msgspec.Struct, frozen=True, array_like=True, tag=82):
     """A program without authorization refuses a snapshot that has ACLs or a mode: it would let everybody in."""
 
@@ -132,6 +145,8 @@ Part: TypeAlias = (
     | Sequences
     | Pins
     | SnapshotCopies
+    | Users
+    | EndedSessions
     | Acls
     | SnapshotAuthorization
 )
@@ -154,7 +169,7 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     authorization = [] if image.authorization == Authorization() else [image.authorization]
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
-        image.pins, copies, image.acls, authorization,
+        image.pins, copies, image.users, image.ended_sessions, image.acls, authorization,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
@@ -173,6 +188,8 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     yield from _parts_of(SnapshotTopics, _by_key(image.topics), _topic_weight)
     yield from _parts_of(Sequences, sorted(image.sequences.items()))
     yield from _parts_of(Pins, _by_key(image.pins))
+    yield from _parts_of(Users, _by_key(image.users), lambda row: 1 + 8 * len(row.credentials))
+    yield from _parts_of(EndedSessions, sorted(image.ended_sessions.items()))
     yield from _parts_of(Acls, _by_key(image.acls), lambda row: 1 + len(row.key) // 32)
     yield from _parts_of(SnapshotAuthorization, authorization)
 
@@ -272,6 +289,8 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         sequences=ShardedMap(rows[Sequences]),
         leader_counts=ShardedMap(_leader_counts(rows[SnapshotTopics]).items()),
         pins=ShardedMap((row.token, row) for row in rows[Pins]),
+        users=ShardedMap((row.name, row) for row in rows[Users]),
+        ended_sessions=ShardedMap(rows[EndedSessions]),
         acls=ShardedMap((row.key, row) for row in rows[Acls]),
         authorization=next(iter(rows[SnapshotAuthorization]), Authorization()),
     )

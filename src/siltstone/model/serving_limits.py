@@ -227,6 +227,44 @@ GROUP_OFFSETS_MAX = 100_000
 """The most committed offsets that are compared with the ends of their partitions in one look: a third of a second of
 work, in short turns."""
 
+SCRAM_ROUNDS_MIN = 4_096
+SCRAM_ROUNDS_MAX = 16_384
+"""The limits of Kafka: fewer rounds make a password easy to guess, more of them make each login slow."""
+
+SCRAM_ROUNDS = 8_192
+"""A guess costs a core 3 ms with SHA-512, as a login costs the client. Kafka's own tools take 4,096."""
+
+USERS_MAX = 100_000
+"""The most users of a store, each with two credentials of 250 bytes in the memory of every node."""
+
+USER_NAME_BYTES_MAX = 255
+
+SASL_FRAME_BYTES_MAX = 64 * 1024
+"""The largest request before a login. Kafka allows 512 KiB, for tickets of Kerberos; a token has 32 KiB at most."""
+
+SASL_FRAMES_MAX = 8
+"""The most requests of a connection before it is logged in. The longest login needs five."""
+
+AUTHENTICATION_MS_MAX = 10 * SECOND_MS
+"""How long a connection may take to log in. The longest wait after a wrong password is half of it."""
+
+UNAUTHENTICATED_CONNECTIONS_MAX = 1_000
+"""The most connections that are not logged in. The oldest of them is closed when there are more: slow clients
+keep nobody out."""
+
+FAILED_LOGIN_MS_MIN = 100
+FAILED_LOGIN_MS_MAX = 5 * SECOND_MS
+"""How long the answer to a wrong password waits: the first for as long as in Kafka, each further one of the same host
+and user twice as long, because a client that is set up wrong comes back 19 times a second."""
+
+FAILED_LOGIN_FORGOTTEN_MS = 60 * SECOND_MS
+FAILED_LOGINS_MAX = 10_000
+"""The most pairs of host and user whose failures are counted: 2 MB."""
+
+PASSWORD_CHECK_THREADS = 2
+PASSWORD_CHECKS_MAX = 100
+"""The threads that check passwords of PLAIN, and how many checks may wait: some 300 ms of work for each thread."""
+
 ACLS_MAX = 100_000
 """The most ACLs of a store: some 50 MB in the memory of every node. Prefixes need far fewer."""
 

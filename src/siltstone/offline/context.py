@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from siltstone.kafka_client.client_settings import ClientSettings
+from siltstone.kafka_client.connection import Security
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.store_id import claimed_url, store_id_of
 from siltstone.model.errors import SiltstoneError
@@ -50,6 +52,13 @@ class MaintenanceContext(msgspec.Struct, frozen=True):
     (``pipeline.store_time``); None: the clock is trusted."""
     newest_beat_ms: Callable[[], int | None] = _no_beats
     """Reads the time of the newest beat of any broker; None when no beat is known."""
+    client: ClientSettings | None = None
+    """How brokers are connected to, for records that are in no object yet; None: as SILTSTONE_CLIENT_CONFIG says."""
+
+    @property
+    def security(self) -> Security | None:
+        """What a ``Cluster`` of this store's brokers is given."""
+        return None if self.client is None else Security(self.client)
 
     def now_ms(self) -> int:
         """Returns the store's time, by which everything is deleted that is deleted by its age (rule 15): that of the

@@ -3,7 +3,8 @@
 ``siltstone_broker`` is one broker for the whole session, started when the first test uses it. Tests share it and use
 different topics and groups; ``siltstone_topic`` is a topic name for one test, and ``siltstone_make_topic`` makes topics
 with partitions and configurations. ``siltstone_own_broker`` is a broker for one test, which may stop, kill and restart
-it. Override ``siltstone_settings`` to change the settings of the brokers.
+it. Override ``siltstone_settings`` to change the settings of the brokers, ``siltstone_users`` and ``siltstone_tls`` to
+have them log clients in and encrypt.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,21 +27,39 @@ def siltstone_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="session")
-def siltstone_broker(siltstone_settings: Mapping[str, str]) -> "Iterator[Broker]":
-    """A running broker for the whole session; clients connect to ``siltstone_broker.bootstrap_servers``."""
+def siltstone_users() -> Mapping[str, str]:
+    """The users of the brokers: name → password, such as ``{"ada": "pencil"}``. None by default, so that nobody logs
+    in."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def siltstone_tls() -> bool:
+    """Whether the brokers encrypt (extra ``tls``)."""
+    return False
+
+
+@pytest.fixture(scope="session")
+def siltstone_broker(
+    siltstone_settings: Mapping[str, str], siltstone_users: Mapping[str, str], siltstone_tls: bool
+) -> "Iterator[Broker]":
+    """A running broker for the whole session; clients connect to ``siltstone_broker.bootstrap_servers``, or by
+    ``siltstone_broker.client_config()``."""
     from siltstone.server.embedded import Broker  # noqa: PLC0415 - only tests that use it import a server
 
-    with Broker(settings=siltstone_settings) as broker:
+    with Broker(settings=siltstone_settings, users=siltstone_users, tls=siltstone_tls) as broker:
         yield broker
 
 
 @pytest.fixture
-def siltstone_own_broker(siltstone_settings: Mapping[str, str]) -> "Iterator[Broker]":
+def siltstone_own_broker(
+    siltstone_settings: Mapping[str, str], siltstone_users: Mapping[str, str], siltstone_tls: bool
+) -> "Iterator[Broker]":
     """A running broker for one test, with an empty store: the test may stop, kill and restart it, and set its
     ``faults``."""
     from siltstone.server.embedded import Broker  # noqa: PLC0415
 
-    with Broker(settings=siltstone_settings) as broker:
+    with Broker(settings=siltstone_settings, users=siltstone_users, tls=siltstone_tls) as broker:
         yield broker
 
 

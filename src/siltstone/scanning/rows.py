@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from siltstone.kafka_client.connection import Security
 from siltstone.model.errors import CorruptData, InvalidRequest
 from siltstone.record_columns.arrow import OnFarTime, RecordRows
 from siltstone.record_columns.batches import BAD_BATCH, BlockPlace, batches_of_block
@@ -32,22 +33,24 @@ def unit_rows(
     rng: Random | None = None,
     bad_values: BadValueCount | None = None,
     on_far_time: OnFarTime | None = None,
+    security: Security | None = None,
 ) -> Iterator[Any]:
     """Yields the rows of the unit as pyarrow.RecordBatch, in the order of its pieces. Values that are read as null
     because they cannot be decoded are counted in ``bad_values`` and logged. A time that microseconds cannot hold is
-    null if ``on_far_time`` is given; where bad values are null it is null, too, and counted as one. Raises
+    null if ``on_far_time`` is given; where bad values are null it is null, too, and counted as one. ``security`` is
+    that of ``Cluster``, for records that are in no object yet. Raises
     ScanOutdated, ScanDamaged, TailNotReadable, DataLost, BadValueFound, TimestampNotInRange, RegistryNotReachable,
     ArrowMissing, and what the stores raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
     if unit.value_format is None or VALUE not in unit.columns:
-        for _, batch in _rows(unit, unit.columns, clock, rng, on_far_time):
+        for _, batch in _rows(unit, unit.columns, clock, rng, on_far_time, security):
             yield batch
         return
     tally = BadValueCount()
     values = ValueColumn(unit.columns, unit.value_format, tally)
     if on_far_time is None and unit.value_format.on_bad is BadValues.NULL:
         on_far_time = tally.add_far_time
-    for partition, batch in _rows(unit, values.read_columns, clock, rng, on_far_time):
+    for partition, batch in _rows(unit, values.read_columns, clock, rng, on_far_time, security):
         yield values.decoded(batch, partition)
     if tally.count:
         log.warning("%s", tally)
@@ -56,7 +59,12 @@ def unit_rows(
 
 
 def _rows(
-    unit: ScanUnit, columns: tuple[str, ...], clock: Clock, rng: Random, on_far_time: OnFarTime | None
+    unit: ScanUnit,
+    columns: tuple[str, ...],
+    clock: Clock,
+    rng: Random,
+    on_far_time: OnFarTime | None,
+    security: Security | None,
 ) -> Iterator[tuple[str, Any]]:
     """(partition, record batch) of the unit."""
     makers: dict[tuple[str, int], RecordRows] = {}
@@ -79,7 +87,7 @@ def _rows(
         except BAD_BATCH as damage:
             raise _damaged(piece.name, max(entry.start_offset, piece.start_offset), damage) from damage
     for tail in unit.tail_pieces:
-        with TailReader(tail, clock, rng) as reader:
+        with TailReader(tail, clock, rng, security) as reader:
             for batches in reader.read(best_kernels()):
                 try:
                     maker = maker_of(tail.topic, tail.partition)

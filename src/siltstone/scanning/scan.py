@@ -95,7 +95,7 @@ def _planned(source: MaintenanceContext, request: ScanRequest, wanted: Sequence[
         image = flush_tails(source, [each for each in partitions if each.key in flushed])
         partitions = renewed(image, partitions)
     asked = [each for each in partitions if each.key not in flushed]
-    with tail_ends(image, asked, request.tail, source.clock, source.rng) as ends:
+    with tail_ends(image, asked, request.tail, source.clock, source.rng, source.security) as ends:
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
@@ -174,7 +174,7 @@ def _sample(
     sampling = msgspec.structs.replace(request, columns=(VALUE,), lease_ms=0, pin_token="", values=None)
     left = SAMPLE_VALUES
     for unit in _planned(source, sampling, wanted).units:
-        for batch in unit_rows(unit, source.clock, source.rng):
+        for batch in unit_rows(unit, source.clock, source.rng, security=source.security):
             values = batch.column(0)[:left].to_pylist()
             left -= len(values)
             yield from values

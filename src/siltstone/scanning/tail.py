@@ -9,7 +9,7 @@ The address of a node outlives the node, so the answers of a broker are used onl
 the topic with the planned topic id.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.connection import Security, parse_bootstrap
 from siltstone.kafka_client.consuming import refuse_wrong_checksum, whole_batches
 from siltstone.kafka_client.failures import (
     KafkaNotReady,
@@ -131,10 +131,15 @@ class TailEnds:
 
 
 def tail_ends(
-    image: ImageView, partitions: Sequence[ScanPartition], tail: Tail, clock: Clock, rng: Random
+    image: ImageView,
+    partitions: Sequence[ScanPartition],
+    tail: Tail,
+    clock: Clock,
+    rng: Random,
+    security: Security | None = None,
 ) -> TailEnds:
-    """Asks the owner of each partition that may have a tail for its end, one connection for each node. The caller
-    closes the result. Raises TailNotReadable."""
+    """Asks the owner of each partition that may have a tail for its end, one connection for each node. ``security``
+    is that of ``Cluster``. The caller closes the result. Raises TailNotReadable, LoginFailed, TlsFailed."""
     ends = TailEnds(stored_cluster_id(image) or "")
     if tail in (Tail.COMMITTED, Tail.FLUSH):
         return ends
@@ -145,22 +150,30 @@ def tail_ends(
             by_node.setdefault(each.stream.owner, []).append(each)
     try:
         for node_id, theirs in by_node.items():
-            _ask(ends, image, node_id, theirs, clock, rng)
+            _ask(ends, image, node_id, theirs, lambda address: _cluster(address, clock, rng, security))
     except BaseException:
         ends.close()
         raise
     return ends
 
 
+def _cluster(address: str, clock: Clock, rng: Random, security: Security | None) -> Cluster:
+    return Cluster(parse_bootstrap(address, "node-address"), clock, rng, security)
+
+
 def _ask(
-    ends: TailEnds, image: ImageView, node_id: int, theirs: list[ScanPartition], clock: Clock, rng: Random
+    ends: TailEnds,
+    image: ImageView,
+    node_id: int,
+    theirs: list[ScanPartition],
+    connect: Callable[[str], Cluster],
 ) -> None:
     address, cluster_id = node_address(image, node_id), stored_cluster_id(image)
     names = [each.name for each in theirs]
     if address is None:
         raise TailNotReadable(names, node_id, "the metadata has no address of its broker")
     with _readable(names, node_id, address), ExitStack() as opened:
-        cluster = opened.enter_context(Cluster(parse_bootstrap(address, "node-address"), clock, rng))
+        cluster = opened.enter_context(connect(address))
         for topic in {each.topic.topic_id: each.topic for each in theirs}.values():
             refuse_stranger(cluster, cluster_id, topic.name, topic.topic_id)
         found = offsets_at(cluster, [TopicPartition(*each.key) for each in theirs], LATEST)
@@ -197,9 +210,9 @@ def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_
 class TailReader:
     """Fetches one tail piece. Leaving the ``with`` closes the connection."""
 
-    def __init__(self, piece: TailPiece, clock: Clock, rng: Random) -> None:
+    def __init__(self, piece: TailPiece, clock: Clock, rng: Random, security: Security | None = None) -> None:
         self._piece = piece
-        self._cluster = Cluster(parse_bootstrap(piece.address, "node-address"), clock, rng)
+        self._cluster = _cluster(piece.address, clock, rng, security)
         self._patience = Patience(clock, rng, FETCH_TIME_LIMIT_MS)
         self._is_known = False
         """Whether the broker of the open connection is known to be the store's, and to have the topic."""

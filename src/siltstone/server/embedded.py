@@ -26,8 +26,12 @@ from siltstone.kafka_client.connection import Security, parse_bootstrap
 from siltstone.kafka_client.failures import TopicUnknown
 from siltstone.kafka_client.topic_records import TopicRecord, read_records
 from siltstone.kafka_client.topics import create_topic
-from siltstone.model.access import SecurityProtocol
+from siltstone.metadata.credentials import credentials_of
+from siltstone.metadata.users import AlterUsers
+from siltstone.model.access import LoginMechanism, ScramMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.model.secret import Secret
+from siltstone.model.serving_limits import SCRAM_ROUNDS_MIN
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
@@ -42,6 +46,14 @@ EMBEDDED_SETTINGS = {"groups.group_initial_rebalance_delay_ms": "0"}
 """A new consumer group starts at once; by default a broker waits three seconds for more members, as Kafka does."""
 
 TEMPORARY_SETTINGS = {"engine.wal.sync": "never"}
+
+_PROTOCOLS = {
+    (False, False): SecurityProtocol.PLAINTEXT,
+    (True, False): SecurityProtocol.SSL,
+    (False, True): SecurityProtocol.SASL_PLAINTEXT,
+    (True, True): SecurityProtocol.SASL_SSL,
+}
+"""Whether the broker encrypts, and whether it has users → what it speaks."""
 
 EXIT_SECONDS_MAX = 5.0
 """How long a program that ends without ``stop`` waits for its brokers. Giving up loses nothing: acknowledged records
@@ -78,10 +90,11 @@ class Broker:
     ``folder`` is the folder of the store, which is kept when the broker stops; None: a temporary folder. ``port`` 0:
     any free port. ``nodes``: how many nodes form a cluster, with the numbers 0, 1 and so on (``engine.node_id`` is the
     first); each listens one port higher than the one before, unless ``port`` is 0. ``tls``: the broker encrypts, with a
-    certificate that it makes in its folder (extra ``tls``); ``client_config`` has what clients need. ``settings`` has
-    values by key, such as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``. ``faults``: failures of
-    the bucket, such as ``siltstone.BucketFaults(refuses_writes=True)``. They can be changed while the broker runs,
-    begin when a temporary store has been made, and end when the broker stops.
+    certificate that it makes in its folder (extra ``tls``). ``users``: name → password, such as
+    ``{"ada": "pencil"}``; clients then log in as one of them. ``client_config`` has what clients need.
+    ``settings`` has values by key, such as ``{"broker.num_partitions": "4", "topics.retention.ms": "60000"}``.
+    ``faults``: failures of the bucket, such as ``siltstone.BucketFaults(refuses_writes=True)``. They can be changed
+    while the broker runs, begin when a temporary store has been made, and end when the broker stops.
 
     An ``async with`` starts and stops the broker without blocking the event loop. Starting raises SettingRefused,
     CannotListen (the port is in use), and what opening a store raises, such as WalInUse (another process has the store
@@ -95,16 +108,20 @@ class Broker:
         port: int = 0,
         nodes: int = 1,
         tls: bool = False,
+        users: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
         faults: BucketFaults | None = None,
     ) -> None:
         if nodes < 1:
             raise InvalidRequest(f"Broker(nodes={nodes}): a cluster has at least one node")
+        if nodes > 1 and users:
+            raise InvalidRequest(f"Broker(users=…, nodes={nodes}): nodes cannot log in yet; use one node")
         self._given_folder = None if folder is None else Path(folder)
         self._port = port
         self._node_count = nodes
         self._settings = dict(settings or {})
-        self._protocol = SecurityProtocol.SSL if tls else SecurityProtocol.PLAINTEXT
+        self._users = {name: Secret(password) for name, password in (users or {}).items()}
+        self._protocol = _PROTOCOLS[tls, bool(self._users)]
         self.faults = faults or BucketFaults()
         self._changing = threading.Lock()
         self._temporary: TemporaryDirectory[str] | None = None
@@ -126,14 +143,29 @@ class Broker:
             )
         return ",".join(addresses)
 
-    def client_config(self) -> dict[str, str]:
+    def client_config(self, user: str | None = None) -> dict[str, str]:
         """Returns what a Kafka client needs to connect, by librdkafka's names: ``Producer(broker.client_config())``.
-        Raises BrokerNotRunning."""
+        With users it logs in as ``user``, by default as the first of them. Raises BrokerNotRunning, and InvalidRequest
+        for a user that the broker was not given."""
         config = {"bootstrap.servers": self.bootstrap_servers}
         if self._protocol.is_encrypted:
             authority = str(self.folder / TLS_FOLDER / "ca.pem")
             config |= {"security.protocol": str(self._protocol), "ssl.ca.location": authority}
+        if self._users or user is not None:
+            config |= self._login_config(user)
         return config
+
+    def _login_config(self, user: str | None) -> dict[str, str]:
+        name = next(iter(self._users), "") if user is None else user
+        if name not in self._users:
+            known = ", ".join(self._users) or "none: give some, as Broker(users={...})"
+            raise InvalidRequest(f"this broker was given no user {name}; its users are {known}")
+        return {
+            "security.protocol": str(self._protocol),
+            "sasl.mechanism": str(LoginMechanism.SCRAM_SHA_512),
+            "sasl.username": name,
+            "sasl.password": self._users[name].revealed(),
+        }
 
     @property
     def addresses(self) -> dict[int, str]:
@@ -162,6 +194,8 @@ class Broker:
                 self._make_folder()
                 self._flags = flags_of_nodes(self._first_settings(), self._node_count)
                 self._start([*self._flags])
+                if self._users:
+                    self._put_users()
             except BaseException:
                 self._give_up()
                 raise
@@ -223,7 +257,7 @@ class Broker:
         return load_node_settings(
             self.folder,
             defaults=defaults,
-            flags={**self._tls_settings(), **self._settings, **flags},
+            flags={**self._tls_settings(), **self._login_settings(), **self._settings, **flags},
             origin="Broker(settings=…)",
         )
 
@@ -233,6 +267,12 @@ class Broker:
             return {}
         own = own_certificate(self.folder.absolute() / TLS_FOLDER, (), SystemClock().now_ms())
         return own.settings_of(self._protocol)
+
+    def _login_settings(self) -> dict[str, str]:
+        """Returns the setting by which clients may log in by every mechanism that the listener may have."""
+        if not (self._users and self._protocol.is_encrypted):
+            return {}
+        return {f"listener.{self._protocol}.sasl_mechanisms": ",".join(LoginMechanism)}
 
     def _addresses_of(self, settings: NodeSettings) -> tuple[ListenerAddress, ...]:
         return parse_addresses([settings.listeners], settings=settings.named_listeners)
@@ -250,6 +290,22 @@ class Broker:
             self._addresses = dict(sorted({**self._addresses, number: address}.items()))
         self._is_new = False
         _running.add(self)
+
+    def _put_users(self) -> None:
+        """Sets the passwords of the users, before anybody has heard of the broker's address."""
+        rng = system_randomness()
+        command = AlterUsers(
+            credentials=tuple(
+                (name, credential)
+                for name, password in self._users.items()
+                for credential in credentials_of(password, ScramMechanism, SCRAM_ROUNDS_MIN, rng)
+            )
+        )
+
+        async def put(node: KafkaNode) -> None:
+            await node.node.metadata.execute(command)
+
+        self._thread().ask(put)
 
     def stop(self) -> None:
         """Commits everything that was acknowledged, then stops the broker. May be called more than once and from any

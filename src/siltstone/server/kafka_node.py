@@ -14,9 +14,11 @@ from siltstone.broker.groups.groups import GroupsStatistics
 from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.request import Listener
+from siltstone.broker.security.authenticator import LoginStatistics
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.node_address import (
     ListenerMissing,
     node_address,
@@ -25,7 +27,8 @@ from siltstone.metadata.node_address import (
 )
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
-from siltstone.model.errors import Unavailable
+from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.serving_limits import PASSWORD_CHECK_THREADS
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
@@ -54,6 +57,10 @@ learn it."""
 log = logging.getLogger(__name__)
 
 
+class NodesCannotLogIn(InvalidRequest):
+    """The nodes of a cluster would reach each other by a listener with a login, which they do not have."""
+
+
 class KafkaNodeStatistics(msgspec.Struct, frozen=True):
     """The statistics of a node's parts; ``engine.state`` is RUNNING as long as the node can store records."""
 
@@ -63,6 +70,7 @@ class KafkaNodeStatistics(msgspec.Struct, frozen=True):
     network: NetworkStatistics
     backlog: BacklogStatistics
     damage: DamageStatistics
+    logins: LoginStatistics
 
     def __repr__(self) -> str:
         """Shows the most important numbers; the parts have all of them."""
@@ -99,7 +107,28 @@ class KafkaNode(msgspec.Struct, frozen=True):
             self.listeners.statistics(),
             self.broker.backlog.statistics(),
             parts.partitions.damage.statistics(),
+            self.broker.logins(),
         )
+
+
+class SessionsWatch:
+    """Closes the connections of removed users, and those of principals whose sessions were ended.
+
+    The metadata notes such a principal with the version of the entry. Every connection that is open when the node
+    learns of it was let in under an earlier image, so all of that name are closed; its next login is judged by the new
+    image."""
+
+    def __init__(self, image: MetadataImage, listeners: Listeners) -> None:
+        self._image = image
+        self._listeners = listeners
+
+    def follow(self, image: MetadataImage) -> None:
+        """Closes what this image ends that the image before did not."""
+        before, self._image = self._image, image
+        if image.ended_sessions.is_unchanged_from(before.ended_sessions):
+            return
+        changed = image.ended_sessions.changed_from(before.ended_sessions)
+        self._listeners.end_sessions({principal for principal, _ in changed})
 
 
 @asynccontextmanager
@@ -128,7 +157,7 @@ async def running_kafka_node(
         admin = await opened.enter_async_context(
             open_admin_listeners(settings.admin, clock, settings.admin_listener, certificates)
         )
-        bound = await bind_listeners(addresses)
+        bound = await bind_listeners(addresses, settings.named_listeners)
         opened.callback(bound.close)
         reached_at = tuple(
             NodeListener(each.name, each.advertised_host, each.advertised_port) for each in bound.listeners
@@ -136,12 +165,19 @@ async def running_kafka_node(
         node = await opened.enter_async_context(
             open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at, recover=recover)
         )
-        told = _told_listener(node.engine.node_id, bound.listeners, node_listener(node.metadata.image))
+        told = _told_listener(node.engine.node_id, bound.listeners, node.metadata.image)
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)
+        password_calls = ThreadedCalls("passwords", PASSWORD_CHECK_THREADS)
+        opened.callback(password_calls.close)
+        has_logins = any(each.protocol.wants_login for each in bound.listeners)
+        if has_logins and not node.metadata.image.users:
+            log.warning(
+                "clients have to log in, and the store has no users: siltstone users add NAME adds one"
+            )
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
-            node.place.is_lease_held,
+            node.place.is_lease_held, password_calls if has_logins else None,
         )  # fmt: skip
         opened.push_async_callback(broker.close)
         node.place.measure(broker.parts.partitions.counts)
@@ -152,6 +188,7 @@ async def running_kafka_node(
         opened.push_async_callback(listeners.close)
         await listeners.bind()
         await _tell_address(node, told)
+        opened.callback(node.metadata.add_listener(SessionsWatch(node.metadata.image, listeners).follow))
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
@@ -200,16 +237,25 @@ async def hand_over_everything(
     await clock.sleep_ms(ANSWERING_ON_MS)
 
 
-def _told_listener(node_id: int, listeners: Sequence[Listener], named: str | None) -> Listener:
-    """Returns the listener whose address scans and sinks use: the one that the store names, or else the first
-    without TLS, or else the first. Raises ListenerMissing."""
-    if named is None:
-        return min(listeners, key=lambda each: each.protocol.is_encrypted)
-    told = next((each for each in listeners if each.name == named), None)
-    if told is None:
-        raise ListenerMissing(
-            f"node {node_id} has no listener {named}, by which the nodes of this store are reached: add it to "
-            "listeners, or choose another for all nodes (siltstone nodes listener)"
+def _told_listener(node_id: int, listeners: Sequence[Listener], image: MetadataImage) -> Listener:
+    """Returns the listener whose address nodes, scans and sinks use: the one that the store names, or else the first
+    without a login and without TLS, or else the first. Raises ListenerMissing, NodesCannotLogIn."""
+    named = node_listener(image)
+    told = min(listeners, key=lambda each: (each.protocol.wants_login, each.protocol.is_encrypted))
+    if named is not None and named != told.name:
+        of_name = [each for each in listeners if each.name == named]
+        if not of_name:
+            raise ListenerMissing(
+                f"node {node_id} has no listener {named}, by which the nodes of this store are reached: add it to "
+                "listeners, or choose another for all nodes (siltstone nodes listener)"
+            )
+        (told,) = of_name
+    others = [each for each in image.nodes.values() if each.is_live and each.node_id != node_id]
+    if told.protocol.wants_login and others:
+        raise NodesCannotLogIn(
+            f"node {node_id} is one of several, and would be reached by its listener {told.name}, where nodes cannot "
+            "log in yet: add a listener without a login to every node, such as one with SSL and "
+            "tls_client_auth=required, and choose it with siltstone nodes listener NAME"
         )
     return told
 

@@ -281,7 +281,9 @@ class SinkDriver:
             raise BrokerNotFound(
                 "the metadata has no address of a broker: start siltstone serve for this store"
             )
-        cluster = Cluster(parse_bootstrap(address, "node-address"), self._source.clock, self._source.rng)
+        source = self._source
+        bootstrap = parse_bootstrap(address, "node-address")
+        cluster = Cluster(bootstrap, source.clock, source.rng, source.security)
         try:
             for name, topic_id in topics.items():
                 refuse_stranger(cluster, stored_cluster_id(image), name, topic_id)

@@ -9,7 +9,8 @@ from siltstone.model.objects import ObjectKind
 from siltstone.object_store.port import ObjectStore
 from siltstone.offline.settings import StreamObjectCompactionSettings
 from support.maintenance.compaction_world import CompactionWorld
-from support.maintenance.stream_object_world import Block, add_stream_object, joined_up, stores_opened
+from support.maintenance.opened_stores import stores_opened
+from support.maintenance.stream_object_world import Block, add_stream_object, joined_up
 
 SETTINGS = StreamObjectCompactionSettings(settled_ms=0, largest_share_max=1.0, copy_bytes_max=10 * MIB)
 SIZES = (11 * MIB, 6 * MIB, 1 * MIB, 512 * KIB, 7 * MIB, 6 * MIB, 1 * MIB)

@@ -45,6 +45,9 @@ REFUSED = {
     ApiKey.ELECT_LEADERS: ErrorCode.ELECTION_NOT_NEEDED,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ApiKey.SASL_HANDSHAKE: ErrorCode.ILLEGAL_SASL_STATE,
+    ApiKey.SASL_AUTHENTICATE: ErrorCode.ILLEGAL_SASL_STATE,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ErrorCode.RESOURCE_NOT_FOUND,
 }
 """What the requests of ``every_request`` are answered with where they ask for what is not there or not needed."""
 

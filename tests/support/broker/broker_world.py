@@ -101,8 +101,9 @@ class BrokerWorld:
         self.calls = HoldableCalls()
         self.node: Node = await self.world.open(self._engine_settings, calls=self.calls)
         self.broker: KafkaBroker = await start_broker(
-            self.node.engine, self.node.metadata, self.settings, GroupSettings(), self.clock, self.world.rng
-        )
+            self.node.engine, self.node.metadata, self.settings, GroupSettings(), self.clock, self.world.rng,
+            password_calls=self.calls,
+        )  # fmt: skip
 
     async def stop(self) -> None:
         await self.broker.close()
@@ -142,9 +143,9 @@ class BrokerWorld:
         assert partition is not None
         return partition
 
-    def client(self) -> "Client":
+    def client(self, listener: Listener | None = None) -> "Client":
         self._connections += 1
-        return Client(self, self._connections)
+        return Client(self, self._connections, listener or PLAIN_LISTENER)
 
     async def pass_ms(self, duration_ms: float) -> None:
         """Runs the timers that are due; everything that follows from them has happened when this returns."""
@@ -152,14 +153,15 @@ class BrokerWorld:
         await settled()
 
 
+PLAIN_LISTENER = Listener("PLAINTEXT", "kafka.example", 9092)
+
+
 class Client:
     """A connection without a network: no request waits for those before it."""
 
-    def __init__(self, world: BrokerWorld, connection_id: int) -> None:
+    def __init__(self, world: BrokerWorld, connection_id: int, listener: Listener = PLAIN_LISTENER) -> None:
         self._world = world
-        self.connection = ConnectionContext(
-            connection_id, "client.example", Listener("PLAINTEXT", "kafka.example", 9092)
-        )
+        self.connection = ConnectionContext(connection_id, "client.example", listener)
         self._correlation_id = 0
 
     def begin(

@@ -12,6 +12,10 @@ from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -79,6 +83,8 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from siltstone.kafka_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from siltstone.kafka_protocol.messages.unregister_broker import UnregisterBrokerRequest
 from siltstone.kafka_protocol.notation import Message
@@ -282,6 +288,11 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
         components=[ComponentData(entity_type="user", match_type=2, match=None)]
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda asked: DescribeUserScramCredentialsRequest(users=None),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda asked: AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)]
+    ),
+    ApiKey.SASL_HANDSHAKE: lambda asked: SaslHandshakeRequest(mechanism="PLAIN"),
+    ApiKey.SASL_AUTHENTICATE: lambda asked: SaslAuthenticateRequest(auth_bytes=b""),
     ApiKey.DESCRIBE_ACLS: lambda asked: DescribeAclsRequest(
         resource_type_filter=1, operation=1, permission_type=1
     ),

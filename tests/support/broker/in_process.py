@@ -71,6 +71,8 @@ class InProcessConnection:
         rows = broker.wait(client.ask(asked)).api_keys
         self._spoken = SpokenVersions(str(address), rows)
 
+    is_to_be_renewed = False
+
     @property
     def under_way(self) -> int:
         return len(self._answers)

@@ -151,6 +151,7 @@ def _kafka_python_classes() -> dict[str, Any]:
             package = importlib.import_module(f"kafka.protocol.{part}")
             for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
                 classes |= vars(importlib.import_module(module.name))
+        classes |= vars(importlib.import_module("kafka.protocol.sasl"))
     return classes
 
 

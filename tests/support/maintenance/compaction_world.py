@@ -37,12 +37,12 @@ from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore
 from siltstone.offline.context import MaintenanceContext
-from siltstone.offline.tasks import source_bytes as stores
 from siltstone.runtime.clock import ManualClock
 from support.engine.batches import payload_of
 from support.engine.faulty_store import FaultyStore
 from support.engine.objects import read_object
 from support.engine.replacing import replace_object
+from support.maintenance.opened_stores import stores_opened
 from support.maintenance.spread import ONE_BUCKET, Spread
 from support.metadata.faulty_log import FaultyLog
 
@@ -190,13 +190,8 @@ def encode(spec: Spec) -> EncodedObject:
 def compaction_world(spread: Spread = ONE_BUCKET) -> Iterator[CompactionWorld]:
     """Tasks open the world's buckets by their URLs, as they would elsewhere."""
     world = CompactionWorld(spread=spread)
-    opened = {store.url: store for store in world.stores.values()}
-    stores._opened.update(opened)
-    try:
+    with stores_opened(*world.stores.values()):
         yield world
-    finally:
-        for url in opened:
-            del stores._opened[url]
 
 
 @pytest.fixture

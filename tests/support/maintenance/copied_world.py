@@ -12,10 +12,10 @@ from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.buckets import StrategyType, WriteStrategy
 from siltstone.model.objects import object_key
 from siltstone.offline.settings import StreamObjectCompactionSettings
-from siltstone.offline.tasks import source_bytes
 from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from support.engine.replacing import replace_object
 from support.maintenance.compaction_world import CompactionWorld
+from support.maintenance.opened_stores import stores_opened
 from support.maintenance.spread import Spread
 
 SETTINGS = StreamObjectCompactionSettings()
@@ -69,10 +69,5 @@ class CopiedWorld(CompactionWorld):
 def copied_world() -> Iterator[CopiedWorld]:
     """Makes the world. Tasks open its buckets by their URLs."""
     world = CopiedWorld()
-    opened = {store.url: store for store in world.stores.values()}
-    source_bytes._opened.update(opened)
-    try:
+    with stores_opened(*world.stores.values()):
         yield world
-    finally:
-        for url in opened:
-            del source_bytes._opened[url]

@@ -17,7 +17,7 @@ from siltstone.offline.settings import StreamObjectCompactionSettings
 from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from support.engine.faulty_store import FaultyStore
 from support.maintenance.compaction_world import CompactionWorld
-from support.maintenance.stream_object_world import stores_opened
+from support.maintenance.opened_stores import stores_opened
 
 SETTINGS = StreamObjectCompactionSettings()
 

@@ -25,10 +25,10 @@ from siltstone.model.record_batch import RecordBatch
 from siltstone.model.segments import ClosedSegment
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import KeyCompactionSettings
-from siltstone.offline.tasks import source_bytes as stores
 from siltstone.offline.tasks.runner import InProcessRunner, Runner, Task
 from support.engine.objects import read_object
 from support.maintenance.maintained_store import MaintainedStore
+from support.maintenance.opened_stores import stores_opened
 from support.maintenance.spread import ONE_BUCKET, Spread
 
 Pair = tuple[str | None, str | None]
@@ -193,13 +193,8 @@ class KeyedWorld(MaintainedStore):
 def keyed_world(spread: Spread = ONE_BUCKET) -> Iterator[KeyedWorld]:
     """Tasks open the world's buckets by their URLs, as they would elsewhere."""
     world = KeyedWorld(spread)
-    opened = {store.url: store for store in world.stores.values()}
-    stores._opened.update(opened)
-    try:
+    with stores_opened(*world.stores.values()):
         yield world
-    finally:
-        for url in opened:
-            del stores._opened[url]
 
 
 def table_of(records: Sequence[Found]) -> dict[str | None, str]:

@@ -4,8 +4,7 @@ Blocks are specs (start, end, bytes), as in ``compaction_world``: one batch each
 with our 72 bytes of frame header.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.carrying.pipeline.running import RunReport, run
@@ -19,7 +18,6 @@ from siltstone.object_formats.batch_frame import FRAME_HEADER_BYTES
 from siltstone.object_formats.object_layout import EncodedObject, ranges_of_entries
 from siltstone.object_store.port import ObjectStore
 from siltstone.offline.settings import StreamObjectCompactionSettings
-from siltstone.offline.tasks import source_bytes as stores
 from siltstone.offline.tasks.runner import InProcessRunner, Runner
 from support.engine.batches import batch, build_object
 from support.maintenance.compaction_world import CompactionWorld
@@ -83,18 +81,6 @@ def joined_up(
         budget or Budget(),
         watch or Watch(kind.name, world.clock),
     )
-
-
-@contextmanager
-def stores_opened(*opened: ObjectStore) -> Iterator[None]:
-    """Tasks that open these buckets by their URLs get these very stores."""
-    for store in opened:
-        stores._opened[store.url] = store
-    try:
-        yield
-    finally:
-        for store in opened:
-            del stores._opened[store.url]
 
 
 def member(

@@ -34,7 +34,10 @@ from siltstone.metadata.records import (
     Record,
     ScanPinned,
     ScanUnpinned,
+    ScramCredentialRemoved,
+    ScramCredentialSet,
     SegmentsRolled,
+    SessionsEnded,
     StreamCleaned,
     StreamClosed,
     StreamCreated,
@@ -137,6 +140,12 @@ COPIES: tuple[Record, ...] = (
     BucketLost(1),
     RangesLost(1, ((3, 0, BEYOND_32_BITS), (4, 7, 9))),
 )
+SALT = b"\x00\xff\x10"
+USERS: tuple[Record, ...] = (
+    ScramCredentialSet("ada", 1, SALT, b"\x01" * 32, b"\x02" * 32, 4096),
+    ScramCredentialRemoved("ada", 2),
+    SessionsEnded("User:CN=svc"),
+)
 MAY_READ = AclBinding(
     AclResourceType.TOPIC, PatternType.PREFIXED, "fl", "User:ada", "*", AclOperation.READ, Permission.ALLOW
 )
@@ -163,6 +172,7 @@ ONE_OF_EACH = (
     *SINKS,
     *SCANS,
     *COPIES,
+    *USERS,
     *ACLS,
     *MOVING,
 )

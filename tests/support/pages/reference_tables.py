@@ -119,8 +119,7 @@ def _text_of(constant: str) -> str:
 LISTENER_REASONS = {
     "protocol": (
         "by its name",
-        "`PLAINTEXT` or `SSL`; logins (`SASL_PLAINTEXT`, `SASL_SSL`) are refused until they are supported "
-        "[Kafka: listener.security.protocol.map].",
+        "`PLAINTEXT`, `SSL`, or with a login `SASL_PLAINTEXT`, `SASL_SSL` [Kafka: listener.security.protocol.map].",
     ),
     "tls_certificate_file": (
         "none",
@@ -152,6 +151,16 @@ LISTENER_REASONS = {
         "lower or upper case, or `DEFAULT`, with commas between [Kafka: ssl.principal.mapping.rules].",
     ),
     "handshake_ms_max": ("10 s", _text_of("HANDSHAKE_MS_MAX")),
+    "sasl_mechanisms": (
+        "SCRAM-SHA-512, SCRAM-SHA-256",
+        "How clients may log in, with commas between: those two, and `PLAIN` on a listener that encrypts [Kafka: "
+        "sasl.enabled.mechanisms].",
+    ),
+    "reauthentication_ms_max": (
+        "0",
+        "How long a session lasts, at least 2,000 ms; clients log in again on the same connection before its end. 0: "
+        "as long as the connection [Kafka: connections.max.reauth.ms].",
+    ),
 }
 """Of the settings ``listener.NAME.…``: default and reason."""
 

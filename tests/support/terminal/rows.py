@@ -223,6 +223,42 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("clients --admin {closed}", 1, "no admin listener answers at 127.0.0.1"),
         begun("clients --admin {closed}"),
     ),
+    "users": row(
+        Case("users --store {empty}", shows="There are no users"),
+        Case("users --store {store}", shows="There are no users"),
+        Case("users --store {nowhere}", 2, NO_STORE),
+        begun("users --store {store}"),
+    ),
+    "users list": row(
+        Case("users list --store {empty}", shows="There are no users"),
+        Case("users list --store {store}", shows="There are no users"),
+        Case("users list --store {nowhere}", 2, NO_STORE),
+        begun("users list --store {store}"),
+    ),
+    "users add": row(
+        "its argument names the user",
+        Case("users add ada --password-file - --store {store}", shows="User ada was added", typed="pencil\n"),
+        Case("users add siltstone-node --store {store}", 2, "cannot be the name of a user"),
+        begun("users add ada --password-file - --store {store}"),
+    ),
+    "users password": row(
+        "its argument names the user",
+        Case("users password ada --store {store}", 2, "there is no user ada"),
+        Case("users password ada --store {nowhere}", 2, NO_STORE),
+        begun("users password ada --store {store}"),
+    ),
+    "users remove": row(
+        "its argument names the user",
+        Case("users remove ada --store {store}", 2, "there is no user ada"),
+        Case("users remove ada --store {nowhere}", 2, NO_STORE),
+        begun("users remove ada --store {store}"),
+    ),
+    "users end-sessions": row(
+        "its argument names the user",
+        Case("users end-sessions ada --store {store}", shows="The sessions of User:ada end now"),
+        Case("users end-sessions ada --store {nowhere}", 2, NO_STORE),
+        begun("users end-sessions ada --store {store}"),
+    ),
     "nodes": row(
         Case("nodes --store {empty}"),
         Case("nodes --store {store}"),

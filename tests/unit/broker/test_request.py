@@ -42,6 +42,5 @@ def test_what_is_left_out() -> None:
         "sends_records": False,
         "client_port": 0,
         "connected_ms": 0,
-        "has_asked_more": False,
         "requests_held": 0,
     }

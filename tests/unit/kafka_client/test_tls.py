@@ -7,6 +7,7 @@ from siltstone.kafka_client.client_settings import ClientSettings, InvalidClient
 from siltstone.kafka_client.failures import BrokerWithoutTls, ClientNotTrusted, TlsFailed
 from siltstone.kafka_client.tls import client_context, failure_of
 from siltstone.model.access import SecurityProtocol
+from siltstone.model.secret import Secret
 from support.tls.authority import Authority
 
 
@@ -32,8 +33,8 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         "certificate": str(locked.certificate),
         "key": str(locked.key),
     }
-    client_context(settings(**files, key_password="secret"))
-    for wrong in ({"key_password": "v4lue"}, {}, {"key": str(tmp_path / "none")}):
+    client_context(settings(**files, key_password=Secret("secret")))
+    for wrong in ({"key_password": Secret("v4lue")}, {}, {"key": str(tmp_path / "none")}):
         with pytest.raises(InvalidClientConfig, match=r"ssl\.key\.location") as refused:
             client_context(settings(**{**files, **wrong}))
         assert "v4lue" not in str(refused.value)

@@ -54,6 +54,28 @@ SETTINGS = """
         assert len(admin.list_topics(siltstone_topic, 60).topics[siltstone_topic].partitions) == 4
 """
 
+LOGINS = """
+    import pytest
+    from confluent_kafka import Producer
+
+    @pytest.fixture(scope="session")
+    def siltstone_users():
+        return {"ada": "pencil", "bob": "brush"}
+
+    @pytest.fixture(scope="session")
+    def siltstone_tls():
+        return True
+
+    @pytest.mark.parametrize("user", ["ada", "bob"])
+    def test_users_log_in(siltstone_broker, siltstone_topic, user):
+        config = siltstone_broker.client_config(user)
+        assert config["security.protocol"] == "SASL_SSL"
+        producer = Producer(config)
+        producer.produce(siltstone_topic, b"one")
+        assert producer.flush(60) == 0
+        assert len(siltstone_broker.records(siltstone_topic)) == 1
+"""
+
 
 def passed(pytester: pytest.Pytester, text: str, count: int) -> None:
     """In a process of its own: ours has the plugin already, and warnings are errors there as here."""
@@ -68,6 +90,10 @@ def test_a_test_has_a_broker_and_a_topic_of_its_own_with_a_legal_name(pytester: 
 
 def test_settings_can_be_overridden(pytester: pytest.Pytester) -> None:
     passed(pytester, SETTINGS, 2)
+
+
+def test_sa01_brokers_of_tests_may_have_users(pytester: pytest.Pytester) -> None:
+    passed(pytester, LOGINS, 2)
 
 
 def test_the_fixtures_are_listed_with_what_they_are(pytester: pytest.Pytester) -> None:

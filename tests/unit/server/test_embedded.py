@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import siltstone
+from siltstone.model.errors import InvalidRequest
 from siltstone.offline.opening.values import SettingRefused
 from siltstone.server.broker_thread import BrokerNotRunning
 from siltstone.server.embedded import Broker
@@ -261,3 +262,21 @@ def test_a_topic_is_created_with_its_configuration() -> None:
     with Broker() as broker:
         assert broker.create_topic("t", partitions=2, config={"retention.ms": "7"}) == "t"
         assert broker._thread().ask(found) == (2, 7)
+
+
+def test_sa01_what_clients_of_a_broker_with_users_are_given() -> None:
+    users = {"ada": "pencil", "bob": "brush"}
+    with Broker(users=users) as broker:
+        assert broker.client_config()["sasl.username"] == "ada"
+        assert broker.client_config("bob") == {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "bob",
+            "sasl.password": "brush",
+        }
+        with pytest.raises(InvalidRequest, match="was given no user eve; its users are ada, bob"):
+            broker.client_config("eve")
+        assert "pencil" not in repr(broker) + repr(broker.statistics()) + repr(vars(broker))
+    with pytest.raises(InvalidRequest, match="nodes cannot log in yet"):
+        Broker(users=users, nodes=2)

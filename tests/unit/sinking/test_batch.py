@@ -63,7 +63,7 @@ class Relaying:
         self.closed = 0
         self.trouble: Exception | None = None
 
-    def cluster(self, bootstrap: Any, clock: object, rng: object) -> Any:
+    def cluster(self, bootstrap: Any, *_: object) -> Any:
         (place,) = bootstrap
         self.addresses.append(f"{place.host}:{place.port}")
         return self

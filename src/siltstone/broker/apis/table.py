@@ -8,6 +8,7 @@ import msgspec
 
 from siltstone.broker.apis.acls import handle_create_acls, handle_delete_acls, handle_describe_acls
 from siltstone.broker.apis.alter_partition_reassignments import handle_alter_partition_reassignments
+from siltstone.broker.apis.alter_user_scram_credentials import handle_alter_user_scram_credentials
 from siltstone.broker.apis.altering_configs import handle_alter_configs, handle_incremental_alter_configs
 from siltstone.broker.apis.api_versions import handle_api_versions
 from siltstone.broker.apis.create_partitions import handle_create_partitions
@@ -100,6 +101,7 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DESCRIBE_QUORUM: handle_describe_quorum,
     ApiKey.DESCRIBE_PRODUCERS: handle_describe_producers,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: handle_describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: handle_alter_user_scram_credentials,
     ApiKey.DESCRIBE_LOG_DIRS: handle_describe_log_dirs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: handle_describe_client_quotas,
     ApiKey.DESCRIBE_ACLS: handle_describe_acls,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from siltstone.cli.store_options import StoreChoice
-from siltstone.model.access import SecurityProtocol
+from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.clock import Clock
 from siltstone.server.network.self_signed import TLS_FOLDER, own_certificate
@@ -57,8 +57,11 @@ def with_own_certificate(
         named = settings.named_listeners.get(address.name)
         if named is None or not named.tls_certificate_file:
             flags |= own.settings_of(address.name)
-    lines = (f"security.protocol={SecurityProtocol.SSL}", f"ssl.ca.location={own.authority}")
-    file = ClientFile(settings.folder / TLS_FOLDER / CLIENT_FILE, lines)
+    protocol = addresses[0].protocol
+    lines = [f"security.protocol={protocol}", f"ssl.ca.location={own.authority}"]
+    if protocol.wants_login:
+        lines.append(f"sasl.mechanism={LoginMechanism.SCRAM_SHA_512}")
+    file = ClientFile(settings.folder / TLS_FOLDER / CLIENT_FILE, tuple(lines))
     file.write()
     return msgspec.structs.replace(choice, flags=flags), file
 

@@ -20,6 +20,10 @@ from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from siltstone.kafka_protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from siltstone.kafka_protocol.messages.create_partitions import (
@@ -95,6 +99,11 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from siltstone.kafka_protocol.messages.produce import ProduceRequest, ProduceResponse
+from siltstone.kafka_protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from siltstone.kafka_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -158,6 +167,12 @@ CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyTy
         ApiKey.DESCRIBE_PRODUCERS: (DescribeProducersRequest, DescribeProducersResponse),
         ApiKey.LIST_TRANSACTIONS: (ListTransactionsRequest, ListTransactionsResponse),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: (DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+        ApiKey.SASL_HANDSHAKE: (SaslHandshakeRequest, SaslHandshakeResponse),
+        ApiKey.SASL_AUTHENTICATE: (SaslAuthenticateRequest, SaslAuthenticateResponse),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (
+            AlterUserScramCredentialsRequest,
+            AlterUserScramCredentialsResponse,
+        ),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
             DescribeUserScramCredentialsRequest,
             DescribeUserScramCredentialsResponse,

@@ -122,6 +122,8 @@ def group_unit(group: MergeGroup, candidate: CollectionCandidate, stream: TopicS
 
 def _reason(members: Sequence[CollectionCandidate], noun: str) -> str:
     live, dead = _live(members), _dead(members)
+    if not dead:
+        return f"{counted(len(members), f'small {noun}')}, all live, become one: nothing will be freed"
     share = live / max(1, live + dead)
     return f"{counted(len(members), noun)}, {share:.0%} live: {size_words(dead)} will be freed"
 
@@ -129,7 +131,7 @@ def _reason(members: Sequence[CollectionCandidate], noun: str) -> str:
 def _detail(members: Sequence[CollectionCandidate]) -> dict[str, str]:
     live, dead = _live(members), _dead(members)
     return {
-        "live ratio": f"{members[0].ratio:.4f}",
+        "live ratio": f"{members[0].ratio:.4f}" + ("" if members[0].is_sparse else " of the target size"),
         "written for each byte freed": f"{live / dead:.2f}" if dead else "nothing is freed",
     }
 

@@ -124,10 +124,12 @@ from siltstone.metadata.decisions.topics import (
     decide_delete_topic,
 )
 from siltstone.metadata.decisions.uploads import decide_commit_upload
+from siltstone.metadata.decisions.users import decide_alter_users, decide_end_sessions
 from siltstone.metadata.flushes import AnswerFlush, AskFlush
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.refusals import CommandMalformed, Refusal
 from siltstone.metadata.sinks import BeginSinkBatch, CommitSinkBatch
+from siltstone.metadata.users import AlterUsers, EndSessions
 
 R = TypeVar("R")
 _encoder = msgspec.msgpack.Encoder()
@@ -202,6 +204,8 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     WithdrawCopies: decide_withdraw_copies,
     AcceptLoss: decide_accept_loss,
     GiveUpBucket: decide_give_up_bucket,
+    AlterUsers: decide_alter_users,
+    EndSessions: decide_end_sessions,
     CreateAcls: decide_create_acls,
     DeleteAcls: decide_delete_acls,
     SetAuthorization: decide_set_authorization,

@@ -6,5 +6,5 @@ Requests of the highest grade are counted and never held.
 
 ``grades`` (grades and directions), ``turns`` (which request gets the next slice; pure), ``limiter`` (threads and
 coroutines that wait for slices), ``passage`` (how the requests of a store are counted or held), ``pieces`` (requests
-that wait while they are made), ``passing_store`` (a store whose requests pass the limiter).
+that wait while they are made).
 """

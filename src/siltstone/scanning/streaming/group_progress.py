@@ -57,7 +57,8 @@ class StreamGroupProgress:
         failure: Exception | None = None
         for address in _addresses(image):
             try:
-                with Cluster(parse_bootstrap(address, "node-address"), source.clock, source.rng) as cluster:
+                bootstrap = parse_bootstrap(address, "node-address")
+                with Cluster(bootstrap, source.clock, source.rng, source.security) as cluster:
                     refuse_stranger(cluster, stored_cluster_id(image), position.names[topic_id], topic_id)
                     commit_offsets(cluster, self._group_id, offsets)
                     return

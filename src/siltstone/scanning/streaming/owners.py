@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.connection import parse_bootstrap
+from siltstone.kafka_client.connection import Security, parse_bootstrap
 from siltstone.kafka_client.offsets import LATEST, offsets_at
 from siltstone.metadata.entities import NO_NODE, StreamState
 from siltstone.metadata.image import ImageView
@@ -33,7 +33,8 @@ Place = tuple[int, str]
 class TailOwners:
     """Connections to the owners of open partitions."""
 
-    def __init__(self, clock: Clock, rng: Random) -> None:
+    def __init__(self, clock: Clock, rng: Random, security: Security | None = None) -> None:
+        self._security = security
         self._clock = clock
         self._rng = rng
         self._clusters: dict[Place, Cluster] = {}
@@ -84,7 +85,8 @@ class TailOwners:
         if place not in self._clusters:
             if not place[1]:
                 raise Stranger("the metadata has no address of its broker")
-            self._clusters[place] = Cluster(parse_bootstrap(place[1], "node-address"), self._clock, self._rng)
+            bootstrap = parse_bootstrap(place[1], "node-address")
+            self._clusters[place] = Cluster(bootstrap, self._clock, self._rng, self._security)
         return self._clusters[place]
 
     def _close(self, place: Place) -> None:

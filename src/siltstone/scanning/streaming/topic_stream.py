@@ -109,7 +109,9 @@ class StreamOfTopics:
         source = self._source
         image = self._refreshed(source)
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
-        with tail_ends(image, partitions, self._request.scan.tail, source.clock, source.rng) as ends:
+        with tail_ends(
+            image, partitions, self._request.scan.tail, source.clock, source.rng, source.security
+        ) as ends:
             self._fixed = _Seen(image, _stream_ends(partitions, ends))
 
     def initial(self) -> StreamPosition:
@@ -192,7 +194,7 @@ class StreamOfTopics:
             topics = ", ".join(scan.topics or scan.assigned or [scan.pattern or ""])
             holder = f"{socket.gethostname()} process {os.getpid()}: stream of {topics}"
             self._pins = BatchPins(opened, scan.lease_ms, holder)
-            self._owners = TailOwners(opened.clock, opened.rng)
+            self._owners = TailOwners(opened.clock, opened.rng, opened.security)
             self._opened = opened
         return self._opened
 
@@ -260,7 +262,7 @@ class StreamOfTopics:
         image = self._refreshed(source)
         partitions = wanted_partitions(image, scan)
         refuse_others(scan.start, partitions, "begin")
-        with tail_ends(image, partitions, scan.tail, source.clock, source.rng) as ends:
+        with tail_ends(image, partitions, scan.tail, source.clock, source.rng, source.security) as ends:
             if self._fixed is not None:
                 partitions = [each for each in partitions if _key(each) in self._fixed.ends]
             offsets: dict[StreamKey, int] = {}

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.partitions.partitions import Traffic
 from siltstone.broker.request_measures import error_name
+from siltstone.broker.security.authenticator import LoginStatistics
 from siltstone.carrying.pipeline.set_aside import last_runs
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.metadata.entities import NodeState
@@ -142,6 +143,7 @@ class NetworkSource:
         _add_network(collected, listeners.statistics(), [each.name for each in listeners.listeners])
         if listeners.certificates:
             _add_tls(collected, listeners.statistics().handshakes, listeners.certificates.statistics())
+        _add_logins(collected, self._broker.logins())
         yield
 
 
@@ -159,6 +161,14 @@ def _add_network(collected: Collected, network: NetworkStatistics, listeners: Se
     collected.add("requests_in_flight", network.requests_in_flight)
     for reason, count in network.closed.items():
         collected.add("connections_closed", count, reason.value)
+
+
+def _add_logins(collected: Collected, logins: LoginStatistics) -> None:
+    for outcome, counts in (("succeeded", logins.succeeded), ("failed", logins.failed)):
+        for mechanism, count in counts.items():
+            if count:
+                collected.add("logins", count, mechanism.value, outcome)
+    collected.add("sessions_expired", logins.expired)
 
 
 def _add_tls(collected: Collected, handshakes: HandshakeStatistics, files: CertificateStatistics) -> None:

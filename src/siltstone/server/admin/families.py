@@ -63,6 +63,10 @@ NETWORK = (
            "listener", unit="seconds"),
     _counter("tls_reloads", "New certificate files that listeners have taken while the process runs."),
     _counter("tls_reload_failures", "New certificate files that could not be used; the listener kept the ones before."),
+    _counter("logins", "Logins of clients (SASL), by mechanism and outcome: succeeded or failed.", "mechanism",
+             "outcome"),
+    _counter("sessions_expired", "Connections that were closed because their session had expired and they had not "
+             "logged in again."),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
     _gauge("topic_stored_bytes", "Bytes of a topic in committed objects, copies and what waits for its deletion "
            "included, for the 500 topics with the most; _other is the rest.", "topic", unit="bytes"),

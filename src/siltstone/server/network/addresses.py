@@ -16,13 +16,12 @@ from types import MappingProxyType
 
 import msgspec
 
-from siltstone.model.access import SecurityProtocol
+from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.network.listener_settings import ListenerSettings
 
 DEFAULT_NAME = "PLAINTEXT"
-PROTOCOLS = tuple(each for each in SecurityProtocol if not each.wants_login)
-"""The protocols that a listener can have; Kafka's others ask for a login."""
+PROTOCOLS = tuple(SecurityProtocol)
 
 _LISTENER = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_-]+)://)?(?:\[(?P<ipv6>[^\]]*)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d{1,5})"
@@ -30,7 +29,7 @@ _LISTENER = re.compile(
 _EXAMPLE = "[NAME://]HOST:PORT, such as 127.0.0.1:9092 or EXTERNAL://[::1]:9093"
 _PORT_MAX = 65_535
 _NAMES = frozenset(SecurityProtocol)
-_KNOWN = " and ".join(PROTOCOLS)
+_KNOWN = f"{', '.join(PROTOCOLS[:-1])} and {PROTOCOLS[-1]}"
 
 
 class InvalidListener(InvalidRequest):
@@ -77,6 +76,7 @@ def parse_addresses(
     names = [name for name, _, _ in bound]
     spoken = _protocols(_parsed_protocols(protocols), settings)
     _refuse_without_protocol(names, spoken)
+    _refuse_passwords_in_clear(names, spoken, settings)
     if unknown := advertised.keys() - set(names):
         raise InvalidListener(
             f"advertised_listeners names {', '.join(sorted(unknown))}, but listeners has only {', '.join(names)}"
@@ -135,16 +135,25 @@ def _protocols(
 
 def _refuse_without_protocol(names: Iterable[str], protocols: Mapping[str, SecurityProtocol]) -> None:
     for name in names:
-        if (protocol := protocols.get(name)) is None:
+        if name not in protocols:
             raise InvalidListener(
                 f"listeners: {name} is not a protocol; the known protocols are {_KNOWN}. For a listener of another "
                 f"name, say what it speaks: listener.{name}.protocol={DEFAULT_NAME}, or "
                 f"listener_security_protocol_map={name}:{DEFAULT_NAME}"
             )
-        if protocol.wants_login:
+
+
+def _refuse_passwords_in_clear(
+    names: Iterable[str],
+    protocols: Mapping[str, SecurityProtocol],
+    settings: Mapping[str, ListenerSettings],
+) -> None:
+    for name in names:
+        mechanisms = settings[name].mechanisms if name in settings else ()
+        if protocols[name] is SecurityProtocol.SASL_PLAINTEXT and LoginMechanism.PLAIN in mechanisms:
             raise InvalidListener(
-                f"listeners: {name} is to speak {protocol}, and logins are not supported yet: use SSL, where "
-                "certificates say who a client is (tls_client_auth=required)"
+                f"listener.{name}.sasl_mechanisms has PLAIN, which sends passwords as they are, and {name} does not "
+                f"encrypt: set listener.{name}.protocol=SASL_SSL, or leave PLAIN out"
             )
 
 

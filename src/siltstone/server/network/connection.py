@@ -18,8 +18,9 @@ import sys
 from collections.abc import Callable
 
 from siltstone.broker.request import CloseConnection, ConnectionContext
+from siltstone.model.access import SessionState
 from siltstone.model.buffers import Buffer, total_bytes
-from siltstone.model.serving_limits import ANSWER_PROGRESS_BYTES_MIN
+from siltstone.model.serving_limits import ANSWER_PROGRESS_BYTES_MIN, SASL_FRAME_BYTES_MAX
 from siltstone.server.network.answer_memory import unpinned
 from siltstone.server.network.frame_reader import FrameReader, FrameRefused
 from siltstone.server.network.parts import NetworkParts
@@ -35,6 +36,8 @@ _LEVELS = {
     CloseReason.REFUSED: logging.INFO,
     CloseReason.SLOW_READER: logging.INFO,
     CloseReason.SLOW_REQUEST: logging.INFO,
+    CloseReason.LOGIN: logging.INFO,
+    CloseReason.SESSION_ENDED: logging.INFO,
 }
 """The log level of each close reason; the others are normal and logged at DEBUG. Failures are logged where they are
 caught."""
@@ -55,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self.context = context
         self._transport = transport
         self._on_gone = on_gone
+        self._is_unauthenticated = context.session.state is not SessionState.AUTHENTICATED
         self._reader = self._new_reader()
         handle = parts.handler.handle
         self._pipeline = RequestPipeline(
@@ -67,14 +71,34 @@ class Connection(asyncio.BufferedProtocol):
         self._is_writing_paused = False
         self._receives_much = False
         self._is_turn_scheduled = False
-        self._is_finishing = self._has_peer_ended = False
-        self._active_ms = parts.now_ms
+        self._finish_reason: CloseReason | None = None
+        self._has_peer_ended = False
+        self._active_ms = self._admitted_ms = parts.now_ms
         self._progress_bytes, self._progress_ms = 0, parts.now_ms
         self.close_reason: CloseReason | None = None
         transport.set_write_buffer_limits(high=parts.settings.connection_answer_bytes_max)
+        if self._is_unauthenticated:
+            self._reader.allow(SASL_FRAME_BYTES_MAX, "what is taken before a login")
+            parts.unauthenticated[self] = None
 
     def _new_reader(self) -> FrameReader:
         return FrameReader(self._parts.receive_buffer, self._settings.socket_request_max_bytes)
+
+    # -- before the login --------------------------------------------------------------------------------
+
+    def turn_away(self) -> None:
+        self.close(CloseReason.LOGIN, "too many connections are not logged in, and this is the oldest")
+
+    def _look_at_login(self) -> None:
+        """Lifts the limits of a connection when it has logged in, and lets a connection end whose login has failed."""
+        state = self.context.session.state
+        if self._is_unauthenticated and state is SessionState.AUTHENTICATED:
+            self._is_unauthenticated = False
+            self._parts.unauthenticated.pop(self, None)
+            self._reader.allow(self._settings.socket_request_max_bytes)
+        elif state is SessionState.CLOSING and self._finish_reason is None:
+            self._finish_reason = CloseReason.LOGIN
+            self._pipeline.finish()
 
     # -- callbacks of the event loop ---------------------------------------------------------------------
 
@@ -168,11 +192,12 @@ class Connection(asyncio.BufferedProtocol):
             if self._pipeline.failure is not None:
                 self._close_for(self._pipeline.failure)
                 return
+            self._look_at_login()
             if waits_for_turn:
                 self._schedule_turn()
             has_more = not waits_for_turn and self._reader.has_rest and self._take()
-        if self._is_finishing and not self._pipeline.unanswered_count:
-            self.close(CloseReason.SHUTDOWN)
+        if self._finish_reason is not None and not self._pipeline.unanswered_count:
+            self.close(self._finish_reason)
             return
         self._settle()
 
@@ -183,7 +208,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self) -> bool:
         """Takes frames out of the received bytes, as many as may wait. Returns whether there was one."""
-        room = self._settings.connection_requests_max - self._pipeline.unanswered_count
+        room = 1 if self._is_unauthenticated else self._settings.connection_requests_max
+        room -= self._pipeline.unanswered_count
         frames = self._reader.take(max(room, 0))
         if not frames:
             return False
@@ -242,7 +268,8 @@ class Connection(asyncio.BufferedProtocol):
             self._reader.has_rest
             or pipeline.has_ended
             or pipeline.held_bytes >= self._settings.connection_request_bytes_max
-            or pipeline.unanswered_count >= self._settings.connection_requests_max
+            or pipeline.unanswered_count
+            >= (1 if self._is_unauthenticated else self._settings.connection_requests_max)
             or self.context.requests_held > 0
             or self._waits_for_store()
         ):
@@ -282,6 +309,8 @@ class Connection(asyncio.BufferedProtocol):
     def _overdue(self, now_ms: float) -> CloseReason | None:
         if self._is_writing_paused:
             return CloseReason.SLOW_READER if self._is_stalled(now_ms) else None
+        if self._is_unauthenticated and now_ms - self._admitted_ms >= self._settings.authentication_ms_max:
+            return CloseReason.LOGIN
         if not self._is_reading:
             return None
         inactive_ms = now_ms - self._active_ms
@@ -315,9 +344,12 @@ class Connection(asyncio.BufferedProtocol):
     def shut_down(self) -> None:
         """Stops reading, answers the requests that were started, then closes. Called when the node closes."""
         if self.close_reason is None:
-            self._is_finishing = True
+            self._finish_reason = CloseReason.SHUTDOWN
             self._pipeline.finish()
             self.go_on()
+
+    def end_session(self) -> None:
+        self.close(CloseReason.SESSION_ENDED, f"the sessions of {self.context.principal} were ended")
 
     def _log_level(self, reason: CloseReason) -> int:
         """If many connections of a host close for one reason, one line a minute is enough."""
@@ -352,6 +384,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pipeline.finish()
         self._reader.discard()
         self._charge(self._pipeline.held_bytes, 0)
+        self._parts.unauthenticated.pop(self, None)
         self._parts.store_line.leave(self)
         self._parts.answer_memory.line.leave(self)
         self._parts.request_memory.leave(self)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import count, islice
 from typing import cast
 
@@ -152,6 +152,8 @@ class Connections:
         )  # fmt: skip
         made = TlsConnection if listener.protocol.is_encrypted else Connection
         connection = made(self._parts, context, transport, self._gone)
+        if len(self._parts.unauthenticated) > self._parts.settings.unauthenticated_connections_max:
+            next(iter(self._parts.unauthenticated)).turn_away()
         self._expected -= 1
         self._hosts[connection] = host
         transport.set_protocol(connection)
@@ -218,6 +220,12 @@ class Connections:
         self._is_closing = True
         for connection in list(self._hosts):
             connection.shut_down()
+
+    def end_sessions(self, principals: Container[str]) -> None:
+        """Closes the connections in the names of these principals."""
+        for connection in list(self._hosts):
+            if str(connection.context.principal) in principals:
+                connection.end_session()
 
     def abort(self) -> None:
         for connection in list(self._hosts):

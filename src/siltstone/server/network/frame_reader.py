@@ -38,6 +38,8 @@ MiB frame."""
 SHORT_READ_BYTES = 64
 """The size of a read when none is wanted: the event loop reads once more even after reading was paused."""
 
+SIZE_SETTING = "network.socket_request_max_bytes"
+
 _SIZE = Struct(">i")
 _unpack_size = _SIZE.unpack_from
 _SIZE_BYTES = _SIZE.size
@@ -61,7 +63,7 @@ class FrameReader:
     ) -> None:
         self._takes_everything = takes_everything
         self._receive_buffer = receive_buffer
-        self._frame_bytes_max = frame_bytes_max
+        self._frame_bytes_max, self._limit = frame_bytes_max, SIZE_SETTING
         self._source = receive_buffer
         self._position = self._end = 0
         self._size_begun = b""
@@ -70,6 +72,10 @@ class FrameReader:
         self._is_direct = False
         self._may_grow = True
         self._largest_bytes = self._latest_bytes = 0
+
+    def allow(self, frame_bytes_max: int, limit: str = SIZE_SETTING) -> None:
+        """Takes frames of this size from now on. ``limit`` names the limit for the log."""
+        self._frame_bytes_max, self._limit = frame_bytes_max, limit
 
     @property
     def held_bytes(self) -> int:
@@ -224,10 +230,7 @@ class FrameReader:
             return "the client speaks HTTP, but this port is for Kafka clients"
         if size < 0:
             return f"the client announces a request of {size} bytes, so it is not a Kafka client"
-        return (
-            f"the client announces a request of {size} bytes, more than network.socket_request_max_bytes "
-            f"({self._frame_bytes_max})"
-        )
+        return f"the client announces a request of {size} bytes, more than {self._limit} ({self._frame_bytes_max})"
 
 
 def _allocate(byte_count: int) -> memoryview:

@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from siltstone.model import serving_limits
-from siltstone.model.access import SecurityProtocol
+from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.network.principal_mapping import DEFAULT, InvalidMappingRule, parse_mapping_rules
 
@@ -30,6 +30,21 @@ class InvalidListenerSetting(InvalidRequest):
     """A setting of a listener has a value that cannot work, or a file that it names cannot be used."""
 
 
+SCRAM_ONLY = f"{LoginMechanism.SCRAM_SHA_512},{LoginMechanism.SCRAM_SHA_256}"
+REAUTHENTICATION_MS_MIN = 2_000
+"""Clients log in again at 80 to 95 % of the time, and at the earliest a second after the last login."""
+
+
+def parse_mechanisms(text: str) -> tuple[LoginMechanism, ...]:
+    """Returns the mechanisms in a list with commas, the strongest first. Raises InvalidListenerSetting."""
+    written = {part.strip().upper() for part in text.split(",") if part.strip()}
+    known = {each.value: each for each in LoginMechanism}
+    if not written or (unknown := written - known.keys()):
+        wrong = f"{', '.join(sorted(unknown))} is not known" if written else "it is empty"
+        raise InvalidListenerSetting(f"sasl_mechanisms: {wrong}; known are {', '.join(known)}")
+    return tuple(known[each] for each in known if each in written)
+
+
 class ListenerSettings(msgspec.Struct, frozen=True):
     """Files are named by path; "" means none. ``protocol`` None: the name of the listener says it, or
     ``listener_security_protocol_map`` does."""
@@ -44,6 +59,13 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     tls_ciphers: str = ""
     tls_principal_mapping_rules: str = DEFAULT
     handshake_ms_max: int = serving_limits.HANDSHAKE_MS_MAX
+    sasl_mechanisms: str = SCRAM_ONLY
+    reauthentication_ms_max: int = 0
+
+    @property
+    def mechanisms(self) -> tuple[LoginMechanism, ...]:
+        """How clients may log in, the strongest first."""
+        return parse_mechanisms(self.sasl_mechanisms)
 
     def __post_init__(self) -> None:
         if self.tls_client_auth is not CertificateWanted.NONE and not self.tls_client_ca_file:
@@ -55,6 +77,12 @@ class ListenerSettings(msgspec.Struct, frozen=True):
             parse_mapping_rules(self.tls_principal_mapping_rules)
         except InvalidMappingRule as wrong:
             raise InvalidListenerSetting(f"tls_principal_mapping_rules: {wrong}") from wrong
+        parse_mechanisms(self.sasl_mechanisms)
+        if self.reauthentication_ms_max and self.reauthentication_ms_max < REAUTHENTICATION_MS_MIN:
+            raise InvalidListenerSetting(
+                f"reauthentication_ms_max={self.reauthentication_ms_max}: a session lasts {REAUTHENTICATION_MS_MIN} ms "
+                "at least; 0: as long as its connection"
+            )
 
 
 PLAIN = ListenerSettings()

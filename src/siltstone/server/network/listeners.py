@@ -6,7 +6,7 @@ clients, waits for the requests that were started, and aborts connections that a
 
 import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 
 from siltstone.broker.request import Listener, RequestHandler
@@ -41,14 +41,20 @@ class BoundListeners:
             bound.close()
 
 
-async def bind_listeners(addresses: Sequence[ListenerAddress]) -> BoundListeners:
-    """Binds all addresses. Raises CannotListen."""
+async def bind_listeners(
+    addresses: Sequence[ListenerAddress], settings_of: Mapping[str, ListenerSettings] = MappingProxyType({})
+) -> BoundListeners:
+    """Binds all addresses. ``settings_of``: name of a listener → its settings. Raises CannotListen."""
     bound: list[tuple[Listener, socket.socket]] = []
     try:
         for address in addresses:
             sockets = await bind_sockets(address)
             port = address.advertised_port or sockets[0].getsockname()[1]
-            listener = Listener(address.name, address.advertised_host, port, address.protocol)
+            settings = settings_of.get(address.name, PLAIN)
+            listener = Listener(
+                address.name, address.advertised_host, port, address.protocol,
+                settings.mechanisms if address.protocol.wants_login else (), settings.reauthentication_ms_max,
+            )  # fmt: skip
             bound += [(listener, each) for each in sockets]
     except BaseException:
         BoundListeners(bound).close()
@@ -93,7 +99,11 @@ class Listeners:
     async def bind(self) -> None:
         """Binds all addresses without accepting clients yet. Raises CannotListen."""
         addresses = self._addresses
-        bound = addresses if isinstance(addresses, BoundListeners) else await bind_listeners(addresses)
+        bound = (
+            addresses
+            if isinstance(addresses, BoundListeners)
+            else await bind_listeners(addresses, self._settings_of)
+        )
         self._bound, self.listeners = list(bound.sockets), bound.listeners
 
     async def start(self) -> None:
@@ -114,6 +124,10 @@ class Listeners:
             return ListenerEntrance(self._connections, listener, lambda: None, handshake_ms_max)
         assert certificates is not None and certificates.of(name) is not None
         return ListenerEntrance(self._connections, listener, lambda: certificates.of(name), handshake_ms_max)
+
+    def end_sessions(self, principals: Container[str]) -> None:
+        """Closes the connections in the names of these principals, such as ``User:ada``."""
+        self._connections.end_sessions(principals)
 
     def abort(self) -> None:
         """Refuses new clients and ends all connections at once, whatever they wait for."""

@@ -32,6 +32,8 @@ class NetworkSettings(msgspec.Struct, frozen=True):
     answer_bytes_max: int = serving_limits.ANSWER_BYTES_MAX
     answer_stalled_ms_max: int = serving_limits.ANSWER_STALLED_MS_MAX
     request_stalled_ms_max: int = serving_limits.REQUEST_STALLED_MS_MAX
+    authentication_ms_max: int = serving_limits.AUTHENTICATION_MS_MAX
+    unauthenticated_connections_max: int = serving_limits.UNAUTHENTICATED_CONNECTIONS_MAX
     close_time_limit_ms: int = serving_limits.CLOSE_TIME_LIMIT_MS
 
     def __post_init__(self) -> None:

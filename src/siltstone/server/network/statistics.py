@@ -29,6 +29,10 @@ class CloseReason(StrEnum):
     """The broker closes the connection because Kafka has no error response for the request."""
     HANDSHAKE = "handshake"
     """The handshake of TLS failed, took too long, or made no principal of the client's certificate."""
+    LOGIN = "login"
+    """The login failed, took too long, or there were too many connections that were not logged in."""
+    SESSION_ENDED = "session-ended"
+    """The user was removed, or its sessions were ended."""
     FAILURE = "failure"
     """A bug: an unexpected exception."""
     TOO_MANY = "too-many"
@@ -74,8 +78,8 @@ class NetworkCounters:
 
 class ClientConnection(msgspec.Struct, frozen=True):
     """An open connection, as ``siltstone clients`` shows it. ``software`` and its version are what the client has sent
-    in ApiVersions, empty if it sent none; ``connected_ms`` is in ms since 1970. ``principal``: whom its certificate
-    names, User:ANONYMOUS without one."""
+    in ApiVersions, empty if it sent none; ``connected_ms`` is in ms since 1970. ``principal``: whose login or
+    certificate it has, User:ANONYMOUS without one."""
 
     client_id: str
     software: str

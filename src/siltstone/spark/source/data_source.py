@@ -8,7 +8,7 @@ DataFrame misses rows [Spark: SPARK-58551].
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from siltstone.scanning.rows import unit_rows
 from siltstone.scanning.scan import plan_scan, settle_values
 from siltstone.scanning.unit import decode_unit, encode_unit
 from siltstone.scanning.values import rows_schema
+from siltstone.spark.client_options import BY_ENVIRONMENT, take_client_options
 from siltstone.spark.sink.options import SinkPlace, parse_sink_options
 from siltstone.spark.sink.writers import TopicStreamWriter, TopicWriter
 from siltstone.spark.source.options import SourceRequest, parse_options
@@ -48,6 +49,17 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
 
     settled: ValueFormat | None = None
 
+    def __init__(self, options: dict[str, str]) -> None:
+        """Spark keeps what it is given here, so what says how to connect is taken out first."""
+        self.client, rest = take_client_options(options)
+        super().__init__(rest)
+
+    @contextmanager
+    def open_with_client(self, options: SourceRequest | SinkPlace) -> Iterator[MaintenanceContext]:
+        """Opens the store, whose brokers are connected to as the options say."""
+        with self.open_source(options) as opened:
+            yield msgspec.structs.replace(opened, client=self.client.found())
+
     @classmethod
     def name(cls) -> str:
         return FORMAT
@@ -63,7 +75,7 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         self.settled = None
         options = parse_options(without_stream_options(self.options))
         if options.request.values is not None:
-            with self.open_source(options) as opened:
+            with self.open_with_client(options) as opened:
                 self.settled = settle_values(opened, options.request)
         return spark_schema(options.request.columns, self.settled)
 
@@ -77,7 +89,9 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         source = self._with_columns(schema, options.source)
         stream = msgspec.structs.replace(options.stream, scan=source.request)
         return TopicStreamReader(
-            self.open_source, msgspec.structs.replace(options, source=source, stream=stream)
+            self.open_with_client,
+            msgspec.structs.replace(options, source=source, stream=stream),
+            self.client,
         )
 
     def _with_columns(self, schema: StructType, options: SourceRequest) -> SourceRequest:
@@ -97,33 +111,43 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         if wish.kind is FormatKind.JSON and wish.reader is None and not wish.type_ipc:
             type_ipc = encode_type(to_arrow_type(schema[VALUE].dataType, timezone="UTC"))
             wish = msgspec.structs.replace(wish, type_ipc=type_ipc)
-        with self.open_source(options) as opened:
+        with self.open_with_client(options) as opened:
             return settle_values(opened, msgspec.structs.replace(options.request, values=wish))
 
     def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
         request = parse_sink_options(self.options, overwrite=overwrite, is_stream=False)
-        return TopicWriter(self.open_source, request, schema)
+        return TopicWriter(self.open_with_client, request, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TopicStreamWriter:  # noqa: N802
         request = parse_sink_options(self.options, overwrite=overwrite, is_stream=True)
-        return TopicStreamWriter(self.open_source, request, schema)
+        return TopicStreamWriter(self.open_with_client, request, schema)
 
 
 class TopicReader(DataSourceReader):  # type: ignore[misc]
+    """Plans on the driver. Its pickled copy in a task has no options: only how to connect, if a unit has a tail."""
+
     def __init__(self, source: TopicDataSource, options: SourceRequest) -> None:
-        self._source = source
-        self._options = options
+        self._source: TopicDataSource | None = source
+        self._options: SourceRequest | None = options
+        self._client = source.client
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None, "_options": None}
 
     def partitions(self) -> list[InputPartition]:
-        with self._source.open_source(self._options) as opened:
+        assert self._source is not None and self._options is not None
+        with self._source.open_with_client(self._options) as opened:
             plan = plan_scan(opened, self._options.request)
+        if not any(unit.tail_pieces for unit in plan.units):
+            self._client = BY_ENVIRONMENT
         return [UnitPartition(encode_unit(unit)) for unit in plan.units]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if (
             partition is not None and partition.value is not None
         ):  # Spark reads an empty plan by one empty partition
-            yield from unit_rows(decode_unit(partition.value))
+            unit = decode_unit(partition.value)
+            yield from unit_rows(unit, security=self._client.security() if unit.tail_pieces else None)
         freeze_heap()
 
 

@@ -25,6 +25,7 @@ from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
 from siltstone.scanning.streaming.position import decode_position, encode_position
 from siltstone.scanning.streaming.topic_stream import StreamOfTopics
 from siltstone.scanning.unit import decode_unit, encode_unit
+from siltstone.spark.client_options import BY_ENVIRONMENT, ClientChoice
 from siltstone.spark.source.options import SourceRequest
 from siltstone.spark.source.stream_options import StreamSourceRequest
 from siltstone.spark.task_attempt import freeze_heap
@@ -37,10 +38,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self,
         open_source: Callable[[SourceRequest], AbstractContextManager[MaintenanceContext]],
         options: StreamSourceRequest,
+        client: ClientChoice = BY_ENVIRONMENT,
     ) -> None:
+        self._client = client
         self._open_source = open_source
         self._options = options
         self._stream: StreamOfTopics | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A task gets no options: only how to connect."""
+        return {**self.__dict__, "_open_source": None, "_options": None, "_stream": None}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
         self._followed.fix_ends()
@@ -70,7 +77,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if partition is not None and partition.value is not None:
-            yield from unit_rows(decode_unit(partition.value))
+            unit = decode_unit(partition.value)
+            yield from unit_rows(unit, security=self._client.security() if unit.tail_pieces else None)
         freeze_heap()
 
     def commit(self, end: Offsets) -> None:

@@ -110,7 +110,10 @@ def test_a_listener_that_looks_encrypted_is_refused_before_anything_listens(
 ) -> None:
     outcome = run("serve", "--store", tmp_path, "--listener", "TLS://127.0.0.1:0")
     assert outcome.status == 2
-    assert "TLS is not a protocol; the known protocols are PLAINTEXT and SSL" in outcome.err
+    assert (
+        "TLS is not a protocol; the known protocols are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL"
+        in outcome.err
+    )
     assert served.addresses == []
 
 

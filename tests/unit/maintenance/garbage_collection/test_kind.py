@@ -465,6 +465,16 @@ def test_the_plan_says_what_it_costs(world: CompactionWorld) -> None:
     assert MIB > unit.bytes_read == unit.bytes_written == 200
 
 
+def test_the_plan_says_that_a_merge_of_small_objects_frees_nothing(world: CompactionWorld) -> None:
+    for first in (0, 2):
+        world.upload(two_streams(first))
+    kind = collection(settings=settings(target_size_bytes=10 * MIB, major_threshold=0.5))
+    (unit,) = kind.plan(world.context, Scope(), Watch(kind.name, world.clock)).units
+    assert unit.reason == "2 small stream set objects, all live, become one: nothing will be freed"
+    assert unit.detail["live ratio"].endswith(" of the target size")
+    assert unit.detail["written for each byte freed"] == "nothing is freed"
+
+
 # -- the world ------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from siltstone.model.objects import object_key
 from support.engine.faulty_store import Fault
 from support.maintenance.drained_world import SETTINGS, DrainedWorld
 from support.maintenance.interrupting import Interrupting
+from support.maintenance.opened_stores import failing
 from support.maintenance.stream_object_world import add_stream_object
 
 
@@ -138,8 +139,9 @@ def test_an_index_that_cannot_be_read_fails_its_object_alone(world: DrainedWorld
     assert world.of_bucket(0) == {whole}
 
 
-@pytest.mark.parametrize("call", ["complete_multipart", "put", "start_multipart", "upload_part"])
-@pytest.mark.parametrize("fault", [Fault.DENIED, Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize(
+    ("call", "fault"), failing("complete_multipart", "put", "start_multipart", "upload_part")
+)
 def test_a_request_that_fails_fails_its_object_alone_and_the_next_run_copies_it(
     world: DrainedWorld, call: str, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,8 @@ from support.engine.faulty_store import Fault, FaultyStore
 from support.engine.objects import read_object
 from support.maintenance.compaction_world import CompactionWorld
 from support.maintenance.interrupting import Interrupting
-from support.maintenance.stream_object_world import SMALL, add_stream_object, joined_up, stores_opened
+from support.maintenance.opened_stores import failing, stores_opened
+from support.maintenance.stream_object_world import SMALL, add_stream_object, joined_up
 
 SO = ObjectKind.STREAM_OBJECT
 T = TypeVar("T")
@@ -219,8 +220,9 @@ def test_a_damaged_block_that_is_copied_stays_recognisable(world: CompactionWorl
         world.records()
 
 
-@pytest.mark.parametrize("call", ["complete_multipart", "copy_part", "put", "start_multipart", "upload_part"])
-@pytest.mark.parametrize("fault", [Fault.DENIED, Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize(
+    ("call", "fault"), failing("complete_multipart", "copy_part", "put", "start_multipart", "upload_part")
+)
 def test_a_request_that_fails_fails_its_group_alone(world: CompactionWorld, call: str, fault: Fault) -> None:
     two_streams(world)
     for stream in (2, 3):

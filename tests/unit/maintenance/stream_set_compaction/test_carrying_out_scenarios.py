@@ -30,6 +30,7 @@ from support.engine.faulty_store import Fault
 from support.maintenance.compacting import RoundNotDone, RoundReport, compact, planned_round
 from support.maintenance.compaction_sources import ARTICLE, F1, Spec
 from support.maintenance.compaction_world import CompactionWorld, compaction_world, scaled
+from support.maintenance.opened_stores import failing
 
 SSO, SO = ObjectKind.STREAM_SET_OBJECT, ObjectKind.STREAM_OBJECT
 SETTINGS = CompactionSettings(
@@ -305,8 +306,9 @@ def test_t08_read_fails_in_the_second_iteration(world: CompactionWorld) -> None:
     assert world.records() == before
 
 
-@pytest.mark.parametrize("call", ["put", "upload_part", "complete_multipart", "start_multipart"])
-@pytest.mark.parametrize("fault", [Fault.DENIED, Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize(
+    ("call", "fault"), failing("put", "upload_part", "complete_multipart", "start_multipart")
+)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_t08_a_write_that_fails_for_ever_fails_the_round(
     world: CompactionWorld, call: str, fault: Fault, threads: int

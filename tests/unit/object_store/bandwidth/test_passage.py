@@ -6,7 +6,6 @@ from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction
 from siltstone.object_store.bandwidth.limiter import Limiter
 from siltstone.object_store.bandwidth.passage import UNCOUNTED
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.retrying import RetryingStore, passing
 from siltstone.runtime.clock import ManualClock
@@ -45,8 +44,8 @@ def use(store) -> None:
 SAID = [("write", 5), ("write", 4), ("read", 3), ("write", 3), ("copy", 2)]
 
 
-def test_every_request_that_moves_bytes_passes_whatever_the_store(tmp_path: Path) -> None:
-    for store in (open_store(tmp_path.as_uri()), MemoryStore(ManualClock())):
+def test_every_request_that_moves_bytes_passes_whatever_the_adapter(tmp_path: Path) -> None:
+    for store in (open_store(tmp_path.as_uri()), open_store("memory:passing")):
         passage = Noting()
         use(passing(store, passage))
         assert passage.said == SAID

@@ -48,7 +48,7 @@ class Brokers:
         self.addresses = {1: A, 2: B}
         self.owners = TailOwners(self.clock, seeded_randomness(1))
 
-    def connect(self, bootstrap: Any, clock: object, rng: object) -> Connection:
+    def connect(self, bootstrap: Any, *_: object) -> Connection:
         (place,) = bootstrap
         self.made.append(Connection(f"{place.host}:{place.port}"))
         return self.made[-1]

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from siltstone.broker.request import Listener
+from siltstone.broker.security.authenticator import LoginStatistics
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.kafka_protocol.announced import ANNOUNCED
-from siltstone.model.access import SecurityProtocol
+from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.serving_limits import SCRAPE_SERIES_MAX, TOPICS_SHOWN_MAX
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.admin.broker_source import (
@@ -180,6 +181,19 @@ class FakeListeners:
 class FakeCertificates:
     def statistics(self):
         return CertificateStatistics({"OUT": 86_400_000}, reloads=2, reload_failures=1)
+
+
+def test_logins_are_counted_by_mechanism_and_outcome(monkeypatch):
+    async def scenario(world):
+        collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
+        assert rows_of(collected, "sessions_expired") == {(): 0}
+        counted = LoginStatistics({LoginMechanism.PLAIN: 2}, {LoginMechanism.PLAIN: 1}, 3)
+        monkeypatch.setattr(world.broker, "logins", lambda: counted)
+        collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
+        assert rows_of(collected, "logins") == {("PLAIN", "succeeded"): 2, ("PLAIN", "failed"): 1}
+        assert rows_of(collected, "sessions_expired") == {(): 3}
+
+    in_broker_world(scenario)
 
 
 def test_listeners_with_tls_tell_of_handshakes_and_certificates():

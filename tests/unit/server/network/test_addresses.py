@@ -1,6 +1,8 @@
 import pytest
 
+from siltstone.model.access import SecurityProtocol
 from siltstone.server.network.addresses import InvalidListener, ListenerAddress, parse_addresses, written_host
+from siltstone.server.network.listener_settings import ListenerSettings
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,21 @@ def test_several_and_what_is_advertised_for_them() -> None:
     ]
 
 
+def test_sa01_listeners_with_a_login() -> None:
+    first, second = parse_addresses(["SASL_SSL://host:1,IN://host:2"], (), "IN:SASL_PLAINTEXT")
+    assert (first.protocol, second.protocol) == (SecurityProtocol.SASL_SSL, SecurityProtocol.SASL_PLAINTEXT)
+
+
+def test_tl17_passwords_do_not_travel_in_clear() -> None:
+    settings = {
+        name: ListenerSettings(sasl_mechanisms="SCRAM-SHA-512,PLAIN")
+        for name in ("SASL_SSL", "SASL_PLAINTEXT")
+    }
+    parse_addresses(["SASL_SSL://host:1"], settings=settings)
+    with pytest.raises(InvalidListener, match="has PLAIN, which sends passwords as they are"):
+        parse_addresses(["SASL_PLAINTEXT://host:1"], settings=settings)
+
+
 @pytest.mark.parametrize(
     ("listeners", "advertised", "says"),
     [
@@ -49,7 +66,6 @@ def test_several_and_what_is_advertised_for_them() -> None:
         ("A://[::z]:1", "", "'::z' is not an IPv6 address"),
         ("A://::1:1", "", "is not a listener"),
         ("A://host:1/path", "", "is not a listener"),
-        ("SASL_SSL://host:1", "", "SASL_SSL is to speak SASL_SSL, and logins are not supported yet: use SSL"),
         ("A://host:1", "B://host:1", "advertised_listeners names B, but listeners has only A"),
         ("A://host:1", "A://other", "advertised_listeners: 'A://other' is not a listener"),
         (
@@ -77,7 +93,7 @@ def test_two_listeners_may_have_any_free_port() -> None:
         (
             "TLS://host:1",
             "",
-            "listeners: TLS is not a protocol; the known protocols are PLAINTEXT and SSL. .*=TLS:PLAINTEXT",
+            "TLS is not a protocol; the known protocols are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL. .*=TLS",
         ),
         ("PLAINTEXT://host:1,A://host:2,B://host:3", "B:PLAINTEXT", "listeners: A is not a protocol"),
         (

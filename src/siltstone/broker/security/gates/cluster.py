@@ -20,6 +20,10 @@ from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from siltstone.kafka_protocol.messages.describe_acls import DescribeAclsResponse
 from siltstone.kafka_protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
 from siltstone.kafka_protocol.messages.describe_log_dirs import DescribeLogDirsResponse
@@ -122,6 +126,15 @@ describe_scram_credentials = on_cluster(
     lambda request: DescribeUserScramCredentialsResponse(
         results=[DescribeUserScramCredentialsResult(user=user.name, **ROW) for user in request.users or ()],
         **ROW,
+    ),
+)
+alter_scram_credentials = on_cluster(
+    AclOperation.ALTER,
+    lambda request: AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=user, **ROW)
+            for user in dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+        ]
     ),
 )
 describe_acls = on_cluster(AclOperation.DESCRIBE, lambda _: DescribeAclsResponse(**ROW))

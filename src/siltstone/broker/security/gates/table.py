@@ -58,6 +58,7 @@ GATES: Mapping[int, Gate] = {
     ApiKey.LIST_CONFIG_RESOURCES: cluster.list_config_resources,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster.describe_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster.describe_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster.alter_scram_credentials,
     ApiKey.DESCRIBE_ACLS: cluster.describe_acls,
     ApiKey.CREATE_ACLS: cluster.make_acls,
     ApiKey.DELETE_ACLS: cluster.remove_acls,

@@ -1,0 +1,383 @@
+"""Logs clients in: it gets every request of a connection that is not logged in, and walks ``sasl.states``.
+
+``KafkaBroker.handle`` asks it before it looks for a handler, so no handler is reached before a login, and no body of
+such a request is decoded. An answer to a wrong login is the same for every cause, and waits (``failed_logins``). The
+log names the cause, once a minute for each host, and never a password, a salt, a proof or a token.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from siltstone.broker.request import (
+    Answer,
+    CloseConnection,
+    ConnectionContext,
+    EncodedBody,
+    RequestContext,
+    frame_of,
+)
+from siltstone.broker.request_measures import RequestMeasures
+from siltstone.broker.security.failed_logins import FailedLogins
+from siltstone.broker.security.made_up import MadeUpCredentials
+from siltstone.broker.security.sasl.plain import PasswordClaim, TokenRefused, is_password, password_claim
+from siltstone.broker.security.sasl.scram import ScramExchange
+from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginAnswer, LoginEvent, LoginMove
+from siltstone.broker.versions_answer import versions_answer
+from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from siltstone.kafka_protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from siltstone.kafka_protocol.notation import Message
+from siltstone.metadata.service import MetadataService
+from siltstone.metadata.users import ScramCredential
+from siltstone.model.access import RESERVED_USERS, LoginMechanism, Principal, ScramMechanism, SessionState
+from siltstone.model.limits import SECOND_MS
+from siltstone.model.serving_limits import PASSWORD_CHECKS_MAX, SASL_FRAMES_MAX
+from siltstone.runtime.blocking import BlockingCalls
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.log_limit import LogLimit
+from siltstone.runtime.randomness import Random
+from siltstone.runtime.tasks import ends_in_time
+
+NONCE_BITS = 160
+REAUTHENTICATION_INTERVAL_MS = 1 * SECOND_MS
+"""A session may log in again this long after it began [Kafka]."""
+
+FAILED = "the login failed: user, password or mechanism is wrong"
+"""What every client reads whose login fails, for whatever cause."""
+
+SHOWN_CHARACTERS = 64
+_OF_LOGINS = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
+_RAW_TOKENS = 0
+"""The version of a handshake after which tokens come without a frame of Kafka's."""
+
+log = logging.getLogger(__name__)
+
+
+class LoginStatistics(msgspec.Struct, frozen=True):
+    """``succeeded`` and ``failed`` by mechanism; ``expired``: connections that were closed since they had not logged in
+    again."""
+
+    succeeded: dict[LoginMechanism, int]
+    failed: dict[LoginMechanism, int]
+    expired: int
+
+
+class _Finished(msgspec.Struct, frozen=True):
+    """A login has proved that the client is ``user``; ``token`` is for the client."""
+
+    user: str
+    token: bytes
+
+
+class Authenticator:
+    """``password_calls`` checks passwords of PLAIN in threads of its own."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        clock: Clock,
+        rng: Random,
+        measures: RequestMeasures,
+        made_up: MadeUpCredentials,
+        password_calls: BlockingCalls,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._rng = rng
+        self._measures = measures
+        self._made_up = made_up
+        self._password_calls = password_calls
+        self._failed_logins = FailedLogins()
+        self._ending = asyncio.Event()
+        self._limit = LogLimit(clock)
+        self._checks_waiting = self._expired = 0
+        self._succeeded = dict.fromkeys(LoginMechanism, 0)
+        self._failed = dict.fromkeys(LoginMechanism, 0)
+
+    @staticmethod
+    def is_wanted(context: RequestContext) -> bool:
+        """Whether a request is for the authenticator, and for no handler: the client is not logged in, its session has
+        expired, or the request is one of logins."""
+        session = context.connection.session
+        return (
+            session.state is not SessionState.AUTHENTICATED
+            or context.api_key in _OF_LOGINS
+            or context.begun_ms >= session.expires_ms
+        )
+
+    def handle(self, context: RequestContext, body: memoryview) -> Answer | Coroutine[Any, Any, Answer]:
+        """Answers a request for which ``is_wanted`` is true. Raises CloseConnection, MalformedMessage."""
+        connection = context.connection
+        session = connection.session
+        if session.state is SessionState.AUTHENTICATED and context.api_key != ApiKey.SASL_HANDSHAKE:
+            if context.begun_ms >= session.expires_ms:
+                self._expired += 1
+                raise CloseConnection("the session has expired, and the client has not logged in again")
+        elif session.state is not SessionState.AUTHENTICATED:
+            session.requests += 1
+            if session.requests > SASL_FRAMES_MAX:
+                raise CloseConnection(f"more than {SASL_FRAMES_MAX} requests came before the login")
+        if context.api_key in ANNOUNCED:
+            self._measures.begin(context.api_key)
+        if context.api_key == ApiKey.API_VERSIONS:
+            return self._versions(context, body)
+        if context.api_key == ApiKey.SASL_HANDSHAKE:
+            return self._handshake(context, body)
+        if context.api_key == ApiKey.SASL_AUTHENTICATE:
+            return self._authenticate(context, body)
+        self._move(connection, LoginEvent.OTHER)
+        raise AssertionError("no state takes another request")
+
+    def _move(self, connection: ConnectionContext, event: LoginEvent) -> LoginMove:
+        """Changes the state as the table says. Raises CloseConnection."""
+        state = connection.session.state
+        move = LOGIN_MOVES.get((state, event))
+        if move is None:
+            raise CloseConnection(f"{event.value} is not expected in a login that is at its {state.value}")
+        connection.session.state = move.state
+        return move
+
+    # -- the three requests ------------------------------------------------------------------------------
+
+    def _versions(self, context: RequestContext, body: memoryview) -> Answer:
+        lowest, highest = ANNOUNCED[ApiKey.API_VERSIONS]
+        if not lowest <= context.api_version <= highest:
+            self._move(context.connection, LoginEvent.VERSIONS_UNKNOWN)
+            return frame_of(context, unsupported_version_body())
+        answer = versions_answer(context, decode(ApiVersionsRequest, context.api_version, body))
+        is_list = isinstance(answer, EncodedBody)
+        self._move(context.connection, LoginEvent.VERSIONS if is_list else LoginEvent.SOFTWARE_UNFIT)
+        return self._answered(context, answer)
+
+    def _handshake(self, context: RequestContext, body: memoryview) -> Answer:
+        _refuse_version(context)
+        connection, session = context.connection, context.connection.session
+        mechanism = decode(SaslHandshakeRequest, context.api_version, body).mechanism
+        if session.state is SessionState.AUTHENTICATED and not _may_log_in_again(context):
+            event = LoginEvent.TOO_EARLY
+        elif context.api_version == _RAW_TOKENS or mechanism not in connection.listener.mechanisms:
+            event = LoginEvent.HANDSHAKE_UNFIT
+        else:
+            event = LoginEvent.HANDSHAKE
+        move = self._move(connection, event)
+        if move.reply is LoginAnswer.ILLEGAL:
+            if not connection.listener.protocol.wants_login:
+                self._tell_no_login(connection)
+            return self._answered(context, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        offered = [str(each) for each in connection.listener.mechanisms]
+        if move.reply is LoginAnswer.MECHANISMS_REFUSED:
+            self._tell_unfit(connection, mechanism, context.api_version)
+            refusal = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            return self._answered(context, SaslHandshakeResponse(error_code=refusal, mechanisms=offered))
+        self._begin_exchange(connection, LoginMechanism(mechanism))
+        return self._answered(context, SaslHandshakeResponse(mechanisms=offered))
+
+    def _begin_exchange(self, connection: ConnectionContext, mechanism: LoginMechanism) -> None:
+        session = connection.session
+        is_change = session.state is SessionState.REAUTHENTICATE and mechanism is not session.mechanism
+        session.mechanism, session.exchange = mechanism, None
+        if is_change:
+            session.exchange = TokenRefused("a session logs in again by the same mechanism")
+        elif mechanism.scram is not None:
+            nonce = f"{self._rng.getrandbits(NONCE_BITS):x}"
+            session.exchange = ScramExchange(mechanism.scram, self._credential_of, nonce)
+
+    def _authenticate(
+        self, context: RequestContext, body: memoryview
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        _refuse_version(context)
+        session = context.connection.session
+        if session.state is SessionState.AUTHENTICATED:
+            self._move(context.connection, LoginEvent.UNASKED)
+            return self._answered(
+                context,
+                SaslAuthenticateResponse(
+                    error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="a SaslHandshake comes first"
+                ),
+            )
+        if session.state not in (SessionState.EXCHANGE, SessionState.REAUTHENTICATE):
+            self._move(context.connection, LoginEvent.UNASKED)
+        token = bytes(decode(SaslAuthenticateRequest, context.api_version, body).auth_bytes)
+        try:
+            outcome = self._step(session.exchange, token)
+            if isinstance(outcome, _Finished):
+                _refuse_other_user(context.connection, outcome.user)
+        except TokenRefused as refusal:
+            return self._fail(context, str(refusal))
+        if isinstance(outcome, PasswordClaim):
+            return self._check(context, outcome)
+        if isinstance(outcome, _Finished):
+            return self._succeed(context, outcome)
+        self._move(context.connection, LoginEvent.GOES_ON)
+        return self._answered(context, SaslAuthenticateResponse(error_message=None, auth_bytes=outcome))
+
+    def _step(self, exchange: Any, token: bytes) -> bytes | _Finished | PasswordClaim:
+        """Returns a challenge, a user who has proved its name, or a password to check. Raises TokenRefused."""
+        if isinstance(exchange, TokenRefused):
+            raise exchange
+        if exchange is None:
+            return password_claim(token)
+        assert isinstance(exchange, ScramExchange)
+        if exchange.credential is None:
+            return exchange.first(token)
+        answer = exchange.final(token)
+        self._refuse_changed(exchange.user, exchange.credential)
+        return _Finished(exchange.user, answer)
+
+    async def _check(self, context: RequestContext, claim: PasswordClaim) -> Answer:
+        if self._checks_waiting >= PASSWORD_CHECKS_MAX:
+            raise CloseConnection("too many passwords are being checked: the client has to come back")
+        credential = self._credential_for_plain(claim.user)
+        self._checks_waiting += 1
+        try:
+            is_right = await self._password_calls.run(is_password, claim.password, credential)
+        finally:
+            self._checks_waiting -= 1
+        try:
+            if not is_right:
+                raise TokenRefused("the password is wrong, or there is no such user")
+            self._refuse_changed(claim.user, credential)
+            _refuse_other_user(context.connection, claim.user)
+        except TokenRefused as refusal:
+            return await self._fail(context, str(refusal), claim.user)
+        return self._succeed(context, _Finished(claim.user, b""))
+
+    # -- users -------------------------------------------------------------------------------------------
+
+    def _credential_of(self, name: str, mechanism: ScramMechanism) -> ScramCredential:
+        users = self._metadata.image.users
+        user = users.get(name)
+        credential = None if user is None else user.credential(mechanism)
+        return credential or self._made_up.of(name, mechanism, users)
+
+    def _credential_for_plain(self, name: str) -> ScramCredential:
+        """Returns the strongest credential that the user has."""
+        user = self._metadata.image.users.get(name)
+        if user is None:
+            return self._credential_of(name, ScramMechanism.SCRAM_SHA_512)
+        return max(user.credentials, key=lambda each: each.mechanism)
+
+    def _refuse_changed(self, name: str, credential: ScramCredential) -> None:
+        """Refuses a login that began with a credential that has been changed or removed meanwhile. Raises
+        TokenRefused."""
+        if self._credential_of(name, credential.mechanism) != credential or name.startswith(RESERVED_USERS):
+            raise TokenRefused("the credential was changed during the login")
+
+    # -- ends of a login ---------------------------------------------------------------------------------
+
+    def _succeed(self, context: RequestContext, finished: _Finished) -> Answer:
+        connection, session = context.connection, context.connection.session
+        self._move(connection, LoginEvent.COMPLETE)
+        assert session.mechanism is not None
+        self._succeeded[session.mechanism] += 1
+        self._failed_logins.succeeded(connection.client_host, finished.user)
+        connection.principal = Principal(finished.user)
+        session.exchange = None
+        lifetime_ms = connection.listener.reauthentication_ms_max
+        session.began_ms = self._clock.monotonic_ms()
+        session.expires_ms = session.began_ms + lifetime_ms if lifetime_ms else float("inf")
+        return self._answered(
+            context,
+            SaslAuthenticateResponse(
+                error_message=None, auth_bytes=finished.token, session_lifetime_ms=lifetime_ms
+            ),
+        )
+
+    async def _fail(self, context: RequestContext, reason: str, user: str = "") -> Answer:
+        connection, session = context.connection, context.connection.session
+        assert session.mechanism is not None
+        user = user or getattr(session.exchange, "user", "")
+        session.exchange = None
+        self._failed[session.mechanism] += 1
+        self._tell_failure(connection, session.mechanism, user, reason)
+        now_ms = self._clock.monotonic_ms()
+        pause_ms = self._failed_logins.pause_ms(connection.client_host, user, now_ms)
+        await ends_in_time(self._ended(), self._clock, pause_ms)
+        self._move(connection, LoginEvent.WRONG)
+        return self._answered(
+            context,
+            SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=FAILED),
+        )
+
+    def _answered(self, context: RequestContext, answer: Message | EncodedBody) -> Answer:
+        if isinstance(answer, EncodedBody):
+            body = answer.body
+        else:
+            self._measures.count_errors(context.api_key, answer)
+            body = encode(answer, context.api_version)
+        seconds = (self._clock.monotonic_ms() - context.begun_ms) / 1000
+        self._measures.answered(context.api_key, seconds)
+        return frame_of(context, body)
+
+    # -- the log -----------------------------------------------------------------------------------------
+
+    def _tell_failure(
+        self, connection: ConnectionContext, mechanism: LoginMechanism, user: str, reason: str
+    ) -> None:
+        is_due = self._limit.is_due((connection.listener.name, connection.client_host))
+        log.log(
+            logging.WARNING if is_due else logging.DEBUG,
+            "a login from %s at listener %s by %s as %r failed: %s. This is logged once a minute for each host",
+            connection.client_host, connection.listener.name, mechanism, user[:SHOWN_CHARACTERS], reason,
+        )  # fmt: skip
+
+    def _tell_unfit(self, connection: ConnectionContext, mechanism: str, version: int) -> None:
+        if not self._limit.is_due(("mechanism", connection.client_host)):
+            return
+        offered = ", ".join(connection.listener.mechanisms)
+        wanted = (
+            "raw tokens (SaslHandshake 0)" if version == _RAW_TOKENS else repr(mechanism[:SHOWN_CHARACTERS])
+        )
+        log.warning(
+            "a client at %s wants to log in at listener %s by %s, and the listener takes %s: set sasl.mechanism in the "
+            "client, or listener.%s.sasl_mechanisms",
+            connection.client_host, connection.listener.name, wanted, offered, connection.listener.name,
+        )  # fmt: skip
+
+    def _tell_no_login(self, connection: ConnectionContext) -> None:
+        if self._limit.is_due(("no login", connection.client_host)):
+            log.warning(
+                "a client at %s wants to log in (SASL), and listener %s has no login: set its security.protocol to %s",
+                connection.client_host, connection.listener.name, connection.listener.protocol,
+            )  # fmt: skip
+
+    async def _ended(self) -> None:
+        await self._ending.wait()
+
+    def end_waits(self) -> None:
+        """Answers the wrong passwords that wait, because the node is closing."""
+        self._ending.set()
+
+    def statistics(self) -> LoginStatistics:
+        return LoginStatistics(dict(self._succeeded), dict(self._failed), self._expired)
+
+
+def _refuse_other_user(connection: ConnectionContext, user: str) -> None:
+    """Raises TokenRefused."""
+    is_again = connection.session.state is SessionState.REAUTHENTICATE
+    if is_again and Principal(user) != connection.principal:
+        raise TokenRefused("a session logs in again as the same user")
+
+
+def _refuse_version(context: RequestContext) -> None:
+    """Raises CloseConnection."""
+    lowest, highest = ANNOUNCED[ApiKey(context.api_key)]
+    if not lowest <= context.api_version <= highest:
+        raise CloseConnection(f"version {context.api_version} of a request of logins is not supported")
+
+
+def _may_log_in_again(context: RequestContext) -> bool:
+    session = context.connection.session
+    is_early = context.begun_ms < session.began_ms + REAUTHENTICATION_INTERVAL_MS
+    return session.expires_ms != float("inf") and not is_early
