@@ -38,11 +38,13 @@ from siltstone.model.acls import (
 from siltstone.offline.opening.store import open_store
 from siltstone.server.kafka_node import KafkaNode
 from siltstone.server.settings.node import load_node_settings
+from support.broker.cluster_clients import until
 from support.broker.every_request import PRODUCE_SINCE, plain_request
 from support.broker.served_node import ServedNode
 from support.kafka.kafka_oracles import or_skip
 from support.kafka.raw_calls import RawTopic, metadata_request
 from support.kafka.raw_kafka import Address, ConnectionClosed, RawConnection, address_of
+from support.processes.cli import run
 from support.processes.tried import RecordTried
 from support.security.rights import allow
 from support.tls.authority import Authority
@@ -98,6 +100,32 @@ def _produced(config: dict[str, Any]) -> confluent_kafka.KafkaError | None:
     assert producer.flush(60) == 0
     (failure,) = failures
     return failure
+
+
+# -- clients that are named by their logins -----------------------------------------------------------------
+
+
+@pytest.mark.xdist_group("tls")
+def test_ac01_a_user_is_known_by_its_login_and_our_commands_say_what_is_missing(tmp_path: Path) -> None:
+    with siltstone.Broker(users={"ada": "pencil", "bob": "crayon"}) as broker:
+        admin = theirs.AdminClient(broker.client_config("ada"))
+        admin.create_topics([theirs.NewTopic("flights", 1, 1)])["flights"].result(60)
+        writes = allow(AclOperation.WRITE, AclResourceType.TOPIC, "flights", principal=Principal("ada"))
+        _change(broker, CreateAcls((writes,)), ON)
+        until(lambda: _produced(broker.client_config("bob")) is not None, "bob may not produce")
+        assert _produced(broker.client_config("ada")) is None
+        client_file = tmp_path / "bob.properties"
+        client_file.write_text("".join(f"{k}={v}\n" for k, v in broker.client_config("bob").items()))
+        client_file.chmod(0o600)
+        where = ("--client-config", client_file, "-b", broker.bootstrap_servers)
+        for words in (
+            ("tail", "flights", "-e"),
+            ("topics", "create", "other"),
+            ("consume", "flights", "-g", "g", "-e"),
+        ):
+            told = run(*words, *where)
+            assert told.status
+            assert "siltstone acls add, where the store is, allows it" in told.err
 
 
 # -- Kafka's tool -------------------------------------------------------------------------------------------

@@ -46,7 +46,10 @@ ASKED_BY_HANDLERS = {ApiKey.PRODUCE, ApiKey.FETCH}
 ASKED_OF_ROWS = {ApiKey.LIST_TRANSACTIONS}
 """They ask about each row of the answer, and there is none here: ``test_transactions`` has some."""
 
-ALWAYS_ANSWERED = {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER, ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}
+ALWAYS_ANSWERED = {
+    ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS,
+}  # fmt: skip
 """What a client may not see is left out of their answers, and nothing is denied."""
 
 _ACL_APIS = (ApiKey.CREATE_ACLS, ApiKey.DESCRIBE_ACLS, ApiKey.DELETE_ACLS)
