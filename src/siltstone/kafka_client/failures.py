@@ -127,7 +127,10 @@ NOT_READY = frozenset({
 """Codes of transient errors, which are retried [Kafka: RetriableException]."""
 
 _RIGHT = "siltstone acls add, where the store is, allows it"
-"""What to do about a missing right. It is said instead of Kafka's text, which does not help."""
+"""What to do about a missing right."""
+
+_SAYS_NOTHING = "authorization failed."
+"""The end of Kafka's texts for missing rights, instead of which ours are told."""
 
 _WORDS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed; its log says why",
@@ -152,8 +155,8 @@ _WORDS = {
 
 def words_of(code: ErrorCode, message: str | None = None) -> str:
     """Returns the broker's message, or else our words for the code, followed by Kafka's name of the code."""
-    own = _WORDS.get(code)
-    said = own if own is not None and own.endswith(_RIGHT) else message or own or "refused"
+    told = None if message is not None and message.endswith(_SAYS_NOTHING) else message
+    said = told or _WORDS.get(code) or message or "refused"
     return f"{said.rstrip('.')} ({code.name})"
 
 
