@@ -15,7 +15,6 @@ import siltstone
 from oracles.apache_kafka import prepare_apache_kafka, started
 from oracles.broker_process import HOST, free_ports
 from oracles.java_tools import KafkaTools
-from siltstone.broker.request_measures import error_paths
 from siltstone.broker.security.acls.required import REQUIRED, Requirement
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -46,7 +45,7 @@ from support.kafka.raw_calls import RawTopic, metadata_request
 from support.kafka.raw_kafka import Address, ConnectionClosed, RawConnection, address_of
 from support.processes.cli import run
 from support.processes.tried import RecordTried
-from support.security.rights import allow
+from support.security.rights import allow, refusals_in
 from support.tls.authority import Authority
 
 ON = SetAuthorization(AuthorizationMode.ON, added=("User:root",))
@@ -271,7 +270,7 @@ def _denials(address: Address, topic: RawTopic) -> dict[tuple[str, int], set[tup
             except (TimeoutError, ConnectionClosed) as failure:
                 raise AssertionError(f"{address} does not answer {request} in version {version}") from failure
         name = f"{type(request).__name__} {getattr(request, 'key_type', '')}{_named(request)}"
-        found[name, version] = set(_codes(answer))
+        found[name, version] = {each for each in refusals_in(answer) if each[1] in DENIED}
     return found
 
 
@@ -291,16 +290,6 @@ def _requests(topic: RawTopic) -> Iterator[tuple[Message, int]]:
     yield MetadataRequest(topics=None), 12
     for name in (topic.name, "missing"):
         yield metadata_request(name, creates=False), 9
-
-
-def _codes(answer: Any) -> Iterator[tuple[str, int]]:
-    for path in error_paths(type(answer)):
-        values: list[Any] = [answer]
-        for name in path[:-1]:
-            values = [each for value in values for each in getattr(value, name) or ()]
-        yield from (
-            (".".join(path), code) for value in values if (code := getattr(value, path[-1])) in DENIED
-        )
 
 
 def _binding(requirement: Requirement) -> AclBinding:

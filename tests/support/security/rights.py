@@ -1,6 +1,9 @@
 """Rights in tests: one ACL in a line, and a broker world with authorization switched on."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import msgspec
 
 from siltstone.broker.request import ConnectionContext, Question
 from siltstone.metadata.acls import CreateAcls, SetAuthorization
@@ -49,6 +52,19 @@ def client_of(world: BrokerWorld, principal: Principal = STRANGER) -> Client:
     client = world.client()
     client.connection.principal = principal
     return client
+
+
+def refusals_in(answer: Any, path: str = "") -> Iterator[tuple[str, int]]:
+    """Yields each error code in an answer that is not 0, and the names of the fields that lead to it."""
+    for field in msgspec.structs.fields(type(answer)):
+        value, name = getattr(answer, field.name), f"{path}{field.name}"
+        if field.name.endswith("error_code") and field.name != "topic_config_error_code":
+            if value:
+                yield name, value
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, msgspec.Struct):
+                    yield from refusals_in(each, f"{name}.")
 
 
 class AskedRights:

@@ -4,14 +4,13 @@ AC01: a client without rights is denied as the table says; with exactly these ri
 gets while authorization is off. AC14: every announced API has rights, and a gate.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 from siltstone.broker.request import Rights
-from siltstone.broker.request_measures import error_paths
 from siltstone.broker.security.acls.required import REQUIRED
 from siltstone.broker.security.gates.table import GATES
 from siltstone.kafka_protocol.announced import ANNOUNCED
@@ -38,13 +37,16 @@ from siltstone.model.acls import (
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.broker.every_request import PRODUCE_SINCE, plain_request
 from support.kafka.raw_calls import RawTopic, fetch_request, metadata_request, produce_request
-from support.security.rights import AskedRights, allow, client_of, switch
+from support.security.rights import AskedRights, allow, client_of, refusals_in, switch
 
 ASKED_BY_HANDLERS = {ApiKey.PRODUCE, ApiKey.FETCH}
 """They have no gate, because the broker calls them itself."""
 
 ASKED_OF_ROWS = {ApiKey.LIST_TRANSACTIONS}
 """They ask about each row of the answer, and there is none here: ``test_transactions`` has some."""
+
+ASKED_LATER = {ApiKey.ADD_PARTITIONS_TO_TXN: {(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)}}
+"""Asked from a version on that is not announced: ``test_transactions``."""
 
 ALWAYS_ANSWERED = {
     ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.DESCRIBE_CLUSTER,
@@ -106,14 +108,7 @@ async def _raw_topic(world: BrokerWorld) -> RawTopic:
 
 
 def _codes(answer: Any) -> set[int]:
-    """All error codes in the answer. Metadata's handler encodes them itself, so they are read here."""
-    codes: set[int] = set()
-    for path in error_paths(type(answer)):
-        values: Iterable[Any] = [answer]
-        for name in path[:-1]:
-            values = [each for value in values for each in getattr(value, name) or ()]
-        codes |= {getattr(value, path[-1]) for value in values}
-    return codes - {0}
+    return {code for _, code in refusals_in(answer)}
 
 
 def test_ac14_every_announced_api_has_rights_and_a_gate() -> None:
@@ -145,6 +140,7 @@ def test_ac14_each_api_asks_what_the_table_says_and_nothing_else() -> None:
     topic_bits = {(each, AclResourceType.TOPIC) for each in AclOperation}
     for key, questions in asked.items():
         seen = questions - (topic_bits - bits if key is ApiKey.DESCRIBE_TOPIC_PARTITIONS else set())
+        needed[key] -= ASKED_LATER.get(key, set())
         assert seen == needed[key] or (key in ASKED_OF_ROWS and not seen), key.name
 
 
@@ -180,7 +176,13 @@ def _has_no_code(key: ApiKey, version: int) -> bool:
     return version < {ApiKey.DESCRIBE_LOG_DIRS: 3}.get(key, 0)
 
 
-MADE_UP = {"producer_id", "last_caught_up_timestamp", "last_fetch_timestamp", "log_end_offset"}
+MADE_UP = {
+    "producer_id",
+    "producer_epoch",
+    "last_caught_up_timestamp",
+    "last_fetch_timestamp",
+    "log_end_offset",
+}
 """Fields that differ between two answers to the same request."""
 
 CHANGING = (ApiKey.DELETE_TOPICS, ApiKey.METADATA)
