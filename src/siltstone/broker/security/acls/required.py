@@ -103,7 +103,9 @@ REQUIRED: Mapping[ApiKey, tuple[Requirement, ...]] = {
         _transactional_id(AclOperation.DESCRIBE), Requirement(AclOperation.DESCRIBE, _TOPIC),
     ),
     ApiKey.LIST_TRANSACTIONS: (Requirement(AclOperation.DESCRIBE, _TRANSACTIONAL_ID),),
-    ApiKey.WRITE_TXN_MARKERS: (_cluster(AclOperation.CLUSTER_ACTION),),
+    ApiKey.WRITE_TXN_MARKERS: (
+        Requirement(AclOperation.ALTER, _CLUSTER), _cluster(AclOperation.CLUSTER_ACTION),
+    ),
     ApiKey.ELECT_LEADERS: (_cluster(AclOperation.ALTER),),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_cluster(AclOperation.ALTER),),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_cluster(AclOperation.DESCRIBE),),

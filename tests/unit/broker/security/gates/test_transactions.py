@@ -16,7 +16,7 @@ from siltstone.kafka_protocol.messages.add_offsets_to_txn import (
 )
 from siltstone.kafka_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from siltstone.kafka_protocol.notation import Message
-from siltstone.model.acls import AclOperation, AclResourceType
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from support.security.rights import NamedRights
 
 TXN, TOPIC, GROUP = AclResourceType.TRANSACTIONAL_ID, AclResourceType.TOPIC, AclResourceType.GROUP
@@ -105,6 +105,10 @@ def test_ac01_an_end_needs_the_transactional_id_and_a_marker_the_cluster() -> No
     )
     handed, told = _passed(cluster.write_markers, markers, marking.WriteTxnMarkersResponse(), version=1)
     assert (handed, told.markers[0].topics[0].partitions[0].error_code) == (None, 31)
+    for operation in (AclOperation.ALTER, AclOperation.CLUSTER_ACTION):
+        right = (operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+        answer = marking.WriteTxnMarkersResponse()
+        assert _passed(cluster.write_markers, markers, answer, right, version=1) == (markers, answer)
 
 
 def test_ac10_transactions_are_described_and_listed_as_far_as_they_may_be_seen() -> None:
