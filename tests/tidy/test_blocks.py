@@ -24,6 +24,7 @@ RUN_BY = {
     "docs/retention.md": "tests/tidy/test_blocks.py",
     "docs/tables.md": "tests/tidy/test_tables_page.py",
     "docs/security.md": "tests/integration/test_security_page.py",
+    "docs/authorization.md": "tests/integration/test_authorization_page.py",
 }
 """Page → the test file that runs its blocks; its ``RUN`` is a list of them."""
 

@@ -6,6 +6,7 @@ The semantics of each API are in ``apis``; ``server.network`` reads and writes t
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from siltstone.broker.apis.fetch import FetchApi
@@ -25,6 +26,8 @@ from siltstone.broker.request import (
     frame_of,
 )
 from siltstone.broker.security.authenticator import Authenticator, LoginStatistics
+from siltstone.broker.security.authorizer import Authorizer
+from siltstone.broker.security.gates.table import GATES
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
@@ -45,9 +48,15 @@ class KafkaBroker:
     """The ``RequestHandler`` of a node; ``starting.start_broker`` makes it."""
 
     def __init__(
-        self, parts: BrokerParts, backlog: BacklogWatch, moves: HandingOver, authenticator: Authenticator
+        self,
+        parts: BrokerParts,
+        backlog: BacklogWatch,
+        moves: HandingOver,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
     ) -> None:
         self.moves = moves
+        self.authorizer = authorizer
         self.parts = parts
         self.backlog = backlog
         self._clock = parts.clock
@@ -111,7 +120,7 @@ class KafkaBroker:
             header, body = decode_request_header(frame)
             context = RequestContext(
                 connection, header.api_key, header.api_version, header.correlation_id, header.client_id,
-                self._clock.monotonic_ms(),
+                self._clock.monotonic_ms(), self.authorizer,
             )  # fmt: skip
             connection.client_id = header.client_id or ""
             if self._authenticator.is_wanted(context):
@@ -142,8 +151,12 @@ class KafkaBroker:
 
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
-        await know_named_topics(self.parts, context.api_key, request)
-        response = await api.handle(self.parts, context, request)
+        await know_named_topics(self.parts, context, request)
+        if self.authorizer.is_open:
+            response = await api.handle(self.parts, context, request)
+        else:
+            handle = partial(api.handle, self.parts, context)
+            response = await GATES[context.api_key](self.parts, context, request, handle)
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)
         self._measures.count_errors(context.api_key, response)

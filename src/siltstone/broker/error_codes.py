@@ -24,6 +24,7 @@ from siltstone.broker.topics.names import (
     InvalidReplicationFactor,
     NoReassignment,
     TooManyPartitionsAtOnce,
+    TopicDenied,
     UnknownTopic,
     UnknownTopicId,
 )
@@ -95,6 +96,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     BacklogQuotaExceeded: ErrorCode.POLICY_VIOLATION,
     AppendTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     # topics
+    TopicDenied: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
     TopicNotExist: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -7,13 +7,14 @@ makes the frame of a response. The network's side: ``server/network``.
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Iterable
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from siltstone.kafka_protocol.headers import response_prefix
 from siltstone.model.access import ANONYMOUS, LoginMechanism, Principal, SecurityProtocol, SessionState
+from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 
@@ -61,6 +62,14 @@ class Overtakable(msgspec.Struct, frozen=True):
         return self.work.__await__()
 
 
+class KeptVerdicts(msgspec.Struct, eq=False):
+    """What a connection was answered about its rights, as long as no right changes (``security.authorizer``)."""
+
+    version: int = -1
+    principal: Principal = ANONYMOUS
+    allowed: dict[tuple[AclOperation, AclResourceType, str | None], bool] = {}
+
+
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
@@ -86,6 +95,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     requests_held: int = 0
     produces_waiting: dict[tuple[str, int], asyncio.Future[None]] = {}
     principal: Principal = ANONYMOUS
+    verdicts: KeptVerdicts = msgspec.field(default_factory=KeptVerdicts)
     session: LoginSession = msgspec.field(default_factory=LoginSession)
 
     def __post_init__(self) -> None:
@@ -123,6 +133,45 @@ class RequestHandler(Protocol):
         ...
 
 
+class Question(msgspec.Struct, frozen=True):
+    """May the client do this? ``name`` None: on at least one resource of the type, whatever its name.
+    ``is_named``: the client named the resource; where it did not, what it may not see is left out in silence."""
+
+    operation: AclOperation
+    resource_type: AclResourceType
+    name: str | None
+    is_named: bool = True
+
+
+class Rights(Protocol):
+    """Says what clients may do: ``security.authorizer``."""
+
+    @property
+    def version(self) -> int:
+        """Changes with each change of rights."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every client may do everything, so that nobody needs to ask."""
+        ...
+
+    def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool: ...
+
+
+class OpenRights:
+    """Every client may do everything."""
+
+    version = 0
+    is_open = True
+
+    def may(self, connection: ConnectionContext, api_key: int, question: Question) -> bool:
+        return True
+
+
+OPEN_RIGHTS = OpenRights()
+
+
 class RequestContext(msgspec.Struct, frozen=True):
     connection: ConnectionContext
     api_key: int
@@ -131,6 +180,32 @@ class RequestContext(msgspec.Struct, frozen=True):
     client_id: str | None
     begun_ms: float = 0.0
     """When the request began, by the monotonic clock."""
+    rights: Rights = OPEN_RIGHTS
+
+    def may(
+        self, operation: AclOperation, resource_type: AclResourceType, name: str, *, is_named: bool = True
+    ) -> bool:
+        """Returns whether the client may do the operation on the resource. ``is_named``: see Question."""
+        if self.rights.is_open:
+            return True
+        question = Question(operation, resource_type, name, is_named)
+        return self.rights.may(self.connection, self.api_key, question)
+
+    def may_topic(self, operation: AclOperation, name: str, *, is_named: bool = True) -> bool:
+        return self.may(operation, AclResourceType.TOPIC, name, is_named=is_named)
+
+    def may_on_some(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
+        """Returns whether the client may do the operation on at least one resource of the type."""
+        return self.rights.may(self.connection, self.api_key, Question(operation, resource_type, None))
+
+    def bits(self, operations: Iterable[AclOperation], resource_type: AclResourceType, name: str) -> int:
+        """Returns which of the operations the client may do on the resource, a bit for each, as Kafka's answers have
+        them."""
+        return sum(
+            1 << operation
+            for operation in operations
+            if self.may(operation, resource_type, name, is_named=False)
+        )
 
     @property
     def client_host(self) -> str:

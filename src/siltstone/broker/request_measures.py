@@ -43,12 +43,14 @@ class RequestStage(Enum):
 
 class RequestStatistics(msgspec.Struct, frozen=True):
     """``begun`` and ``seconds`` by the number of the API, for the APIs that were requested; ``errors`` by the numbers
-    of API and error code. ``stages`` has the seconds of the stages of the APIs that were requested."""
+    of API and error code. ``stages`` has the seconds of the stages of the APIs that were requested. ``denied``: by the
+    number of the API, and by whether the mode of authorization refused it; REPORT lets it pass."""
 
     begun: dict[int, int]
     seconds: dict[int, HistogramCounts]
     errors: dict[tuple[int, int], int]
     stages: dict[RequestStage, HistogramCounts]
+    denied: dict[tuple[int, bool], int]
 
 
 class RequestMeasures:
@@ -57,6 +59,7 @@ class RequestMeasures:
         self._seconds = {api_key: Histogram() for api_key in self._begun}
         self._errors: Counter[tuple[int, int]] = Counter()
         self._stages = {stage: Histogram() for stage in RequestStage}
+        self._denied: Counter[tuple[int, bool]] = Counter()
 
     def begin(self, api_key: int) -> None:
         """Counts a request of an announced API."""
@@ -71,6 +74,10 @@ class RequestMeasures:
 
     def failed(self, api_key: int, error: int) -> None:
         self._errors[api_key, error] += 1
+
+    def denied(self, api_key: int, *, is_refused: bool) -> None:
+        """Counts a right that a client lacks."""
+        self._denied[api_key, is_refused] += 1
 
     def count_errors(self, api_key: int, response: object) -> None:
         """Counts every error code in a response that is not NONE."""
@@ -89,6 +96,7 @@ class RequestMeasures:
                 for stage, seconds in self._stages.items()
                 if self._begun[stage.api_key]
             },
+            dict(self._denied),
         )
 
 

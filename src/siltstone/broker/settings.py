@@ -6,6 +6,7 @@ Defaults that are limits are in ``model.limits``, each with its reason.
 import msgspec
 
 from siltstone.model import limits
+from siltstone.model.acls import AuthorizationMode
 from siltstone.model.errors import InvalidRequest
 
 
@@ -15,7 +16,8 @@ class InvalidBrokerSetting(InvalidRequest):
 
 class BrokerSettings(msgspec.Struct, frozen=True):
     """``rack``: the place of this node, such as a zone; leaders are spread over racks. ``topic_defaults``: topic
-    configurations, such as retention.ms, for topics that do not set them."""
+    configurations, such as retention.ms, for topics that do not set them. ``authorization``: the node does not start on
+    a store whose mode is less strict."""
 
     rack: str = ""
     auto_create_topics_enable: bool = True
@@ -33,6 +35,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     group_progress_interval_ms: int = limits.GROUP_PROGRESS_INTERVAL_MS
     backlog_quota_check_interval_ms: int = limits.BACKLOG_QUOTA_CHECK_INTERVAL_MS
     message_ttl_check_interval_ms: int = limits.MESSAGE_TTL_CHECK_INTERVAL_MS
+    authorization: AuthorizationMode = AuthorizationMode.OFF
     topic_defaults: dict[str, str] = {}
 
     def __post_init__(self) -> None:

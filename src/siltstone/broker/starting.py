@@ -17,6 +17,7 @@ from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
 from siltstone.broker.security.authenticator import Authenticator
+from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
@@ -68,8 +69,9 @@ async def start_broker(
     the engine.
 
     ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
-    see ClusterView. ``password_calls`` checks passwords; None: no listener has a login.
+    see ClusterView. ``password_calls`` checks passwords; None: no listener has a login. Raises AuthorizationTooWeak.
     """
+    refuse_weaker_mode(settings.authorization, metadata.image.authorization)
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
@@ -105,7 +107,8 @@ async def start_broker(
     authenticator = Authenticator(
         metadata, clock, rng, parts.measures, MadeUpCredentials(secret), password_calls or InlineCalls()
     )
-    broker = KafkaBroker(parts, backlog, moves, authenticator)
+    authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization)
+    broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer)
     await broker.start()
     return broker
 

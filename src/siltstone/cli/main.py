@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, str] = {
     "nodes": "siltstone.cli.nodes.command",
     "users": "siltstone.cli.users.command",
     "clients": "siltstone.cli.clients",
+    "authorization": "siltstone.cli.authorization",
+    "acls": "siltstone.cli.acls.command",
     "balance": "siltstone.cli.balance.command",
     "buckets": "siltstone.cli.buckets.command",
     "streams": "siltstone.cli.streams",
@@ -62,6 +64,9 @@ SUMMARIES: Mapping[str, str] = {
     "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",
     "users": "List the users of a store; add or remove one, change a password, or end sessions.",
     "clients": "List the clients that are connected to brokers.",
+    "authorization": "Show or set whether a store looks at the rights of clients: off, report or on; and name super"
+    " users.",
+    "acls": "List the ACLs of a store; add or remove some, or ask who may do something.",
     "balance": "Even out the load of the brokers.",
     "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
     " them.",

@@ -126,6 +126,12 @@ NOT_READY = frozenset({
 })  # fmt: skip
 """Codes of transient errors, which are retried [Kafka: RetriableException]."""
 
+_RIGHT = "siltstone acls add, where the store is, allows it"
+"""What to do about a missing right."""
+
+_SAYS_NOTHING = "authorization failed."
+"""The end of Kafka's texts for missing rights, instead of which ours are told."""
+
 _WORDS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed; its log says why",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
@@ -140,16 +146,17 @@ _WORDS = {
     ErrorCode.INVALID_GROUP_ID: "a group has a name that is not empty",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
     ErrorCode.TOPIC_DELETION_DISABLED: "the broker does not allow topics to be deleted (delete.topic.enable)",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this client may not do that with this topic",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "this client may not do that with this group",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this client may not do that with this cluster",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: f"this client may not do that with this topic; {_RIGHT}",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: f"this client may not do that with this group; {_RIGHT}",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: f"this client may not do that with this cluster; {_RIGHT}",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker has lost the sequence numbers of this producer",
 }
 
 
 def words_of(code: ErrorCode, message: str | None = None) -> str:
     """Returns the broker's message, or else our words for the code, followed by Kafka's name of the code."""
-    said = message or _WORDS.get(code) or "refused"
+    told = None if message is not None and message.endswith(_SAYS_NOTHING) else message
+    said = told or _WORDS.get(code) or message or "refused"
     return f"{said.rstrip('.')} ({code.name})"
 
 

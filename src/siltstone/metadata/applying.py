@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from siltstone.metadata import streams as stream_steps
+from siltstone.metadata.acls import ACL_APPLIERS
 from siltstone.metadata.applying_access import ACCESS_APPLIERS
 from siltstone.metadata.entities import (
     NO_EPOCH,
@@ -487,4 +488,5 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     ScanUnpinned: _scan_unpinned,
     LogMoved: _log_moved,
     **ACCESS_APPLIERS,
+    **ACL_APPLIERS,
 }

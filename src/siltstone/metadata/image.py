@@ -22,6 +22,7 @@ from siltstone.metadata.entities import (
 )
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogPosition
 from siltstone.metadata.users import ScramUser
+from siltstone.model.acls import AclBinding, Authorization
 
 
 class ImageView(Protocol):
@@ -88,6 +89,14 @@ class ImageView(Protocol):
         """Principal → version of the log at which its sessions were ended last."""
         ...
 
+    @property
+    def acls(self) -> Mapping[str, AclBinding]:
+        """Key of the binding → binding."""
+        ...
+
+    @property
+    def authorization(self) -> Authorization: ...
+
 
 class MetadataImage(msgspec.Struct, frozen=True):
     """``version`` is the number of log entries applied, ``append_id`` that of the last of them. Ids below
@@ -111,6 +120,8 @@ class MetadataImage(msgspec.Struct, frozen=True):
     pins: ShardedMap[str, ScanPin] = ShardedMap()
     users: ShardedMap[str, ScramUser] = ShardedMap()
     ended_sessions: ShardedMap[str, int] = ShardedMap()
+    acls: ShardedMap[str, AclBinding] = ShardedMap()
+    authorization: Authorization = Authorization()
     append_id: str = NO_APPEND_ID
 
     @property
@@ -144,6 +155,8 @@ class ImageDraft:
         self.pins = image.pins.draft()
         self.users = image.users.draft()
         self.ended_sessions = image.ended_sessions.draft()
+        self.acls = image.acls.draft()
+        self.authorization = image.authorization
 
     def frozen(self, version: int, append_id: str = NO_APPEND_ID) -> MetadataImage:
         return MetadataImage(
@@ -166,4 +179,6 @@ class ImageDraft:
             pins=self.pins.frozen(),
             users=self.users.frozen(),
             ended_sessions=self.ended_sessions.frozen(),
+            acls=self.acls.frozen(),
+            authorization=self.authorization,
         )

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.metadata.entities import JobState, NodeListener, PartitionMetadata
+from siltstone.model.acls import AclBinding, AuthorizationMode
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.model.segments import ClosedSegment
 
@@ -313,6 +314,21 @@ class SessionsEnded(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=
     principal: str
 
 
+class AclsCreated(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=82):
+    bindings: tuple[AclBinding, ...]
+
+
+class AclsDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=83):
+    bindings: tuple[AclBinding, ...]
+
+
+class AuthorizationSet(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=86):
+    """The mode and all super users of the store from now on."""
+
+    mode: AuthorizationMode
+    super_users: tuple[str, ...]
+
+
 class LogMoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=90):
     """The last record of a log: the store's metadata was copied to another one. ``url`` has no password."""
 
@@ -363,5 +379,8 @@ Record: TypeAlias = (
     | ScramCredentialSet
     | ScramCredentialRemoved
     | SessionsEnded
+    | AclsCreated
+    | AclsDeleted
+    | AuthorizationSet
     | LogMoved
 )

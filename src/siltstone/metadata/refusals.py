@@ -332,3 +332,19 @@ class CredentialNotAllowed(Refusal, InvalidRequest):
 
 class TooManyUsers(Refusal, InvalidRequest):
     code = "POLICY_VIOLATION"
+
+
+class AclNotAllowed(Refusal, InvalidRequest):
+    """A binding, or a principal, that no store may have."""
+
+    code = "ACL_NOT_ALLOWED"
+
+
+class TooManyAcls(Refusal, InvalidRequest):
+    code = "TOO_MANY_ACLS"
+
+
+class NoSuperUser(Refusal, InvalidRequest):
+    """Authorization would be on, and no super user could change it."""
+
+    code = "NO_SUPER_USER"

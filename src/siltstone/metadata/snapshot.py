@@ -29,6 +29,7 @@ from siltstone.metadata.framing import seal, unseal
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import NO_APPEND_ID
 from siltstone.metadata.users import ScramUser
+from siltstone.model.acls import AclBinding, Authorization
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange, ObjectState
 
@@ -121,6 +122,18 @@ class EndedSessions(msgspec.Struct, frozen=True, array_like=True, tag=87):
     rows: tuple[tuple[str, int], ...]
 
 
+class Acls(msgspec.Struct, frozen=True, array_like=True, tag=82):
+    """A program without authorization refuses a snapshot that has ACLs or a mode: it would let everybody in."""
+
+    rows: tuple[AclBinding, ...]
+
+
+class SnapshotAuthorization(msgspec.Struct, frozen=True, array_like=True, tag=86):
+    """One row, and no part at all while the store never had a mode or a super user."""
+
+    rows: tuple[Authorization, ...]
+
+
 Part: TypeAlias = (
     Contents
     | Streams
@@ -134,6 +147,8 @@ Part: TypeAlias = (
     | SnapshotCopies
     | Users
     | EndedSessions
+    | Acls
+    | SnapshotAuthorization
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
@@ -151,9 +166,10 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
         for row in _by_key(image.objects)
         if row.copies or row.uncertain
     ]
+    authorization = [] if image.authorization == Authorization() else [image.authorization]
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
-        image.pins, copies, image.users, image.ended_sessions,
+        image.pins, copies, image.users, image.ended_sessions, image.acls, authorization,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
@@ -174,6 +190,8 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     yield from _parts_of(Pins, _by_key(image.pins))
     yield from _parts_of(Users, _by_key(image.users), lambda row: 1 + 8 * len(row.credentials))
     yield from _parts_of(EndedSessions, sorted(image.ended_sessions.items()))
+    yield from _parts_of(Acls, _by_key(image.acls), lambda row: 1 + len(row.key) // 32)
+    yield from _parts_of(SnapshotAuthorization, authorization)
 
 
 def _objects(rows: tuple[ObjectMetadata, ...]) -> Part:
@@ -273,6 +291,8 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         pins=ShardedMap((row.token, row) for row in rows[Pins]),
         users=ShardedMap((row.name, row) for row in rows[Users]),
         ended_sessions=ShardedMap(rows[EndedSessions]),
+        acls=ShardedMap((row.key, row) for row in rows[Acls]),
+        authorization=next(iter(rows[SnapshotAuthorization]), Authorization()),
     )
 
 

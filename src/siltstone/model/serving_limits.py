@@ -269,3 +269,22 @@ FAILED_LOGINS_MAX = 10_000
 PASSWORD_CHECK_THREADS = 2
 PASSWORD_CHECKS_MAX = 100
 """The threads that check passwords of PLAIN, and how many checks may wait: some 300 ms of work for each thread."""
+
+ACLS_MAX = 100_000
+"""The most ACLs of a store: some 50 MB in the memory of every node. Prefixes need far fewer."""
+
+ACLS_CREATED_AT_ONCE_MAX = 1_000
+ACLS_DELETED_AT_ONCE_MAX = 10_000
+"""The most ACLs that one request creates, and that it deletes, as in Kafka: an entry of the log has a megabyte."""
+
+ACL_TEXT_BYTES_MAX = 4_096
+"""The longest name, principal or host of an ACL: the name of a certificate may have as many bytes."""
+
+SUPER_USERS_MAX = 100
+"""Super users stand outside all ACLs, so there are few."""
+
+VERDICTS_MAX = 10_000
+"""The most answers about rights that are kept for one connection: a megabyte, and more topics than a client uses."""
+
+DENIALS_LOGGED_PER_SECOND_MAX = 100
+"""The most refusals that are logged in a second, each in a line of its own; the others are counted in one line."""

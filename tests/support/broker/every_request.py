@@ -22,8 +22,10 @@ from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
 )
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from siltstone.kafka_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from siltstone.kafka_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -236,7 +238,9 @@ def _create_topics(asked: Asked) -> Message:
 
 def _delete_topics(asked: Asked) -> Message:
     missing = f"{asked.topic.name}-missing"
-    return DeleteTopicsRequest(topic_names=[missing], topics=[DeleteTopicState(name=missing)])
+    return DeleteTopicsRequest(
+        topic_names=[missing], topics=[DeleteTopicState(name=missing)], timeout_ms=1_000
+    )
 
 
 def _create_partitions(asked: Asked) -> Message:
@@ -337,6 +341,29 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
     ApiKey.SASL_AUTHENTICATE: lambda asked: SaslAuthenticateRequest(auth_bytes=b""),
     ApiKey.DESCRIBE_ACLS: lambda asked: DescribeAclsRequest(
         resource_type_filter=1, operation=1, permission_type=1
+    ),
+    ApiKey.CREATE_ACLS: lambda asked: CreateAclsRequest(
+        creations=[
+            AclCreation(
+                resource_type=2,
+                resource_name="nothing",
+                principal="User:nobody",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+        ]
+    ),
+    ApiKey.DELETE_ACLS: lambda asked: DeleteAclsRequest(
+        filters=[
+            DeleteAclsFilter(
+                resource_type_filter=1,
+                pattern_type_filter=1,
+                principal_filter="User:nobody",
+                operation=1,
+                permission_type=1,
+            )
+        ]
     ),
     ApiKey.LIST_CONFIG_RESOURCES: lambda asked: ListConfigResourcesRequest(),
     ApiKey.DESCRIBE_QUORUM: lambda asked: DescribeQuorumRequest(

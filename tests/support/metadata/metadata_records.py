@@ -2,6 +2,9 @@
 
 from siltstone.metadata.entities import NO_NODE, JobState, NodeListener, PartitionMetadata
 from siltstone.metadata.records import (
+    AclsCreated,
+    AclsDeleted,
+    AuthorizationSet,
     BucketLost,
     CopiesAdded,
     CopiesPrepared,
@@ -47,6 +50,15 @@ from siltstone.metadata.records import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+)
+from siltstone.model.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclOperation,
+    AclResourceType,
+    AuthorizationMode,
+    PatternType,
+    Permission,
 )
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.model.segments import ClosedSegment
@@ -134,6 +146,23 @@ USERS: tuple[Record, ...] = (
     ScramCredentialRemoved("ada", 2),
     SessionsEnded("User:CN=svc"),
 )
+MAY_READ = AclBinding(
+    AclResourceType.TOPIC, PatternType.PREFIXED, "fl", "User:ada", "*", AclOperation.READ, Permission.ALLOW
+)
+MAY_NOTHING = AclBinding(
+    AclResourceType.CLUSTER,
+    PatternType.LITERAL,
+    CLUSTER_NAME,
+    "User:CN=svc",
+    "10.0.0.7",
+    AclOperation.ALL,
+    Permission.DENY,
+)
+ACLS: tuple[Record, ...] = (
+    AclsCreated((MAY_READ, MAY_NOTHING)),
+    AclsDeleted((MAY_NOTHING,)),
+    AuthorizationSet(AuthorizationMode.ON, ("User:ada",)),
+)
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
 ONE_OF_EACH = (
     *STREAMS_AND_OBJECTS,
@@ -144,5 +173,6 @@ ONE_OF_EACH = (
     *SCANS,
     *COPIES,
     *USERS,
+    *ACLS,
     *MOVING,
 )

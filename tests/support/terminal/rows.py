@@ -301,6 +301,42 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("nodes give-up 9 --store {store}", 2, "there is no node 9"),
         begun("nodes give-up 0 --store {store}"),
     ),
+    "authorization": row(
+        Case("authorization --store {empty}", shows="Authorization is off"),
+        Case("authorization --super-user ops --store {store}", shows="Super users: User:ops"),
+        Case("authorization on --store {empty}", 2, "cannot be on without a super user"),
+        begun("authorization --store {store}"),
+    ),
+    "acls": row(
+        Case("acls --store {empty}", shows="There are no such ACLs"),
+        Case("acls --store {store}"),
+        Case("acls --store {nowhere}", 2, NO_STORE),
+        begun("acls --store {store}"),
+    ),
+    "acls list": row(
+        Case("acls list --topic flights --store {empty}", shows="There are no such ACLs"),
+        Case("acls list --principal ada --store {store}"),
+        Case("acls list --topic a --cluster --store {store}", 2, "several resources are named"),
+        begun("acls list --store {store}"),
+    ),
+    "acls add": row(
+        "it is told what to add",
+        Case("acls add ada read --topic flights --store {store}", shows="added"),
+        Case("acls add ada read --store {store}", 2, "no resource is named"),
+        begun("acls add ada read --topic flights --store {store}"),
+    ),
+    "acls remove": row(
+        Case("acls remove --principal nobody --store {empty}", shows="there are no such ACLs"),
+        Case("acls remove --principal nobody --store {store}", shows="there are no such ACLs"),
+        Case("acls remove --store {store}", 2, "all ACLs at once are not removed"),
+        begun("acls remove --principal nobody --store {store}"),
+    ),
+    "acls who-may": row(
+        Case("acls who-may read --topic flights --store {empty}", shows="Nobody may"),
+        Case("acls who-may delete --cluster --store {store}"),
+        Case("acls who-may fly --topic a --store {store}", 2, "Invalid value"),
+        begun("acls who-may read --topic flights --store {store}"),
+    ),
     "buckets": row(
         Case("buckets --store {empty}", shows="New objects are put into bucket 0"),
         Case("buckets --store {store}", shows="New objects are put into bucket 0"),

@@ -1,5 +1,7 @@
+import pytest
 from msgspec.structs import replace
 
+from siltstone.broker.security.authorizer import AuthorizationTooWeak
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -8,8 +10,9 @@ from siltstone.kafka_protocol.messages.offset_commit import (
 )
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from siltstone.metadata.commands import PutKey
+from siltstone.model.acls import AuthorizationMode
 from siltstone.offline.topic_streams import TOPIC_DEFAULTS_KEY, topic_defaults
-from support.broker.broker_world import in_broker_world
+from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.kafka.kafka_requests import row_of
 from support.metadata.faulty_log import FaultyLog
 
@@ -59,3 +62,11 @@ def test_n07_offsets_of_a_new_topic_are_kept_by_a_node_whose_clock_is_behind():
         assert row_of(answer).committed_offset == 23
 
     in_broker_world(scenario)
+
+
+def test_nd10_a_broker_does_not_start_on_a_store_that_is_less_strict_than_its_setting() -> None:
+    async def never(world: BrokerWorld) -> None:
+        raise AssertionError("the broker started")
+
+    with pytest.raises(AuthorizationTooWeak, match="switch it on first"):
+        in_broker_world(never, BrokerSettings(authorization=AuthorizationMode.ON))

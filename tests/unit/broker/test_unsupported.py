@@ -21,7 +21,11 @@ def frame(key: int, version: int) -> memoryview:
 @pytest.mark.parametrize(
     ("key", "version", "told"),
     [
-        (ApiKey.CREATE_ACLS, 3, "CreateAcls (API 30, version 3), which this broker does not support"),
+        (
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            3,
+            "CreateDelegationToken (API 38, version 3), which this broker does not support",
+        ),
         (ApiKey.FETCH, 99, "Fetch (API 1, version 99), which this broker supports in versions 4 to 18"),
         (999, 0, "API 999, which is none of Kafka's"),
     ],

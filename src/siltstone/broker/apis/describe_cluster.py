@@ -1,6 +1,6 @@
 """DescribeCluster: the brokers. The live one with the lowest id is called the controller (item 15)."""
 
-from siltstone.broker.apis.topic_description import CLUSTER_OPERATIONS, NOT_ASKED
+from siltstone.broker.apis.topic_description import NOT_ASKED, cluster_operations
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -35,7 +35,7 @@ async def handle_describe_cluster(
             )
             for each in found
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if everything else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(context) if everything else NOT_ASKED,
     )
 
 

@@ -6,13 +6,13 @@ there, even when that topic has been deleted in the meantime.
 
 from siltstone.broker.apis.topic_description import (
     LISTENER_NOT_FOUND_VERSION,
-    TOPIC_OPERATIONS,
     leader_state,
+    topic_operations,
 )
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Listener, RequestContext
-from siltstone.broker.topics.names import INTERNAL_TOPICS, UnknownTopic, why_illegal
+from siltstone.broker.topics.names import INTERNAL_TOPICS, TopicDenied, UnknownTopic, why_illegal
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_topic_partitions import (
@@ -23,6 +23,7 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from siltstone.metadata.refusals import InvalidTopicName
+from siltstone.model.acls import AclOperation
 from siltstone.model.errors import InvalidRequest
 from siltstone.runtime.turns import ITEMS_PER_TURN, let_others_run
 
@@ -41,8 +42,9 @@ async def handle_describe_topic_partitions(
             DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics
         ]
         return DescribeTopicPartitionsResponse(topics=refused)
-    listener = context.connection.listener
-    return await _page(parts, listener, names, request.cursor or Cursor(), _room(request))
+    return await _page(
+        parts, context, names, bool(request.topics), request.cursor or Cursor(), _room(request)
+    )
 
 
 def _room(request: DescribeTopicPartitionsRequest) -> int:
@@ -66,7 +68,7 @@ def _names(parts: BrokerParts, request: DescribeTopicPartitionsRequest) -> list[
 
 
 async def _page(
-    parts: BrokerParts, listener: Listener, names: list[str], cursor: Cursor, room: int
+    parts: BrokerParts, context: RequestContext, names: list[str], are_named: bool, cursor: Cursor, room: int
 ) -> DescribeTopicPartitionsResponse:
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     for number, name in enumerate(names, 1):
@@ -75,12 +77,18 @@ async def _page(
         start = cursor.partition_index if name == cursor.topic_name else 0
         if room == 0:
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(topic_name=name))
+        if not context.may_topic(AclOperation.DESCRIBE, name, is_named=are_named):
+            if are_named:
+                answers.append(_refused(name, TopicDenied()))
+            continue
         topic = parts.topics.by_name(name)
         if topic is None:
-            answers.append(_unknown(name))
+            answers.append(
+                _refused(name, InvalidTopicName(why) if (why := why_illegal(name)) else UnknownTopic(name))
+            )
             continue
         end = min(topic.partition_count, start + room)
-        answers.append(_described(parts, listener, topic, start, end))
+        answers.append(_described(parts, context, topic, start, end))
         if end < topic.partition_count:
             cursor = Cursor(topic_name=name, partition_index=end)
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=cursor)
@@ -88,23 +96,25 @@ async def _page(
     return DescribeTopicPartitionsResponse(topics=answers)
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    refusal = InvalidTopicName(why) if (why := why_illegal(name)) else UnknownTopic(name)
+def _refused(name: str, refusal: InvalidRequest) -> DescribeTopicPartitionsResponseTopic:
+    is_internal = name in INTERNAL_TOPICS and not isinstance(refusal, TopicDenied)
     return DescribeTopicPartitionsResponseTopic(
-        error_code=error_code(refusal), name=name, is_internal=name in INTERNAL_TOPICS
+        error_code=error_code(refusal), name=name, is_internal=is_internal
     )
 
 
 def _described(
-    parts: BrokerParts, listener: Listener, topic: Topic, start: int, end: int
+    parts: BrokerParts, context: RequestContext, topic: Topic, start: int, end: int
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(parts, listener, topic, index) for index in range(start, end)],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            _partition(parts, context.connection.listener, topic, index) for index in range(start, end)
+        ],
+        topic_authorized_operations=topic_operations(context, topic.name),
     )
 
 

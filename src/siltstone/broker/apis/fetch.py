@@ -37,9 +37,11 @@ from siltstone.kafka_protocol.messages.fetch import (
     FetchResponse,
     NodeEndpoint,
 )
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 
 TOPIC_ID_VERSION = 13
+REPLICA_STATE_VERSION = 15
 CURRENT_LEADER_VERSION = 16
 
 LEADERSHIP_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -63,10 +65,13 @@ class FetchApi:
             self._measures.failed(context.api_key, refused.code)
             return encode_pieces(FetchResponse(error_code=refused.code), context.api_version)
         reads_committed = request.isolation_level == READ_COMMITTED
-        wanted = [self._wanted(partition, reads_committed) for partition in asked]
+        rights = context.rights.version
+        wanted, denied = _parted(
+            context, request, [self._wanted(partition, reads_committed) for partition in asked]
+        )
         cluster, clock = self._parts.cluster, self._parts.clock
         found: list[FoundPartition] = []
-        if cluster.serves:
+        if cluster.serves and (wanted or not denied):
             polled = await long_poll(
                 self._parts.partitions,
                 self._reads,
@@ -86,6 +91,9 @@ class FetchApi:
             found = [FoundPartition(one, ErrorCode.NOT_LEADER_OR_FOLLOWER) for one in wanted]
         elif cluster.has_others:
             found = [self._without_old_end(row) for row in found]
+        if context.rights.version != rights:  # they may have changed while the fetch waited
+            found = _still_allowed(context, request, found)
+        found += [FoundPartition(one, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for one in denied]
         polled_ms = clock.monotonic_ms()
         if session is not None:  # everything is news to a new one
             found = [row for row in found if _is_news(session, row)]
@@ -205,6 +213,42 @@ class FetchApi:
             return cluster.hint(topic_id, row.wanted.index, listener)
         itself = cluster.endpoint_of(cluster.node_id, listener)
         return None if itself is None else LeaderHint(row.leader_epoch, itself)
+
+
+def _parted(
+    context: RequestContext, request: FetchRequest, wanted: list[WantedPartition]
+) -> tuple[list[WantedPartition], list[WantedPartition]]:
+    """Returns the partitions that the client may read, and the others. Each fetch asks, in sessions too. A topic
+    that does not exist is denied by its name, but not by its id: that the handler does not know it is answered."""
+    if context.rights.is_open:
+        return wanted, []
+    replica_id = (
+        request.replica.replica_id if context.api_version >= REPLICA_STATE_VERSION else request.replica_id
+    )
+    if replica_id >= 0 and not context.may(
+        AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
+    ):
+        return [], wanted
+    parted: tuple[list[WantedPartition], list[WantedPartition]] = ([], [])
+    for one in wanted:
+        parted[not _may_read(context, one)].append(one)
+    return parted
+
+
+def _may_read(context: RequestContext, wanted: WantedPartition) -> bool:
+    name = wanted.topic.name if wanted.topic is not None else wanted.topic_name
+    return not name or context.may_topic(AclOperation.READ, name)
+
+
+def _still_allowed(
+    context: RequestContext, request: FetchRequest, found: list[FoundPartition]
+) -> list[FoundPartition]:
+    _, denied = _parted(context, request, [row.wanted for row in found])
+    numbers = {id(one) for one in denied}
+    return [
+        FoundPartition(row.wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if id(row.wanted) in numbers else row
+        for row in found
+    ]
 
 
 def _aborted(row: FoundPartition) -> list[AbortedTransaction]:

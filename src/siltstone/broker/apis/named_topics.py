@@ -10,18 +10,23 @@ from typing import Any
 
 from siltstone.broker.apis.config_resources import ResourceType
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.notation import NO_UUID
+from siltstone.model.acls import AclOperation
 
 
-async def know_named_topics(parts: BrokerParts, api_key: int, request: Any) -> None:
-    """Returns when this broker knows the topics of the request that other brokers have created, if it can."""
-    named = _NAMED.get(api_key)
+async def know_named_topics(parts: BrokerParts, context: RequestContext, request: Any) -> None:
+    """Returns when this broker knows the topics of the request that other brokers have created, if it can. A topic that
+    the client may not describe is not looked for: the time of the answer would tell which topics there are."""
+    named = _NAMED.get(context.api_key)
     if named is None or not parts.cluster.has_others:
         return
     for one in named(request):
         known = parts.topics.by_name(one) if isinstance(one, str) else parts.topics.by_id(one)
-        if known is None:
+        if known is None and not (
+            isinstance(one, str) and not context.may_topic(AclOperation.DESCRIBE, one, is_named=False)
+        ):
             await parts.cluster.refreshed()
             return
 

@@ -16,6 +16,7 @@ from siltstone.broker.apis.batch_permissions import (
     wants_permission,
 )
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
+from siltstone.broker.apis.produce_rights import TOPIC_ID_VERSION, denied_id, named_topic
 from siltstone.broker.apis.produce_under_way import ProduceUnderWay, RecordErrorLimit, Target
 from siltstone.broker.partitions.admission import admit, takes_long
 from siltstone.broker.partitions.partitions import PartitionKey
@@ -38,9 +39,6 @@ from siltstone.model.limits import (
     PRODUCE_TIMEOUT_SWEEP_MS,
 )
 from siltstone.runtime.turns import side_by_side
-
-TOPIC_ID_VERSION = 13
-"""From this version on topics are named by id only."""
 
 NOT_ONE_TRANSACTION = (
     "a request with batches of transactions is of one producer, and names its transactional id"
@@ -84,17 +82,18 @@ class ProduceApi:
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
         limit = RecordErrorLimit()
+        denied = denied_id(context, request)
         return [
-            [self._target(topic, asked, limit) for asked in of_topic.partitions]
+            [self._target(topic, asked, limit, refused) for asked in of_topic.partitions]
             for of_topic in request.topics
-            for topic in (
-                self._topics.by_id(of_topic.topic_id)
-                if context.api_version >= TOPIC_ID_VERSION
-                else self._topics.by_name(of_topic.name),
-            )
+            for topic, refused in (named_topic(self._topics, context, of_topic, denied),)
         ]
 
-    def _target(self, topic: Topic | None, asked: ProducePartition, limit: RecordErrorLimit) -> Target:
+    def _target(
+        self, topic: Topic | None, asked: ProducePartition, limit: RecordErrorLimit, refused: ErrorCode
+    ) -> Target:
+        if refused is not ErrorCode.NONE:
+            return Target(asked, None, None, limit, error=refused)
         if topic is None or not 0 <= asked.index < topic.partition_count:
             return Target(asked, topic, None, limit)
         return Target(asked, topic, self._partitions.opened(topic.id, asked.index), limit)

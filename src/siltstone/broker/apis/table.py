@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from siltstone.broker.apis.acls import handle_create_acls, handle_delete_acls, handle_describe_acls
 from siltstone.broker.apis.alter_partition_reassignments import handle_alter_partition_reassignments
 from siltstone.broker.apis.alter_user_scram_credentials import handle_alter_user_scram_credentials
 from siltstone.broker.apis.altering_configs import handle_alter_configs, handle_incremental_alter_configs
@@ -15,7 +16,6 @@ from siltstone.broker.apis.create_partitions import handle_create_partitions
 from siltstone.broker.apis.create_topics import handle_create_topics
 from siltstone.broker.apis.delete_records import handle_delete_records
 from siltstone.broker.apis.delete_topics import handle_delete_topics
-from siltstone.broker.apis.describe_acls import handle_describe_acls
 from siltstone.broker.apis.describe_client_quotas import handle_describe_client_quotas
 from siltstone.broker.apis.describe_cluster import handle_describe_cluster
 from siltstone.broker.apis.describe_configs import handle_describe_configs
@@ -130,6 +130,8 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DESCRIBE_LOG_DIRS: handle_describe_log_dirs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: handle_describe_client_quotas,
     ApiKey.DESCRIBE_ACLS: handle_describe_acls,
+    ApiKey.CREATE_ACLS: handle_create_acls,
+    ApiKey.DELETE_ACLS: handle_delete_acls,
 }
 
 APIS: Mapping[ApiKey, Api] = {key: Api(CATALOGUE[key][0], handle) for key, handle in _HANDLERS.items()}

@@ -1,34 +1,44 @@
 """A topic as Metadata describes it, with the leaders that the metadata names.
 
 The bucket replicates the data, so every response reports a replication factor of one, whatever was requested (item
-21). Clients are not authenticated, so the broker answers that every operation is allowed.
+21).
 """
+
+from collections.abc import Iterable
 
 from siltstone.broker.cluster_view import ClusterView, LeaderState
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import Listener
+from siltstone.broker.request import Listener, RequestContext
+from siltstone.broker.security.acls import required
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from siltstone.kafka_protocol.metadata_fragments import encode_topic
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 
 NOT_ASKED = -(2**31)
 """Kafka's value for operations that the client did not ask for; 0 would mean that nothing is allowed."""
 
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
 
-
-def _bits(*operations: int) -> int:
+def _bits(operations: Iterable[AclOperation]) -> int:
     return sum(1 << operation for operation in operations)
 
 
-TOPIC_OPERATIONS = _bits(
-    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
-)
-CLUSTER_OPERATIONS = _bits(
-    _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
-)
+TOPIC_OPERATIONS = _bits(required.TOPIC_OPERATIONS)
+CLUSTER_OPERATIONS = _bits(required.CLUSTER_OPERATIONS)
+"""What clients may do while the store has no authorization."""
+
+
+def topic_operations(context: RequestContext, name: str) -> int:
+    """Returns what the client may do with the topic, a bit for each operation."""
+    return context.bits(required.TOPIC_OPERATIONS, AclResourceType.TOPIC, name)
+
+
+def cluster_operations(context: RequestContext) -> int:
+    """Returns what the client may do with the cluster; nothing, if it may not describe the cluster."""
+    if not context.may(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME, is_named=False):
+        return 0
+    return context.bits(required.CLUSTER_OPERATIONS, AclResourceType.CLUSTER, CLUSTER_NAME)
 
 
 REPLICATION_FACTOR = 1

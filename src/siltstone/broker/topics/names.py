@@ -32,6 +32,13 @@ def _reason(name: str) -> str:
     return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
 
 
+class TopicDenied(InvalidRequest):
+    """The client lacks a right on the topic, which may not even exist."""
+
+    def __init__(self) -> None:
+        super().__init__("Topic authorization failed.")
+
+
 class UnknownTopic(InvalidRequest):
     """No topic has that name."""
 

@@ -25,11 +25,13 @@ from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from siltstone.kafka_protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from siltstone.kafka_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from siltstone.kafka_protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from siltstone.kafka_protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -175,6 +177,8 @@ CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyTy
             DescribeUserScramCredentialsRequest,
             DescribeUserScramCredentialsResponse,
         ),
+        ApiKey.CREATE_ACLS: (CreateAclsRequest, CreateAclsResponse),
+        ApiKey.DELETE_ACLS: (DeleteAclsRequest, DeleteAclsResponse),
         ApiKey.DESCRIBE_ACLS: (DescribeAclsRequest, DescribeAclsResponse),
         ApiKey.LIST_CONFIG_RESOURCES: (ListConfigResourcesRequest, ListConfigResourcesResponse),
         ApiKey.DESCRIBE_QUORUM: (DescribeQuorumRequest, DescribeQuorumResponse),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.metadata.acls import CreateAcls, DeleteAcls, SetAuthorization
 from siltstone.metadata.buckets import (
     AddBucket,
     RegisterBuckets,
@@ -59,6 +60,11 @@ from siltstone.metadata.commands import (
     UnregisterNode,
 )
 from siltstone.metadata.copies import AcceptLoss, AddCopies, GiveUpBucket, PrepareCopies, WithdrawCopies
+from siltstone.metadata.decisions.acls import (
+    decide_create_acls,
+    decide_delete_acls,
+    decide_set_authorization,
+)
 from siltstone.metadata.decisions.buckets import (
     decide_add_bucket,
     decide_register_buckets,
@@ -200,6 +206,9 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     GiveUpBucket: decide_give_up_bucket,
     AlterUsers: decide_alter_users,
     EndSessions: decide_end_sessions,
+    CreateAcls: decide_create_acls,
+    DeleteAcls: decide_delete_acls,
+    SetAuthorization: decide_set_authorization,
 }
 
 

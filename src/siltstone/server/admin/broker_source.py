@@ -133,6 +133,9 @@ class NetworkSource:
             yield
         for (api_key, code), count in requests.errors.items():
             collected.add("request_errors", count, api_name(api_key), error_name(code))
+        for (api_key, is_refused), count in requests.denied.items():
+            outcome = "refused" if is_refused else "passed"
+            collected.add("authorization_denied", count, api_name(api_key), outcome)
         for stage, seconds in requests.stages.items():
             collected.add("request_stage_seconds", seconds, api_name(stage.api_key), stage.title)
         yield

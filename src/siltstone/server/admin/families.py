@@ -43,6 +43,8 @@ NETWORK = (
     _counter("requests", "Requests that were started, by API.", "api"),
     _counter("request_errors", "Error codes in answers, one for each row that has one, by API and Kafka's name of the "
              "code. Rows without an error, and the answers to Metadata, are not counted.", "api", "error"),
+    _counter("authorization_denied", "Rights that clients lacked for what they named, by API. outcome: refused, or "
+             "passed while authorization is in the mode report.", "api", "outcome"),
     _seconds("request", "The time from a request's beginning to its answer, by API. A Fetch includes its wait for "
              "records.", "api"),
     _seconds("request_stage", "The parts of that time. Produce: append (open partitions, check records, wait behind a "

@@ -15,11 +15,12 @@ from siltstone.kafka_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.runtime.turns import side_by_side
 
 NOT_FOUND_SINCE = 6
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""Read, Delete and Describe: clients are not authenticated, so every client may do everything."""
+GROUP_OPERATIONS = (AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
+"""An answer with bits says which of these operations the client may do."""
 
 
 async def handle_describe_groups(
@@ -28,7 +29,7 @@ async def handle_describe_groups(
     named = dict.fromkeys(request.groups)
     described = await side_by_side(lambda group_id: _describe(groups, context.api_version, group_id), named)
     if request.include_authorized_operations:
-        described = [_with_operations(group) for group in described]
+        described = [_with_operations(context, group) for group in described]
     return DescribeGroupsResponse(groups=described)
 
 
@@ -74,7 +75,8 @@ def _unknown(version: int, group_id: str) -> DescribedGroup:
     return msgspec.structs.replace(dead, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message)
 
 
-def _with_operations(group: DescribedGroup) -> DescribedGroup:
+def _with_operations(context: RequestContext, group: DescribedGroup) -> DescribedGroup:
     if group.error_code != ErrorCode.NONE:
         return group
-    return msgspec.structs.replace(group, authorized_operations=GROUP_OPERATIONS)
+    operations = context.bits(GROUP_OPERATIONS, AclResourceType.GROUP, group.group_id)
+    return msgspec.structs.replace(group, authorized_operations=operations)

@@ -1,0 +1,1 @@
+"""``siltstone acls``: who may do what. ``command`` has the commands, ``options`` how they name resources."""
