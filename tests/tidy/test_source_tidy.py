@@ -76,7 +76,7 @@ def test_no_file_holds_two_ideas() -> None:
 
 SMALL_FILES = {
     "an API or a command: one file each is the reader's index": {
-        "broker/apis/api_versions.py", "broker/versions_answer.py", "broker/apis/produce_rights.py",
+        "broker/apis/api_versions.py", "broker/versions_answer.py",
         "broker/apis/elect_leaders.py",
         "broker/apis/list_config_resources.py", "broker/apis/unregister_broker.py",
         "broker/groups/apis/delete_groups.py", "cli/compact.py",

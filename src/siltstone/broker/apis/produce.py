@@ -16,8 +16,14 @@ from siltstone.broker.apis.batch_permissions import (
     wants_permission,
 )
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
-from siltstone.broker.apis.produce_rights import TOPIC_ID_VERSION, denied_id, named_topic
-from siltstone.broker.apis.produce_under_way import ProduceUnderWay, RecordErrorLimit, Target
+from siltstone.broker.apis.produce_under_way import (
+    TOPIC_ID_VERSION,
+    ProduceUnderWay,
+    RecordErrorLimit,
+    Target,
+    denied_id,
+    named_topic,
+)
 from siltstone.broker.partitions.admission import admit, takes_long
 from siltstone.broker.partitions.partitions import PartitionKey
 from siltstone.broker.parts import BrokerParts

@@ -1,5 +1,9 @@
 """A Produce under way: what came of each of its partitions, and the answer, when the last append is durable or time is
-up."""
+up.
+
+A topic is denied by its name before it is looked up. By its id it is looked up first: an id that no topic has is
+unknown, for every client.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -12,7 +16,7 @@ from siltstone.broker.partitions.admission import Admitted, RecordRefused
 from siltstone.broker.partitions.partition import Appended, Partition
 from siltstone.broker.partitions.transaction_state import TransactionPermission
 from siltstone.broker.request import Answer, CloseConnection, RequestContext, frame_of
-from siltstone.broker.topics.registry import Topic
+from siltstone.broker.topics.registry import Topic, Topics
 from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, TRANSACTIONAL_BIT
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -24,9 +28,14 @@ from siltstone.kafka_protocol.messages.produce import (
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
+    ProduceTopic,
     RecordError,
 )
 from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
+from siltstone.model.acls import AclOperation, AclResourceType
+
+TOPIC_ID_VERSION = 13
+"""From this version on topics are named by id only."""
 
 NO_ANSWER_WANTED = 0
 ATTRIBUTES_END = 22
@@ -198,3 +207,27 @@ def _partition_row(target: Target) -> ProducedPartition:
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=partition.log_start_offset,
     )
+
+
+# -- which topic, and whether the client may write it ------------------------------------------------------------
+
+
+def denied_id(context: RequestContext, request: ProduceRequest) -> ErrorCode:
+    """Returns the refusal of a producer that may not use its transactional id; NONE if it may."""
+    name = request.transactional_id
+    if name is None or context.may(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, name):
+        return ErrorCode.NONE
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def named_topic(
+    topics: Topics, context: RequestContext, asked: ProduceTopic, denied: ErrorCode
+) -> tuple[Topic | None, ErrorCode]:
+    """Returns the topic that the request names, and why nothing may be appended to it. A topic that the client may not
+    write is none. ``denied``: why the whole request is refused, or NONE."""
+    by_id = context.api_version >= TOPIC_ID_VERSION
+    topic = topics.by_id(asked.topic_id) if by_id else topics.by_name(asked.name)
+    name = topic.name if topic is not None else None if by_id else asked.name
+    if denied is ErrorCode.NONE and name is not None and not context.may_topic(AclOperation.WRITE, name):
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return (topic if denied is ErrorCode.NONE else None), denied
