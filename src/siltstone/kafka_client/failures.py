@@ -115,6 +115,10 @@ class GroupUnknown(InvalidRequest):
     """The cluster has no consumer group of that name."""
 
 
+class TransactionUnknown(InvalidRequest):
+    """The cluster has no transactional id of that name, or the partition no open transaction at that offset."""
+
+
 NOT_READY = frozenset({
     ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION,
