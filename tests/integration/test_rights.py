@@ -127,6 +127,12 @@ def test_ac01_a_user_is_known_by_its_login_and_our_commands_say_what_is_missing(
             assert "siltstone acls add, where the store is, allows it" in told.err
 
 
+def test_nd10_a_node_with_a_floor_says_what_to_switch_on(tmp_path: Path) -> None:
+    told = run("serve", "--store", tmp_path, "--listener", "127.0.0.1:0", "--set", "broker.authorization=on")
+    assert told.status == 2
+    assert "siltstone authorization on --super-user User:NAME" in told.err
+
+
 # -- Kafka's tool -------------------------------------------------------------------------------------------
 
 

@@ -77,72 +77,99 @@ def verdict_of(fitting: Iterable[AclBinding], caller: Caller, operation: AclOper
     return DENIED_BY_DEFAULT if allowing is None else AclVerdict(True, allowing)
 
 
+class PrincipalAcls:
+    """The bindings of one principal on one type of resources."""
+
+    def __init__(self) -> None:
+        self._literal: defaultdict[str, dict[AclBinding, None]] = defaultdict(dict)
+        self._prefixed: defaultdict[str, dict[AclBinding, None]] = defaultdict(dict)
+        self._lengths: Counter[int] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._literal or self._prefixed)
+
+    def _named(self, binding: AclBinding) -> defaultdict[str, dict[AclBinding, None]]:
+        return self._prefixed if binding.pattern_type is PatternType.PREFIXED else self._literal
+
+    def add(self, binding: AclBinding) -> None:
+        """Adds a binding, which may be there already."""
+        bindings = self._named(binding)[binding.name]
+        if binding.pattern_type is PatternType.PREFIXED and not bindings:
+            self._lengths[len(binding.name)] += 1
+        bindings[binding] = None
+
+    def remove(self, binding: AclBinding) -> None:
+        """Removes a binding, which is there."""
+        named = self._named(binding)
+        del named[binding.name][binding]
+        if named[binding.name]:
+            return
+        del named[binding.name]
+        if binding.pattern_type is PatternType.PREFIXED:
+            self._lengths[len(binding.name)] -= 1
+            self._lengths += Counter()  # drops what has become 0
+
+    def fitting(self, name: str) -> Iterator[AclBinding]:
+        """Yields the bindings whose patterns fit the name."""
+        for literal in {name, WILDCARD}:
+            yield from self._literal.get(literal, ())
+        for length in self._lengths:
+            if length <= len(name):
+                yield from self._prefixed.get(name[:length], ())
+
+    def everything(self) -> Iterator[AclBinding]:
+        for named in (self._literal, self._prefixed):
+            for bindings in named.values():
+                yield from bindings
+
+
 class AclIndex:
-    """The bindings of a store by type and name. It is changed in place, on the event loop."""
+    """The bindings of a store by type, principal and name. It is changed in place, on the event loop."""
 
     def __init__(self, bindings: Iterable[AclBinding] = ()) -> None:
-        self._literal: defaultdict[tuple[AclResourceType, str], dict[AclBinding, None]] = defaultdict(dict)
-        self._prefixed: defaultdict[tuple[AclResourceType, str], dict[AclBinding, None]] = defaultdict(dict)
-        self._lengths: defaultdict[AclResourceType, Counter[int]] = defaultdict(Counter)
+        self._of: defaultdict[tuple[AclResourceType, str], PrincipalAcls] = defaultdict(PrincipalAcls)
         for binding in bindings:
             self.add(binding)
 
     def add(self, binding: AclBinding) -> None:
         """Adds a binding, which may be there already."""
-        bindings = self._place_of(binding)
-        if binding not in bindings:
-            bindings[binding] = None
-            if binding.pattern_type is PatternType.PREFIXED:
-                self._lengths[binding.resource_type][len(binding.name)] += 1
+        self._of[binding.resource_type, binding.principal].add(binding)
 
     def remove(self, binding: AclBinding) -> None:
         """Removes a binding, which is there."""
-        bindings = self._place_of(binding)
-        del bindings[binding]
-        if binding.pattern_type is PatternType.PREFIXED:
-            lengths = self._lengths[binding.resource_type]
-            lengths[len(binding.name)] -= 1
-            lengths += Counter()  # drops what has become 0
-        if not bindings:
-            del self._table_of(binding)[binding.resource_type, binding.name]
-
-    def _place_of(self, binding: AclBinding) -> dict[AclBinding, None]:
-        return self._table_of(binding)[binding.resource_type, binding.name]
-
-    def _table_of(
-        self, binding: AclBinding
-    ) -> defaultdict[tuple[AclResourceType, str], dict[AclBinding, None]]:
-        return self._prefixed if binding.pattern_type is PatternType.PREFIXED else self._literal
+        key = binding.resource_type, binding.principal
+        self._of[key].remove(binding)
+        if not self._of[key]:
+            del self._of[key]
 
     def fitting(self, resource_type: AclResourceType, name: str) -> Iterator[AclBinding]:
-        """Yields the bindings whose patterns fit the resource."""
-        for literal in {name, WILDCARD}:
-            yield from self._literal.get((resource_type, literal), ())
-        for length in self._lengths.get(resource_type, ()):
-            if length <= len(name):
-                yield from self._prefixed.get((resource_type, name[:length]), ())
+        """Yields the bindings of all principals whose patterns fit the resource."""
+        for (kind, _), acls in self._of.items():
+            if kind is resource_type:
+                yield from acls.fitting(name)
 
-    def of_type(self, resource_type: AclResourceType) -> Iterator[AclBinding]:
-        for table in (self._literal, self._prefixed):
-            for (kind, _), bindings in table.items():
-                if kind is resource_type:
-                    yield from bindings
+    def _of_caller(self, caller: Caller, resource_type: AclResourceType) -> Iterator[PrincipalAcls]:
+        for principal in {caller.principal, EVERYBODY}:
+            if (acls := self._of.get((resource_type, principal))) is not None:
+                yield acls
 
     def verdict(
         self, caller: Caller, operation: AclOperation, resource_type: AclResourceType, name: str
     ) -> AclVerdict:
-        return verdict_of(self.fitting(resource_type, name), caller, operation)
+        fitting = (each for acls in self._of_caller(caller, resource_type) for each in acls.fitting(name))
+        return verdict_of(fitting, caller, operation)
 
     def verdict_of_any(
         self, caller: Caller, operation: AclOperation, resource_type: AclResourceType
     ) -> AclVerdict:
         """Returns whether the caller may do the operation on at least one resource of the type, which need not exist
         [Kafka: Authorizer.authorizeByResourceType]."""
-        concerned = [each for each in self.of_type(resource_type) if concerns(each, caller)]
+        everything = (each for acls in self._of_caller(caller, resource_type) for each in acls.everything())
+        concerned = [each for each in everything if concerns(each, caller)]
         denying = [each for each in concerned if denies(each, operation)]
-        everything = next((each for each in denying if _is_everything(each)), None)
-        if everything is not None:
-            return AclVerdict(False, everything)
+        decisive = next((each for each in denying if _is_everything(each)), None)
+        if decisive is not None:
+            return AclVerdict(False, decisive)
         literals = {each.name for each in denying if each.pattern_type is PatternType.LITERAL}
         prefixes = tuple(each.name for each in denying if each.pattern_type is PatternType.PREFIXED)
         for binding in concerned:

@@ -46,7 +46,7 @@ def test_an_index_forgets_what_is_removed() -> None:
     assert not index.verdict(ADA, READ, TOPIC, "ab").is_allowed
     assert index.verdict(ADA, READ, TOPIC, "a").binding == ALLOWED
     index.remove(ALLOWED)
-    assert not list(index.of_type(TOPIC))
+    assert not list(index.fitting(TOPIC, "a"))
 
 
 def test_ac08_any_topic() -> None:
