@@ -130,7 +130,7 @@ _RIGHT = "siltstone acls add, where the store is, allows it"
 """What to do about a missing right."""
 
 _SAYS_NOTHING = "authorization failed."
-"""The end of Kafka's texts for missing rights, instead of which ours are told."""
+"""The end of Kafka's texts for missing rights. Ours take their place."""
 
 _WORDS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed; its log says why",
