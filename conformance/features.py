@@ -106,6 +106,11 @@ TOOLS: tuple[Feature, ...] = _part(
     ),
     _feature("kafka_get_offsets", "`kafka-get-offsets`: earliest, latest, max timestamp, a time"),
     _feature("kafka_delete_records", "`kafka-delete-records`"),
+    _feature(
+        "kafka_transactions",
+        "`kafka-transactions`: list, describe, abort",
+        needs=frozenset({ADD_PARTITIONS_TO_TXN}),
+    ),
     _feature("kafka_broker_api_versions", "`kafka-broker-api-versions`"),
     _feature("kafka_cluster", "`kafka-cluster cluster-id`"),
     _feature("console", "`kafka-console-producer` and `kafka-console-consumer`"),

@@ -29,6 +29,7 @@ SHORT = {
 }
 LEFT_TO_THE_FULL_RUN = {
     "kafka_topics", "kafka_configs", "kafka_consumer_groups", "kafka_get_offsets", "kafka_delete_records",
+    "kafka_transactions",
     "kafka_broker_api_versions", "kafka_cluster", "producer_perf", "consumer_perf", "verifiable_producer",
 }  # fmt: skip
 WORKERS = {"confluent": "one", "kcat": "one", "kafkajs": "one"}

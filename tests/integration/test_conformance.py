@@ -123,9 +123,11 @@ def test_a_question_is_answered(driver: Driver) -> None:
         ("plain", Outcome.REFUSED, False, False),
         ("plain", Outcome.HANGS, False, False),
         ("plain", Outcome.CLIENT_LACKS_IT, True, True),
-        ("transactions", Outcome.NOT_ANNOUNCED, True, False),
-        ("transactions", Outcome.WORKS, False, True),
-        ("transactions", Outcome.HANGS, False, False),
+        ("kip848", Outcome.NOT_ANNOUNCED, True, False),
+        ("kip848", Outcome.WORKS, False, True),
+        ("kip848", Outcome.HANGS, False, False),
+        ("transactions", Outcome.WORKS, True, True),
+        ("transactions", Outcome.NOT_ANNOUNCED, False, False),
     ],
 )
 def test_what_is_expected(feature: str, outcome: Outcome, on_siltstone: bool, on_kafka: bool) -> None:

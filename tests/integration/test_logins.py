@@ -306,7 +306,10 @@ def test_sa12_javas_tools_make_a_user_and_log_in(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     listeners = ("--listener", "SASL_SSL://127.0.0.1:0", "--tls-self-signed")
     with BrokerProcess(folder, options=listeners) as broker:
-        pass
+        deadline = time.monotonic() + 60
+        while "nobody can log in yet: siltstone users add NAME" not in broker.log:
+            assert time.monotonic() < deadline, broker.log
+            time.sleep(0.02)
     environment = {**os.environ, "SILTSTONE_STORE": str(folder)}
     added = subprocess.run(
         [str(SILTSTONE), "users", "add", "admin", "--password-file", "-"],

@@ -1,9 +1,8 @@
 """docs/differences-from-kafka.md: what can be checked is."""
 
-import asyncio
 import re
-
-import pytest
+from types import SimpleNamespace
+from typing import Any
 
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -22,7 +21,17 @@ def row(beginning: str) -> str:
 
 
 def test_the_apis_announced_are_those_of_the_table() -> None:
-    kinds = ("data", "groups", "topics", "cluster", "moves", "logins", "rights", "always empty")
+    kinds = (
+        "data",
+        "transactions",
+        "groups",
+        "topics",
+        "cluster",
+        "moves",
+        "logins",
+        "rights",
+        "always empty",
+    )
     told = [name for kind in kinds for name in re.sub(r"\(.*?\)", "", ROWS[kind]).replace(",", " ").split()]
     assert len(told) == len(set(told))
     assert {name.lower() for name in told} == {key.name.replace("_", "").lower() for key in ANNOUNCED}
@@ -81,17 +90,12 @@ def test_validation_of_every_record_is_a_configuration() -> None:
     assert TABLE[name].effect is Effect.ACTS
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_transactions_are_refused_with_the_codes_named(version: int) -> None:
-    from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
+def test_transactions_that_reach_over_nodes_are_refused_with_the_code_named() -> None:
+    from siltstone.broker.transactions.apis import producing
     from siltstone.kafka_protocol.error_code import ErrorCode
-    from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
 
-    class Context:
-        api_version = version
-
-    request = FindCoordinatorRequest(key="t", coordinator_keys=["t"], key_type=1)
-    answer = asyncio.run(handle_find_coordinator(None, None, Context(), request))
-    (refusal,) = answer.coordinators or [answer]
-    assert f"`{ErrorCode(refusal.error_code).name}`" in row("Transactions.")
-    assert refusal.error_message
+    topic = SimpleNamespace(partition_count=1, is_internal=False, metadata=SimpleNamespace(partitions=[None]))
+    topics: Any = SimpleNamespace(by_name=lambda _: topic)
+    cluster: Any = SimpleNamespace(leads=lambda _: False)
+    refusal = producing.refusal_of_partition(topics, cluster, ("t", 0))
+    assert f"`{ErrorCode(refusal).name}`" in row("Transactions over several brokers.")

@@ -17,8 +17,9 @@ from siltstone.spark.opening import open_store
 
 SOURCE = f"{Path(siltstone.__file__).parent}/"
 
-CEILINGS = {"produce": 48, "sso-compaction": 107, "idle run": 54, "scan": 88}
-"""Life → the most files that run in it. Wanted are 85 for a compaction and 45 for an idle run."""
+CEILINGS = {"produce": 50, "sso-compaction": 107, "idle run": 54, "scan": 88}
+"""Life → the most files that run in it. Wanted are 85 for a compaction and 45 for an idle run. A produce had 46 before
+logins, rights and transactions, which each have a look at it."""
 
 
 class FilesRun:

@@ -46,7 +46,7 @@ VERBS = words(
 
 QUALIFIERS = words(
     """
-    before done in inline last late manual new nullable of out outgoing past patience pending robin second
+    before done in inline last late manual new nullable of out outgoing past patience robin second
     sequential since under unknown unplanned way
     """
 )

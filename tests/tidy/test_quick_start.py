@@ -19,8 +19,8 @@ from support.processes.ports import free_port
 PAGE = ROOT / "docs" / "quick-start.md"
 ADDRESS = "127.0.0.1:9092"
 SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS = blocks(PAGE, "sh")
-CLIENT, BROKER, TEST, FRAME, SPARK = blocks(PAGE, "python")
-RUN = [SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS, CLIENT, BROKER, TEST, FRAME, SPARK]
+CLIENT, BROKER, TEST, TRANSACTION, FRAME, SPARK = blocks(PAGE, "python")
+RUN = [SERVE, COMMANDS, OF_EACH_KEY, SERVE_OTHERS, CLIENT, BROKER, TEST, TRANSACTION, FRAME, SPARK]
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,16 @@ def test_the_commands_work_one_after_another(bare: BareEnvironment, folder: Path
         assert outcome.returncode == 0, f"{line}: {outcome.stderr}"
     assert "numbers" in done[1].stdout
     assert len(done[-1].stdout.splitlines()) == 5
+
+
+def test_the_program_with_a_transaction_works(bare: BareEnvironment, folder: Path) -> None:
+    told = (
+        "    check = Consumer({**at, 'group.id': 'c', 'auto.offset.reset': 'earliest'})\n"
+        "    check.subscribe(['parcels'])\n    print(check.consume(1, 30)[0].value())\n"
+    )
+    (folder / "transaction.py").write_text(TRANSACTION + told)
+    done = bare.run("python transaction.py", folder)
+    assert done.returncode == 0 and done.stdout.endswith("b'in paper: a pear'\n"), done.stderr
 
 
 def test_of_each_key_the_newest_value(bare: BareEnvironment, folder: Path, address: str) -> None:

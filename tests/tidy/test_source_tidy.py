@@ -79,7 +79,7 @@ SMALL_FILES = {
         "broker/apis/api_versions.py", "broker/versions_answer.py", "broker/apis/produce_rights.py",
         "broker/apis/elect_leaders.py",
         "broker/apis/list_config_resources.py", "broker/apis/unregister_broker.py",
-        "broker/apis/list_transactions.py", "broker/groups/apis/delete_groups.py", "cli/compact.py",
+        "broker/groups/apis/delete_groups.py", "cli/compact.py",
         "cli/groups/command.py", "cli/groups/delete.py", "cli/maintain/cancel.py", "cli/maintain/command.py",
         "cli/maintain/unpin.py", "cli/metadata/command.py", "cli/program.py", "__main__.py",
         "cli/tables/forget.py", "broker/transactions/apis/describing.py",
@@ -97,7 +97,8 @@ SMALL_FILES = {
         "server/node_listeners.py", "spark/choice.py", "spark/opening.py",
     },
     "a small tool of two packages or more": {
-        "cli/in_order.py", "cli/interruption.py", "foundation/milliseconds.py", "foundation/portions.py",
+        "cli/in_order.py", "cli/interruption.py",
+        "foundation/milliseconds.py", "foundation/portions.py",
         "kafka_protocol/records/key_partition.py", "runtime/randomness.py",
     },
     "a family of commands in metadata/decisions": {"metadata/decisions/flushes.py", "metadata/decisions/keys.py"},

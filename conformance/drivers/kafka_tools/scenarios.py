@@ -99,6 +99,27 @@ def kafka_get_offsets(scenario: Scenario) -> None:
         )
 
 
+def kafka_transactions(scenario: Scenario) -> None:
+    """A producer that hangs is found, described and aborted as an operator does it."""
+    from confluent_kafka import Producer
+
+    topic = scenario.topic()
+    producer = Producer({"bootstrap.servers": scenario.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(TOOL_SECONDS_MAX)
+    producer.begin_transaction()
+    producer.produce(topic, b"hangs")
+    producer.flush(TOOL_SECONDS_MAX)
+    told = run(scenario, "kafka-transactions", "list")
+    holds(f"not listed as ongoing: {told}", re.search(rf"{topic}\s.*Ongoing", told))
+    told = run(scenario, "kafka-transactions", "describe", "--transactional-id", topic)
+    holds(f"no partition: {told}", re.search(rf"Ongoing.*{topic}-0", told))
+    told = run(scenario, "kafka-transactions", "describe-producers", "--topic", topic, "--partition", "0")
+    holds(f"no open transaction: {told}", re.search(r"^\d+\s+0\s.*\s0\s*$", told, re.MULTILINE))
+    run(scenario, "kafka-transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    told = run(scenario, "kafka-transactions", "describe-producers", "--topic", topic, "--partition", "0")
+    holds(f"it is still open: {told}", re.search(r"None\s*$", told, re.MULTILINE))
+
+
 def kafka_delete_records(scenario: Scenario) -> None:
     topic = scenario.filled(10)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -192,6 +213,7 @@ def refusal(error: Exception) -> str | None:
 SCENARIOS = {
     "kafka_topics": kafka_topics, "kafka_configs": kafka_configs, "kafka_consumer_groups": kafka_consumer_groups,
     "kafka_get_offsets": kafka_get_offsets, "kafka_delete_records": kafka_delete_records,
+    "kafka_transactions": kafka_transactions,
     "kafka_broker_api_versions": kafka_broker_api_versions, "kafka_cluster": kafka_cluster, "console": console,
     "producer_perf": producer_perf, "consumer_perf": consumer_perf, "verifiable_producer": verifiable_producer,
     "verifiable_consumer": verifiable_consumer,

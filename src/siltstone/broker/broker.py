@@ -28,7 +28,7 @@ from siltstone.broker.request import (
 from siltstone.broker.security.authenticator import Authenticator, LoginStatistics
 from siltstone.broker.security.authorizer import Authorizer
 from siltstone.broker.security.gates.table import GATES
-from siltstone.broker.topics.names import OFFSETS_TOPIC
+from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -76,15 +76,22 @@ class KafkaBroker:
         self.moves.start()
         if self.parts.topics.by_name(OFFSETS_TOPIC) is not None:
             self._tasks.start("load-groups", self.parts.groups.start())
+        has_transactions = self.parts.topics.by_name(TRANSACTIONS_TOPIC) is not None
+        expiration_ms = self.parts.settings.transactional_id_expiration_ms
+        self._tasks.start(
+            "load-transactions", self.parts.transactions.start(expiration_ms, loads=has_transactions)
+        )
 
     def _follow(self, image: MetadataImage) -> None:
-        """Hands the groups what other nodes have changed: leaders, and topics that were deleted."""
+        """Hands groups and transactions what has changed: leaders, and topics that other nodes have deleted."""
         before, self._image = self._image, image
         is_same = image.nodes.is_unchanged_from(before.nodes) and image.topics.is_unchanged_from(
             before.topics
         )
         if not is_same and OFFSETS_TOPIC in image.topic_ids:
             self.parts.groups.follow_leaders()
+        if not is_same and TRANSACTIONS_TOPIC in image.topic_ids:
+            self.parts.transactions.follow_leaders()
         if not self.parts.cluster.has_others or image.topic_ids.is_unchanged_from(before.topic_ids):
             return
         gone = [
@@ -176,6 +183,7 @@ class KafkaBroker:
         self._authenticator.end_waits()
         self.backlog.end_waits()
         self.parts.groups.end_waits()
+        self.parts.transactions.end_waits()
         self._fetch.end_waits()
 
     async def close(self) -> None:
@@ -183,6 +191,7 @@ class KafkaBroker:
         await self.moves.close()
         await self._tasks.cancel()
         await self.backlog.close()
+        await self.parts.transactions.close()
         await self.parts.groups.close()
         await self.parts.partitions.close()
 

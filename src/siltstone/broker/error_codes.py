@@ -7,7 +7,7 @@ the client gets UNKNOWN_SERVER_ERROR, on which clients do not retry, and the log
 import logging
 
 from siltstone.broker.backlog.verdicts import BacklogQuotaExceeded
-from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionNotOpen
+from siltstone.broker.partitions.admission import KeyMissing, TimestampRefused, TransactionWithoutProducer
 from siltstone.broker.partitions.partitions import PartitionGone
 from siltstone.broker.partitions.producer_state import OutOfOrderSequence, StaleProducerEpoch
 from siltstone.broker.partitions.transaction_state import (
@@ -83,7 +83,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     batch_errors.CodecNotAllowed: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     batch_errors.OffsetDeltaWrong: ErrorCode.INVALID_RECORD,
     batch_errors.DecompressedTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
-    TransactionNotOpen: ErrorCode.INVALID_TXN_STATE,
+    TransactionWithoutProducer: ErrorCode.INVALID_RECORD,
     TimestampRefused: ErrorCode.INVALID_TIMESTAMP,
     KeyMissing: ErrorCode.INVALID_RECORD,
     StaleProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -1,18 +1,23 @@
 """``__consumer_offsets`` as the logs of the group coordinators: the ports of ``groups.ports``, implemented on
 partitions."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from siltstone.broker.cluster_view import ClusterView
-from siltstone.broker.groups.offsets_log.record import EncodedRecord
-from siltstone.broker.groups.ports import GroupLog
+from siltstone.broker.groups.offsets_log.record import EncodedRecord, LogProducer
+from siltstone.broker.groups.ports import GroupLog, LogEntry, RecordInTransaction, TransactionEnd
+from siltstone.broker.partitions.admission import Admitted
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.partitions.transaction_state import TransactionPermission
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.registry import Topics
+from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, read_batch_header
 from siltstone.kafka_protocol.records.building import build_batch
+from siltstone.kafka_protocol.records.control import Outcome, read_control_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
+from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 
@@ -63,11 +68,15 @@ class OffsetsTopicLogs:
     async def open(self, partition: int) -> GroupLog:
         topic = await self._creation.offsets_topic()
         opened = await self._partitions.open(topic, partition)
-        return OffsetsTopicLog(self._partitions, opened, self._clock)
+        return OffsetsTopicLog(self._partitions, opened, self._clock, topic.id, partition)
 
 
 class OffsetsTopicLog:
-    def __init__(self, partitions: Partitions, partition: Partition, clock: Clock) -> None:
+    def __init__(
+        self, partitions: Partitions, partition: Partition, clock: Clock, topic_id: str = "", index: int = 0
+    ) -> None:
+        self._topic_id = topic_id
+        self._index = index
         self._partitions = partitions
         self._partition = partition
         self._clock = clock
@@ -76,16 +85,41 @@ class OffsetsTopicLog:
     def next_offset(self) -> int:
         return self._partition.next_offset
 
-    async def append(self, records: Sequence[EncodedRecord]) -> None:
-        now_ms = self._clock.now_ms()
-        batch = build_batch([Record(timestamp_ms=now_ms, key=key, value=value) for key, value in records])
-        await self._partition.append_own(batch)
+    async def take_transactions(self) -> None:
+        await self._partitions.flag_transactional(self._topic_id, self._index, self._partition)
 
-    async def read_all(self) -> AsyncIterator[EncodedRecord]:
+    async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
+        """See GroupLog. What is in a transaction is checked as a batch of its producer: the partition knows that the
+        transaction is open."""
+        now_ms = self._clock.now_ms()
+        rows = [Record(timestamp_ms=now_ms, key=key, value=value) for key, value in records]
+        if producer is None:
+            await self._partition.append_own(build_batch(rows))
+            return
+        batch = build_batch(
+            rows,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            attributes=TRANSACTIONAL_BIT,
+        )
+        admitted = Admitted(batch, read_batch_header(batch), NO_TIMESTAMP)
+        appended = self._partition.append_admitted(admitted, TransactionPermission(producer.number))
+        assert appended.durable is not None, "these batches have no sequence, so that none repeats another"
+        await appended.durable
+
+    async def read_all(self) -> AsyncIterator[LogEntry]:
         """See GroupLog. Records whose append is still under way are included: the reader waits until they are
         durable."""
-        async for record in own_records(self._partition):
-            yield record
+        async for batch, records in _own_batches(self._partition):
+            header = read_batch_header(batch.payload)
+            if header.is_control:
+                if header.record_count:
+                    outcome = read_control_batch(batch.payload).outcome
+                    yield TransactionEnd(header.producer_id, outcome is Outcome.COMMIT)
+                continue
+            producer = LogProducer(header.producer_id, header.producer_epoch)
+            for encoded in records:
+                yield RecordInTransaction(encoded, producer) if header.is_transactional else encoded
 
     async def trim_before(self, offset: int) -> None:
         await self._partitions.trim(self._partition, offset)
@@ -93,13 +127,25 @@ class OffsetsTopicLog:
 
 async def own_records(partition: Partition) -> AsyncIterator[EncodedRecord]:
     """Yields the records that the broker itself has written to the partition, and waits until the last of them is
-    appended."""
+    appended. Control batches are none of them."""
+    async for batch, records in _own_batches(partition):
+        if not read_batch_header(batch.payload).is_control:
+            for encoded in records:
+                yield encoded
+
+
+async def _own_batches(partition: Partition) -> AsyncIterator[tuple[RecordBatch, Iterator[EncodedRecord]]]:
+    """Yields the batches up to the end of the partition at the call, and waits until the last of them is appended."""
     offset, end = partition.log_start_offset, partition.next_offset
     await partition.wait_for(end - 1)
     while offset < end:
         for batch in await partition.read(offset, READ_BYTES):
-            for record in iterate_records(batch.payload):
-                if record.key is not None and offset <= record.offset < end:
-                    yield bytes(record.key), None if record.value is None else bytes(record.value)
+            yield batch, _encoded(batch, offset, end)
             offset = batch.end_offset
         await let_others_run()
+
+
+def _encoded(batch: RecordBatch, offset: int, end: int) -> Iterator[EncodedRecord]:
+    for record in iterate_records(batch.payload):
+        if record.key is not None and offset <= record.offset < end:
+            yield bytes(record.key), None if record.value is None else bytes(record.value)

@@ -17,6 +17,8 @@ from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
+from siltstone.broker.transaction_topic import PartitionMarkers
+from siltstone.broker.transactions.transactions import Transactions
 from siltstone.metadata.commands import TakeNumbers
 from siltstone.metadata.service import MetadataService
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
@@ -69,6 +71,8 @@ class BrokerParts(msgspec.Struct, frozen=True):
     creation: TopicCreation
     partitions: Partitions
     groups: Groups
+    transactions: Transactions
+    markers: PartitionMarkers
     producer_ids: ProducerIds
     clock: Clock
     rng: Random

@@ -21,7 +21,10 @@ from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
+from siltstone.broker.topics.names import TRANSACTIONS_TOPIC
 from siltstone.broker.topics.registry import Topics
+from siltstone.broker.transaction_topic import PartitionMarkers, TransactionTopicLogs
+from siltstone.broker.transactions.transactions import Transactions
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.node_address import CLUSTER_ID_KEY
 from siltstone.metadata.service import MetadataService
@@ -82,10 +85,15 @@ async def start_broker(
         OffsetsTopicLogs(creation, partitions, log_clock), topics, group_settings, log_clock, rng,
         keeping_topics_of=registrations.names_of, progress=mirror, leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
+    markers, producer_ids = PartitionMarkers(topics, partitions, groups), ProducerIds(metadata)
+    transactions = Transactions(
+        TransactionTopicLogs(creation.transactions_topic, partitions, log_clock), markers, producer_ids, log_clock,
+        OffsetsTopicLeaders(cluster, topics, TRANSACTIONS_TOPIC),
+    )  # fmt: skip
     verdicts, record_calls = QuotaVerdicts(), record_calls or InlineCalls()
     parts = BrokerParts(
-        settings, metadata, engine, topics, creation, partitions, groups, ProducerIds(metadata), clock, rng,
-        cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
+        settings, metadata, engine, topics, creation, partitions, groups, transactions, markers, producer_ids, clock,
+        rng, cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
         cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts,
     )  # fmt: skip
     backlog = BacklogWatch(
@@ -94,7 +102,7 @@ async def start_broker(
     if (command := put_topic_defaults(metadata.image, topics.defaults)) is not None:
         await metadata.execute(command)
     partitions.start()
-    moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, clock)
+    moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, transactions, clock)
     secret = b"" if password_calls is None else await _salt_secret(metadata, rng)
     authenticator = Authenticator(
         metadata, clock, rng, parts.measures, MadeUpCredentials(secret), password_calls or InlineCalls()

@@ -14,6 +14,7 @@ from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.connection import parse_bootstrap
 from siltstone.kafka_client.groups import group_names
 from siltstone.kafka_client.topics import all_topics
+from siltstone.kafka_client.transactions import transactional_ids
 from siltstone.model.errors import SiltstoneError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -58,6 +59,13 @@ def complete_groups(
 ) -> list[CompletionItem]:
     """Returns the groups whose names begin with ``incomplete``."""
     return _names(context, incomplete, group_names)
+
+
+def complete_transactional_ids(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Returns the transactional ids that begin with ``incomplete``."""
+    return _names(context, incomplete, transactional_ids)
 
 
 def _names(

@@ -6,6 +6,7 @@ that the cluster advertises for it. ``TopicPartition`` names one partition throu
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -41,6 +42,16 @@ class TopicPartition(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class CoordinatorKind(IntEnum):
+    """What a coordinator is asked for [Kafka: CoordinatorType]."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+    def __str__(self) -> str:
+        return "group" if self is CoordinatorKind.GROUP else "transactional id"
 
 
 T = TypeVar("T")
@@ -193,15 +204,18 @@ class Cluster:
         self.close()
         self.forget_leaders()
 
-    def coordinators_of(self, groups: Sequence[str]) -> dict[int, list[str]]:
-        """Broker id → the groups that it coordinates. Raises KafkaNotReady when that takes too long, KafkaRefusal."""
-        return self.patiently(lambda: self._coordinators_of(groups)) if groups else {}
+    def coordinators_of(
+        self, names: Sequence[str], kind: CoordinatorKind = CoordinatorKind.GROUP
+    ) -> dict[int, list[str]]:
+        """Broker id → the groups, or the transactional ids, that it coordinates. Raises KafkaNotReady when that takes
+        too long, KafkaRefusal."""
+        return self.patiently(lambda: self._coordinators_of(names, kind)) if names else {}
 
-    def _coordinators_of(self, groups: Sequence[str]) -> dict[int, list[str]]:
-        answer = self.ask(FindCoordinatorRequest(coordinator_keys=list(groups)), FindCoordinatorResponse)
+    def _coordinators_of(self, names: Sequence[str], kind: CoordinatorKind) -> dict[int, list[str]]:
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(names))
         grouped: dict[int, list[str]] = {}
-        for found in answer.coordinators:
-            refuse_error(found.error_code, f"group {found.key}", found.error_message)
+        for found in self.ask(request, FindCoordinatorResponse).coordinators:
+            refuse_error(found.error_code, f"{kind} {found.key}", found.error_message)
             self._brokers[found.node_id] = Address(found.host, found.port)
             grouped.setdefault(found.node_id, []).append(found.key)
         return grouped

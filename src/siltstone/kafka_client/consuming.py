@@ -1,6 +1,7 @@
 """Fetches records of partitions, from given offsets on: one fetch after another, from all leaders at the same time.
 
-Control records, and records of a batch that precede the requested offset, are skipped. If a position is out of range,
+Control records, and records of a batch that precede the requested offset, are skipped. A reader of committed records
+skips those of aborted transactions, too, which the broker names in its answer. If a position is out of range,
 because its records were deleted or the topic was recreated, the fetcher continues at the nearest end of the partition
 and reports the gap.
 """
@@ -10,7 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import ANSWER_TIME_LIMIT_MS, Connection
 from siltstone.kafka_client.failures import KafkaNotReady
-from siltstone.kafka_client.offsets import by_topic, ends_of, refuse_partition_error
+from siltstone.kafka_client.offsets import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    by_topic,
+    ends_of,
+    refuse_partition_error,
+)
 from siltstone.kafka_protocol.batch_errors import BatchChecksumWrong
 from siltstone.kafka_protocol.batch_header import (
     BATCH_HEADER_BYTES,
@@ -26,6 +33,7 @@ from siltstone.kafka_protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
+from siltstone.kafka_protocol.records.control import Outcome, read_control_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.buffers import Buffer
 from siltstone.model.limits import MIB
@@ -46,8 +54,10 @@ class Fetcher:
         cluster: Cluster,
         positions: Mapping[TopicPartition, int],
         on_gap: Callable[[TopicPartition, int, int], None] = lambda *_: None,
+        isolation: int = READ_UNCOMMITTED,
     ) -> None:
         self._cluster = cluster
+        self._isolation = isolation
         self.positions = dict(positions)
         self._on_gap = on_gap
 
@@ -81,7 +91,13 @@ class Fetcher:
             )
             for topic, numbers in by_topic(partitions).items()
         ]
-        return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=FETCH_BYTES_MAX, topics=topics)
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            isolation_level=self._isolation,
+            topics=topics,
+        )
 
     def _records(
         self, key: TopicPartition, data: FetchedPartition
@@ -91,10 +107,12 @@ class Fetcher:
             return
         refuse_partition_error(self._cluster, data.error_code, key, self.positions[key])
         records = data.records[0] if data.records else b""  # the decoder returns a list of one buffer
+        aborted = AbortedBatches(data if self._isolation == READ_COMMITTED else FetchedPartition())
         for header, batch in whole_batches(memoryview(records)):
+            is_aborted = aborted.has(header, batch)
             if header.last_offset < self.positions[key]:
                 continue
-            for record in () if header.is_control else _checked_records(header, batch):
+            for record in () if header.is_control or is_aborted else _checked_records(header, batch):
                 if record.offset >= self.positions[key]:
                     self.positions[key] = record.offset + 1
                     yield key, record
@@ -111,6 +129,26 @@ class Fetcher:
             )
         self._on_gap(key, position, resumed)
         self.positions[key] = resumed
+
+
+class AbortedBatches:
+    """Says of each batch of an answer, in order, whether it is of a transaction that was aborted."""
+
+    def __init__(self, answer: FetchedPartition) -> None:
+        named = answer.aborted_transactions or ()
+        self._left = sorted(((each.first_offset, each.producer_id) for each in named), reverse=True)
+        self._producers: set[int] = set()
+
+    def has(self, header: BatchHeader, batch: Buffer) -> bool:
+        while self._left and self._left[-1][0] <= header.last_offset:
+            self._producers.add(self._left.pop()[1])
+        if not header.is_transactional or header.producer_id not in self._producers:
+            return False
+        if header.is_control:
+            if header.record_count and read_control_batch(batch).outcome is Outcome.ABORT:
+                self._producers.discard(header.producer_id)
+            return False
+        return True
 
 
 def whole_batches(data: memoryview) -> Iterator[tuple[BatchHeader, Buffer]]:

@@ -115,6 +115,10 @@ class GroupUnknown(InvalidRequest):
     """The cluster has no consumer group of that name."""
 
 
+class TransactionUnknown(InvalidRequest):
+    """The cluster has no transactional id of that name, or the partition no open transaction at that offset."""
+
+
 NOT_READY = frozenset({
     ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION,
@@ -130,7 +134,7 @@ _RIGHT = "siltstone acls add, where the store is, allows it"
 """What to do about a missing right."""
 
 _SAYS_NOTHING = "authorization failed."
-"""The end of Kafka's texts for missing rights. Ours take their place."""
+"""The end of Kafka's texts for missing rights, which our own replace."""
 
 _WORDS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed; its log says why",

@@ -7,7 +7,7 @@ from heapq import nlargest
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.consuming import Fetcher
 from siltstone.kafka_client.failures import KafkaNotReady
-from siltstone.kafka_client.offsets import Ends, ends_of
+from siltstone.kafka_client.offsets import READ_UNCOMMITTED, Ends, ends_of
 from siltstone.kafka_client.patience import Patience
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import Unavailable
@@ -59,7 +59,7 @@ class Following:
 
     ``on_remark(text)`` receives notes for the user, such as a lost connection; reading continues. ``on_positions``
     receives the next offset of each partition after every fetch; it advances past offsets without records, too.
-    ``on_gap`` is that of ``Fetcher``.
+    ``on_gap`` and ``isolation`` are those of ``Fetcher``.
     """
 
     def __init__(
@@ -68,8 +68,10 @@ class Following:
         on_remark: Callable[[str], None],
         on_positions: Callable[[Mapping[TopicPartition, int]], None] = lambda _: None,
         on_gap: Callable[[TopicPartition, int, int], None] = lambda *_: None,
+        isolation: int = READ_UNCOMMITTED,
     ) -> None:
         self._cluster = cluster
+        self._isolation = isolation
         self._on_remark = on_remark
         self._on_positions = on_positions
         self._on_gap = on_gap
@@ -80,7 +82,7 @@ class Following:
         """Yields the records from ``positions`` on, and None after every fetch, so that the caller regains control
         while no records arrive. With ``until``, each partition ends before that offset; without, reading never ends.
         Raises KafkaRefusal, CorruptData, and Unavailable after a minute without a broker."""
-        fetcher = Fetcher(self._cluster, positions, self._tell_gap)
+        fetcher = Fetcher(self._cluster, positions, self._tell_gap, self._isolation)
         outage = BrokerOutage(self._cluster, self._on_remark)
         while _is_open(fetcher.positions, until):
             with outage.survived():

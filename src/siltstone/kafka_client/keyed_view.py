@@ -15,7 +15,7 @@ from siltstone.kafka_client.client_settings import settings_of_mapping
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.connection import Security, parse_bootstrap
 from siltstone.kafka_client.following import Following
-from siltstone.kafka_client.offsets import ends_of
+from siltstone.kafka_client.offsets import READ_COMMITTED, ends_of
 from siltstone.kafka_client.topics import find_topic, partitions_of
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.model.errors import InvalidRequest, SiltstoneError, Stale, Unavailable
@@ -72,7 +72,8 @@ class KeyedView(Mapping[bytes, bytes]):
     """``with KeyedView("127.0.0.1:9092", "planes") as view: view[b"N14228"]``
 
     Entering the ``with`` reads the topic from its beginning to its current end; a thread follows it from there. A
-    record without a value (a tombstone) removes its key; a record without a key is skipped. All records of a key
+    record without a value (a tombstone) removes its key; a record without a key is skipped, and so are those of
+    transactions that are not committed. All records of a key
     should be in one partition, as every Kafka producer arranges; if they are in several, the record that was read
     last counts.
 
@@ -206,13 +207,16 @@ class KeyedView(Mapping[bytes, bytes]):
     # -- following
 
     def catch_up(self, seconds_max: float = CATCH_UP_SECONDS_MAX) -> None:
-        """Waits until the view contains every record that was acknowledged before this call. Raises NotCaughtUp after
-        ``seconds_max``, and the error of the thread if it has failed."""
+        """Waits until the view contains every record that was acknowledged, and committed, before this call. Raises
+        NotCaughtUp after ``seconds_max``, and the error of the thread if it has failed."""
         following = self._cluster
         with Cluster(following.bootstrap, following.clock, following.rng, following.security) as asking:
             if find_topic(asking, self.topic).topic_id != self._topic_id:
                 self._fail(self._outdated())
-            ends = {key: each.end_offset for key, each in ends_of(asking, list(self._positions)).items()}
+            ends = {
+                key: each.end_offset
+                for key, each in ends_of(asking, list(self._positions), READ_COMMITTED).items()
+            }
         with self._changed:
             self._changed.wait_for(lambda: self._failure is not None or self._has_reached(ends), seconds_max)
             self._refuse_failed()
@@ -228,7 +232,7 @@ class KeyedView(Mapping[bytes, bytes]):
         found = find_topic(self._cluster, self.topic)
         self._topic_id = found.topic_id
         partitions = partitions_of(found)
-        ends = ends_of(self._cluster, partitions)
+        ends = ends_of(self._cluster, partitions, READ_COMMITTED)
         self._positions = {key: each.start_offset for key, each in ends.items()}
         self._has_begun = True
         self._thread = Thread(target=self._follow, name=f"keyed-view-{self.topic}", daemon=True)
@@ -236,7 +240,11 @@ class KeyedView(Mapping[bytes, bytes]):
 
     def _follow(self) -> None:
         following = Following(
-            self._cluster, lambda _: None, on_positions=self._moved, on_gap=self._forget_before
+            self._cluster,
+            lambda _: None,
+            on_positions=self._moved,
+            on_gap=self._forget_before,
+            isolation=READ_COMMITTED,
         )
         try:
             for found in following.records(dict(self._positions)):

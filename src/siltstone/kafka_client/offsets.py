@@ -25,6 +25,10 @@ EARLIEST = -2
 NEWEST = -3
 """Kafka's special timestamps: the end of the partition, its start, and the record with the largest timestamp."""
 
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Kafka's isolation levels. A reader of committed records gets those of committed transactions and those outside of
+transactions, up to the first transaction that is not decided."""
+
 NO_OFFSET = -1
 NO_REPLICA = -1
 DELETE_TIME_LIMIT_MS = 30_000
@@ -50,16 +54,19 @@ class Ends(msgspec.Struct, frozen=True):
 
 
 def offsets_at(
-    cluster: Cluster, partitions: Iterable[TopicPartition], timestamp_ms: int
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    timestamp_ms: int,
+    isolation: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, FoundOffset]:
     """Returns the offset, in each partition, of the first record at or after ``timestamp_ms``, or of LATEST, EARLIEST
     or NEWEST. Raises KafkaNotReady, KafkaRefusal."""
     left = sorted(partitions)
-    return cluster.patiently(lambda: _offsets_at(cluster, left, timestamp_ms))
+    return cluster.patiently(lambda: _offsets_at(cluster, left, timestamp_ms, isolation))
 
 
 def _offsets_at(
-    cluster: Cluster, partitions: Sequence[TopicPartition], timestamp_ms: int
+    cluster: Cluster, partitions: Sequence[TopicPartition], timestamp_ms: int, isolation: int
 ) -> dict[TopicPartition, FoundOffset]:
     found: dict[TopicPartition, FoundOffset] = {}
     for leader, theirs in cluster.by_leader(partitions).items():
@@ -70,7 +77,7 @@ def _offsets_at(
             )
             for topic, numbers in by_topic(theirs).items()
         ]
-        request = ListOffsetsRequest(replica_id=NO_REPLICA, topics=topics)
+        request = ListOffsetsRequest(replica_id=NO_REPLICA, isolation_level=isolation, topics=topics)
         found |= _checked(cluster, cluster.broker(leader).call(request, ListOffsetsResponse))
     return found
 
@@ -99,11 +106,13 @@ def refuse_partition_error(
         raise
 
 
-def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Ends]:
+def ends_of(
+    cluster: Cluster, partitions: Iterable[TopicPartition], isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, Ends]:
     """Returns the start and end offsets of each partition. Raises KafkaNotReady, KafkaRefusal."""
     asked = list(partitions)
     starts = offsets_at(cluster, asked, EARLIEST)
-    ends = offsets_at(cluster, asked, LATEST)
+    ends = offsets_at(cluster, asked, LATEST, isolation)
     return {key: Ends(starts[key].offset, ends[key].offset) for key in asked}
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from siltstone.kafka_client.cluster import Cluster
 from siltstone.kafka_client.following import Following
-from siltstone.kafka_client.offsets import ends_of
+from siltstone.kafka_client.offsets import READ_COMMITTED, ends_of
 from siltstone.kafka_client.topics import find_topic, partitions_of
 
 
@@ -21,12 +21,13 @@ class TopicRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_records(cluster: Cluster, name: str) -> list[TopicRecord]:
-    """Returns the records between the ends that the topic has now, sorted by partition and offset. Raises TopicUnknown,
-    KafkaRefusal, KafkaNotReady, and Unavailable after a minute without the broker."""
+    """Returns the committed records between the ends that the topic has now, sorted by partition and offset. Raises
+    TopicUnknown, KafkaRefusal, KafkaNotReady, and Unavailable after a minute without the broker."""
     partitions = partitions_of(find_topic(cluster, name))
-    ends = ends_of(cluster, partitions)
+    ends = ends_of(cluster, partitions, READ_COMMITTED)
     begin = {key: each.start_offset for key, each in ends.items()}
     until = {key: each.end_offset for key, each in ends.items()}
+    reading = Following(cluster, lambda _: None, isolation=READ_COMMITTED)
     found = [
         TopicRecord(
             topic=where.topic,
@@ -37,6 +38,6 @@ def read_records(cluster: Cluster, name: str) -> list[TopicRecord]:
             value=None if record.value is None else bytes(record.value),
             headers=tuple((name, None if value is None else bytes(value)) for name, value in record.headers),
         )
-        for where, record in filter(None, Following(cluster, lambda _: None).records(begin, until))
+        for where, record in filter(None, reading.records(begin, until))
     ]
     return sorted(found, key=lambda record: (record.partition, record.offset))

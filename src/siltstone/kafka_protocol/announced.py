@@ -12,7 +12,12 @@ from types import MappingProxyType
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import encode
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from siltstone.kafka_protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     # Versions 0 to 2 are announced and not supported: with a minimum of 3, librdkafka before 2.11.1 silently does not
@@ -38,6 +43,12 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.DELETE_RECORDS: (0, 2),
     # Version 6 is still unstable in Kafka 4.3.
     ApiKey.INIT_PRODUCER_ID: (0, 5),
+    # Kafka has versions 4 and 5 too, which only its nodes send to each other.
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
     ApiKey.DESCRIBE_ACLS: (1, 3),
     ApiKey.CREATE_ACLS: (1, 3),
@@ -60,16 +71,42 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     ApiKey.UNREGISTER_BROKER: (0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
     ApiKey.LIST_TRANSACTIONS: (0, 2),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 })  # fmt: skip
 
 
+TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_VERSION_MAX = 2
+"""Clients that know it raise the epoch of the producer with each transaction (KIP-890)."""
+
+FEATURES_EPOCH = 0
+"""It rises when a feature gets another level, which none has yet. Clients ignore the features below 0."""
+
+SUPPORTS_FROM_ZERO_SINCE = 4
+"""Older clients of ApiVersions refuse a feature that is supported from level 0 on (KAFKA-17011)."""
+
+
 @cache
 def api_versions_body(version: int) -> bytes:
     """The response body for an ApiVersions request in a supported version. Raises UnknownVersion."""
-    return encode(ApiVersionsResponse(api_keys=[_row(key) for key in ANNOUNCED]), version)
+    supported = SupportedFeatureKey(
+        name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_MAX
+    )
+    finalized = FinalizedFeatureKey(
+        name=TRANSACTION_VERSION,
+        max_version_level=TRANSACTION_VERSION_MAX,
+        min_version_level=TRANSACTION_VERSION_MAX,
+    )
+    response = ApiVersionsResponse(
+        api_keys=[_row(key) for key in ANNOUNCED],
+        supported_features=[supported] if version >= SUPPORTS_FROM_ZERO_SINCE else [],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[finalized],
+    )
+    return encode(response, version)
 
 
 @cache

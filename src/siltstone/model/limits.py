@@ -362,6 +362,17 @@ OFFSETS_TOPIC_PARTITIONS = 50
 """Partitions of ``__consumer_offsets`` in a new store, as in Kafka. The leader of a partition coordinates its groups,
 so their number bounds how many nodes share the groups; it never changes once the topic exists."""
 
+TRANSACTION_STATE_PARTITIONS = 8
+"""Partitions of ``__transaction_state`` in a new store. Each is loaded when a node starts; a transaction is as fast in
+one as in fifty, and eight spread the coordinators over as many nodes. It never changes once the topic exists."""
+
+TRANSACTION_TIMEOUT_MS_MAX = 15 * MINUTE_MS
+"""The longest timeout that a transactional producer may ask for [Kafka]: so long an open transaction may hold back the
+readers of committed records."""
+
+TRANSACTIONAL_ID_EXPIRATION_MS = 7 * DAY_MS
+"""How long a transactional id is known after its last transaction [Kafka]."""
+
 FETCH_BYTES_MAX = 55 * MIB
 """The largest answer to a fetch, even if the client allows more [Kafka: fetch.max.bytes]."""
 

@@ -151,6 +151,11 @@ TRANSACTION_EXPIRY_CHECK_INTERVAL_MS = 60 * MINUTE_MS
 """How often transactional ids are checked for expiration [Kafka:
 transaction.remove.expired.transaction.cleanup.interval.ms]."""
 
+TRANSACTION_CHECKPOINT_RECORDS_MIN = 50_000
+TRANSACTION_CHECKPOINT_LIVE_FACTOR = 10
+"""A partition of ``__transaction_state`` is written again when it has so many records, and so many times the
+transactional ids that are known: loading it then takes a second at most. A commit takes three records."""
+
 TRANSACTION_MARKER_RETRY_MS_MIN = 100
 TRANSACTION_MARKER_RETRY_MS_MAX = 5_000
 """A marker that cannot be written is tried again with waits that double up to the maximum: readers of committed records

@@ -17,12 +17,14 @@ from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import committed_object, find_ranges
 from siltstone.model.objects import ObjectKind
+from siltstone.offline.topic_streams import transactional_from
 from siltstone.scanning.failures import (
     DataLost,
     OffsetBeyondEnd,
     RangeNotCovered,
     ScanRefused,
     TopicNotThere,
+    TransactionsNotRead,
 )
 from siltstone.scanning.request import PartitionName, ScanRequest, TimeRange
 from siltstone.scanning.unit import ScanPiece
@@ -170,6 +172,14 @@ def _troubles(
         yield DataLost(partition.name, start, partition.start_offset)
     if max(start, end) > end_offset:
         yield OffsetBeyondEnd(partition.name, max(start, end), end_offset)
+
+
+def refuse_transactions(image: ImageView, cuts: Iterable[Cut]) -> None:
+    """Raises TransactionsNotRead."""
+    for each in cuts:
+        first = transactional_from(image, each.of.topic.topic_id, each.of.partition)
+        if first is not None and each.start_offset < each.end_offset and each.end_offset > first:
+            raise TransactionsNotRead(each.of.name, first)
 
 
 # -- which objects ---------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from siltstone.scanning.planning import (
     ScanPartition,
     cut,
     plan_pieces,
+    refuse_transactions,
     renewed,
     wanted_partitions,
 )
@@ -97,6 +98,7 @@ def _planned(source: MaintenanceContext, request: ScanRequest, wanted: Sequence[
     asked = [each for each in partitions if each.key not in flushed]
     with tail_ends(image, asked, request.tail, source.clock, source.rng, source.security) as ends:
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
+    refuse_transactions(image, cuts)
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
         _store_id(source, image, planned.units),

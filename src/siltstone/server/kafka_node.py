@@ -171,10 +171,6 @@ async def running_kafka_node(
         password_calls = ThreadedCalls("passwords", PASSWORD_CHECK_THREADS)
         opened.callback(password_calls.close)
         has_logins = any(each.protocol.wants_login for each in bound.listeners)
-        if has_logins and not node.metadata.image.users:
-            log.warning(
-                "clients have to log in, and the store has no users: siltstone users add NAME adds one"
-            )
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
             node.place.is_lease_held, password_calls if has_logins else None,

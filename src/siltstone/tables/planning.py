@@ -13,7 +13,7 @@ from siltstone.foundation.quantity_words import counted, seconds_words, size_wor
 from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.model.limits import GIB, MINUTE_MS
-from siltstone.offline.topic_streams import topic_defaults
+from siltstone.offline.topic_streams import topic_defaults, transactional_from
 from siltstone.tables.failures import TableAhead
 from siltstone.tables.ledger import Gap, Ledger
 from siltstone.tables.progress import DamagedTableProgress, TableProgress, progress_of
@@ -90,10 +90,30 @@ def lag_of(image: ImageView, topic: TopicMetadata, progress: TableProgress | Non
     offsets = size_bytes = partitions = 0
     for number, stream in _streams(image, topic):
         start = max((progress.offsets.get(number, 0) if progress else 0), stream.start_offset)
-        offsets += max(0, stream.end_offset - start)
-        size_bytes += bytes_of(stream, start, stream.end_offset)
-        partitions += stream.end_offset > start
+        end = exportable_end(image, topic, number, stream)
+        offsets += max(0, end - start)
+        size_bytes += bytes_of(stream, start, end)
+        partitions += end > start
     return ExportLag(offsets, size_bytes, partitions)
+
+
+def exportable_end(image: ImageView, topic: TopicMetadata, number: int, stream: StreamMetadata) -> int:
+    """Returns the end of the offsets that a table takes: from the first transaction on, some may be of transactions
+    that were aborted, or are not decided."""
+    first = transactional_from(image, topic.topic_id, number)
+    return stream.end_offset if first is None else min(first, stream.end_offset)
+
+
+def transactions_in(image: ImageView, topic: TopicMetadata) -> str:
+    """Says which partition has objects with transactions, which tables do not take; empty if none has."""
+    for number, stream in _streams(image, topic):
+        first = exportable_end(image, topic, number, stream)
+        if first < stream.end_offset:
+            return (
+                f"{topic.name}-{number} has transactions from offset {first} on, which tables do not take yet:"
+                " the offsets from there on stay out of the table"
+            )
+    return ""
 
 
 def _streams(image: ImageView, topic: TopicMetadata) -> Iterator[tuple[int, StreamMetadata]]:
@@ -143,7 +163,7 @@ def _planned(
     progress = progress_in(image, export)
     lag = lag_of(image, export.topic, progress)
     if not lag.offsets:
-        return Unplanned(name, _why_none(export, progress))
+        return Unplanned(name, transactions_in(image, export.topic) or _why_none(export, progress))
     reason, is_due = _why(export.config, lag, progress, now_ms)
     if not (is_due or scope.is_forced):
         return Unplanned(name, reason)
@@ -214,13 +234,14 @@ def round_ranges(
     gaps: list[Gap] = []
     has_remaining = False
     streams = dict(_streams(image, export.topic))
-    waiting = [number for number, each in streams.items() if each.end_offset > (ledger.offset(number) or 0)]
+    limits = {number: exportable_end(image, export.topic, number, each) for number, each in streams.items()}
+    waiting = [number for number, end in limits.items() if end > (ledger.offset(number) or 0)]
     for number, stream in streams.items():
         exported = ledger.offset(number)
         if exported is not None and exported > stream.end_offset:
             raise TableAhead(export.table, f"{export.topic.name}-{number}", exported, stream.end_offset)
         start = stream.start_offset if exported is None else max(exported, stream.start_offset)
-        end = _end(stream, start, bytes_max // max(1, len(waiting)))
+        end = max(start, min(limits[number], _end(stream, start, bytes_max // max(1, len(waiting)))))
         if verdict is not None:
             end = max(start, verdict.offset(number) or 0)
             if end > stream.end_offset:
@@ -230,7 +251,7 @@ def round_ranges(
         if exported is not None and start > exported:
             gaps.append(Gap(number, exported, start))
         starts[number], ends[number] = start, end
-        has_remaining |= end < stream.end_offset
+        has_remaining |= end < limits[number]
     return RoundRanges(starts, ends, tuple(gaps), has_remaining)
 
 

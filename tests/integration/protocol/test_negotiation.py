@@ -8,6 +8,7 @@ import pytest
 
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
 from siltstone.kafka_protocol.messages.describe_cluster import DescribeClusterRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
@@ -24,6 +25,7 @@ from support.kafka.raw_calls import (
     produce_request,
     produce_well,
     produced_rows,
+    sequenced,
 )
 from support.kafka.raw_kafka import Address, OracleCheckedConnection, RawConnection, framed
 
@@ -195,7 +197,7 @@ def test_item_09_acks_0_is_not_answered(connection: RawConnection, topic: RawTop
         lambda topic: produce_request(topic, {0: batch_of()[:-1]}, acks=0),
         lambda topic: produce_request(topic, {0: batch_of(value_bytes=2_000)}, acks=0),
         lambda topic: produce_request(topic, {0: None}, acks=0),
-        lambda topic: produce_request(topic, {0: batch_of()}, acks=0, transactional_id="t"),
+        lambda topic: produce_request(topic, {0: sequenced((1, 0), 0, attributes=TRANSACTIONAL_BIT)}, acks=0),
     ],
     ids=["unknown-topic", "unknown-partition", "damaged", "too-large", "nothing", "transactional"],
 )

@@ -91,6 +91,8 @@ class AdminWorld:
             creation=TopicCreation(metadata, topics, settings, world.clock, Random(5), **signed),
             partitions=Partitions(engine, metadata, topics, settings, world.clock),
             groups=Groups(),
+            transactions=None,  # admin requests do not ask about them
+            markers=None,
             producer_ids=ProducerIds(metadata),
             clock=world.clock,
             rng=Random(6),

@@ -6,6 +6,11 @@ import msgspec
 
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -48,10 +53,12 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from siltstone.kafka_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
 from siltstone.kafka_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from siltstone.kafka_protocol.messages.end_txn import EndTxnRequest
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
 from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.incremental_alter_configs import (
@@ -86,7 +93,17 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
 from siltstone.kafka_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from siltstone.kafka_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from siltstone.kafka_protocol.messages.unregister_broker import UnregisterBrokerRequest
+from siltstone.kafka_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from siltstone.kafka_protocol.notation import Message
 from support.groups.consumer_bytes import subscription
 from support.groups.raw_group import offset_fetch_request
@@ -190,6 +207,27 @@ def _offset_delete(asked: Asked) -> Message:
     return OffsetDeleteRequest(group_id=asked.group_id, topics=[topic])
 
 
+# -- transactions ----------------------------------------------------------------------------------------
+
+
+def _add_partitions_to_txn(asked: Asked) -> Message:
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=STRANGER,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=asked.topic.name, partitions=[0])],
+    )
+
+
+def _txn_offset_commit(asked: Asked) -> Message:
+    row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topic = TxnOffsetCommitRequestTopic(name=asked.topic.name, partitions=[row])
+    return TxnOffsetCommitRequest(transactional_id=STRANGER, group_id=asked.group_id, topics=[topic])
+
+
+def _write_txn_markers(asked: Asked) -> Message:
+    topic = WritableTxnMarkerTopic(name=f"{asked.topic.name}-missing", partition_indexes=[0])
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=1, topics=[topic])])
+
+
 # -- topics and configurations ---------------------------------------------------------------------------
 
 
@@ -257,6 +295,14 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
     ApiKey.INIT_PRODUCER_ID: lambda asked: InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=1_000
     ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda asked: AddOffsetsToTxnRequest(
+        transactional_id=STRANGER, group_id=asked.group_id
+    ),
+    ApiKey.END_TXN: lambda asked: EndTxnRequest(transactional_id=STRANGER),
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda asked: DescribeTransactionsRequest(transactional_ids=[STRANGER]),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from siltstone.broker.groups.offsets_log.record import EncodedRecord
+from siltstone.broker.groups.offsets_log.record import EncodedRecord, LogProducer
 from siltstone.model.errors import Unavailable
 
 
@@ -31,8 +31,12 @@ class MemoryGroupLog:
     def under_way(self) -> int:
         return len(self._under_way)
 
-    async def append(self, records: Sequence[EncodedRecord]) -> None:
+    async def take_transactions(self) -> None:
+        raise AssertionError("the broker world has transactions")
+
+    async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
         assert records, "nothing to append"
+        assert producer is None, "the broker world has transactions"
         self.appends += 1
         if self.held:
             waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -93,9 +97,12 @@ class LogOfOneLife:
     def next_offset(self) -> int:
         return self._log.next_offset
 
-    async def append(self, records: Sequence[EncodedRecord]) -> None:
+    async def take_transactions(self) -> None:
+        raise AssertionError("the broker world has transactions")
+
+    async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
         await self._life.goes_on()
-        await self._log.append(records)
+        await self._log.append(records, producer)
         await self._life.goes_on()
 
     async def read_all(self) -> AsyncIterator[EncodedRecord]:

@@ -24,7 +24,9 @@ class FakeFetcher:
     logs: dict[TopicPartition, dict[int, int]]
     failures: list[Exception | None]
 
-    def __init__(self, cluster: object, positions: dict[TopicPartition, int], on_gap: object) -> None:
+    def __init__(
+        self, cluster: object, positions: dict[TopicPartition, int], on_gap: object, isolation: int
+    ) -> None:
         self.positions = dict(positions)
         self.on_gap = on_gap
 

@@ -7,6 +7,7 @@ import pytest
 
 from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
 from siltstone.model.objects import ObjectRange
+from siltstone.offline.topic_streams import put_transactional_from
 from siltstone.tables.failures import TableAhead
 from siltstone.tables.ledger import Gap, Ledger, TableIdentity
 from siltstone.tables.planning import (
@@ -16,6 +17,7 @@ from siltstone.tables.planning import (
     is_ahead,
     lag_of,
     round_ranges,
+    transactions_in,
 )
 from siltstone.tables.progress import TableProgress
 from siltstone.topic_configs.table_export import TableConfig
@@ -33,10 +35,16 @@ def stream(*held: Held, start: int = 0, stream_id: int = 0) -> StreamMetadata:
     return StreamMetadata(stream_id, StreamState.OPENED, 0, 1, start, end, (), ranges, {})
 
 
-def world(*streams: StreamMetadata) -> tuple[Any, TopicExport]:
+def world(*streams: StreamMetadata, transactional: dict[int, int] | None = None) -> tuple[Any, TopicExport]:
     partitions = tuple(PartitionMetadata(number, number + 500) for number in range(len(streams)))
     topic = TopicMetadata("f" * 32, "t", partitions, {}, 1, 0, False)
-    return SimpleNamespace(streams=dict(enumerate(streams))), TopicExport(topic, TableConfig())
+    puts = [
+        put_transactional_from(topic.topic_id, number, offset)
+        for number, offset in (transactional or {}).items()
+    ]
+    keys = {put.key: put.value for put in puts}
+    image = SimpleNamespace(streams=dict(enumerate(streams)), keys=keys)
+    return image, TopicExport(topic, TableConfig())
 
 
 def ledger(**offsets: int) -> Ledger:
@@ -50,8 +58,9 @@ def ranges(
     done: Ledger | None = None,
     verdict: Ledger | None = None,
     bytes_max: int = ENOUGH,
+    transactional: dict[int, int] | None = None,
 ) -> RoundRanges:
-    image, export = world(*streams)
+    image, export = world(*streams, transactional=transactional)
     return round_ranges(image, export, done or ledger(), verdict, bytes_max)
 
 
@@ -68,6 +77,18 @@ def test_a_round_ends_where_its_bytes_are_used_up_and_has_an_offset_at_least(
     found = ranges(stream(*THREE), done=ledger(p0=start), bytes_max=bytes_max)
     assert (found.starts, found.ends) == ({0: start}, {0: end})
     assert found.has_remaining == (end < 40)
+
+
+def test_a_round_ends_where_a_partition_may_have_transactions() -> None:
+    found = ranges(stream(*THREE), stream(*THREE, stream_id=1), transactional={1: 15})
+    assert (found.ends, found.has_remaining) == ({0: 40, 1: 15}, False)
+    again = ranges(stream(*THREE), done=ledger(p0=15), transactional={0: 15})
+    assert again.is_empty and not again.has_remaining
+    image, export = world(stream(*THREE), transactional={0: 15})
+    assert lag_of(image, export.topic, None).offsets == 15
+    assert transactions_in(image, export.topic).startswith("t-0 has transactions from offset 15 on")
+    image, export = world(stream(*THREE), transactional={0: 40})
+    assert transactions_in(image, export.topic) == "", "none of them is in objects"
 
 
 def test_partitions_with_something_to_export_share_the_bytes_evenly() -> None:

@@ -3,41 +3,34 @@ under way at once.
 
 This is the hot path of the broker, so most requests have no task and no coroutine: ``handle`` appends their batches,
 and the futures of the appends complete the answer. A request becomes a task if it first has to open a partition, read
-records for long, or wait for a group with too large a backlog, or for a partition that is being handed over. Later
-requests overtake it, unless they name one of its partitions (``produce_order``): the offsets of a partition are
-assigned in the order of arrival (item 24).
-"""
+records for long, or ask the coordinator of a transaction (``batch_permissions``), or wait for a group with too large a
+backlog, or for a partition that is being handed over. Later requests overtake it, unless they name one of its
+partitions (``produce_order``): the offsets of a partition are assigned in the order of arrival (item 24)."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 
-import msgspec
-
+from siltstone.broker.apis.batch_permissions import (
+    ask_permission,
+    refusal_of,
+    wants_permission,
+)
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
 from siltstone.broker.apis.produce_rights import TOPIC_ID_VERSION, denied_id, named_topic
-from siltstone.broker.cluster_view import ClusterView
-from siltstone.broker.error_codes import error_code, error_message
-from siltstone.broker.partitions.admission import Admitted, RecordRefused, admit, takes_long
-from siltstone.broker.partitions.partition import Appended, Partition
+from siltstone.broker.apis.produce_under_way import ProduceUnderWay, RecordErrorLimit, Target
+from siltstone.broker.partitions.admission import admit, takes_long
 from siltstone.broker.partitions.partitions import PartitionKey
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import Answer, CloseConnection, Overtakable, RequestContext, frame_of
+from siltstone.broker.request import Answer, Overtakable, RequestContext
 from siltstone.broker.request_measures import RequestStage
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.codec import decode_in_place, encode
+from siltstone.kafka_protocol.codec import decode_in_place
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.produce import (
-    CurrentLeader,
-    NodeEndpoint,
-    ProducedPartition,
-    ProducedTopic,
     ProducePartition,
     ProduceRequest,
-    ProduceResponse,
-    RecordError,
 )
-from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import (
     HAND_OVER_MS_MAX,
@@ -47,163 +40,10 @@ from siltstone.model.limits import (
 )
 from siltstone.runtime.turns import side_by_side
 
-NO_ANSWER_WANTED = 0
-CURRENT_LEADER_VERSION = 10
-NO_LEADER = CurrentLeader()
-
+NOT_ONE_TRANSACTION = (
+    "a request with batches of transactions is of one producer, and names its transactional id"
+)
 HELD = "a group's backlog is larger than siltstone.backlog.quota.bytes: retry later"
-
-
-class RecordErrorLimit(msgspec.Struct):
-    """How many refused records the answer to one request may still name: a compressed batch of a few KiB can hold a
-    million, and a request many such batches."""
-
-    left: int = RECORDS_NAMED_MAX
-
-    def take(self, refused: tuple[tuple[int, str], ...]) -> list[RecordError]:
-        named = refused[: self.left]
-        self.left -= len(named)
-        return [RecordError(batch_index=index, message=text) for index, text in named]
-
-
-class Target(msgspec.Struct, gc=False, eq=False):
-    """One partition of a request, with its batch and the outcome: ``appended``, or ``error`` with its text.
-
-    ``admitted`` is set if the batch takes long to check and was therefore checked before the append, not in it. A
-    failure is kept as code and text, not as the exception: its traceback would refer to the target, and this cycle
-    would keep the bytes of the request in memory.
-    """
-
-    asked: ProducePartition
-    topic: Topic | None
-    partition: Partition | None
-    limit: RecordErrorLimit
-    admitted: Admitted | None = None
-    appended: Appended | None = None
-    error: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    record_errors: list[RecordError] = []
-    leader: CurrentLeader = NO_LEADER
-
-    def fail(self, failure: BaseException) -> None:
-        self.error = error_code(failure)
-        self.error_message = error_message(failure)
-        if isinstance(failure, RecordRefused):
-            self.record_errors = self.limit.take(failure.records)
-
-
-class ProduceUnderWay:
-    """A request from its first append until ``answer`` is set: when the last append is durable, or time is up."""
-
-    def __init__(
-        self,
-        context: RequestContext,
-        request: ProduceRequest,
-        targets: list[list[Target]],
-        deadline_ms: float,
-        on_end: "Callable[[ProduceUnderWay], None]",
-        cluster: ClusterView,
-    ) -> None:
-        self._cluster = cluster
-        self.deadline_ms = deadline_ms
-        self.appended_ms = context.begun_ms
-        self._on_end = on_end
-        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.context = context
-        self._request = request
-        self._targets = targets
-        self._left = 1
-
-    def wait_for(self, target: Target, durable: "asyncio.Future[int]") -> None:
-        self._left += 1
-        durable.add_done_callback(lambda done: self._settled(target, done))
-
-    def _settled(self, target: Target, durable: "asyncio.Future[int]") -> None:
-        if durable.cancelled():
-            target.error = ErrorCode.REQUEST_TIMED_OUT
-        elif (failure := durable.exception()) is not None:
-            target.fail(failure)
-        self.one_less()
-
-    def one_less(self) -> None:
-        """Called once for each append that has ended, and once when all appends have started."""
-        self._left -= 1
-        if self._left == 0:
-            self.end()
-
-    def time_out(self) -> None:
-        """Answers the request although appends are under way. Their batches may still become durable; the client
-        retries (item 25)."""
-        for target in self.targets():
-            appended = target.appended
-            if appended is not None and appended.durable is not None and not appended.durable.done():
-                target.error = ErrorCode.REQUEST_TIMED_OUT
-        self.end()
-
-    def end(self) -> None:
-        if self.answer.done():
-            return
-        self._on_end(self)
-        if self._request.acks == NO_ANSWER_WANTED:
-            self._end_silently()
-            return
-        endpoints = self._tell_leaders() if self.context.api_version >= CURRENT_LEADER_VERSION else []
-        rows = [self._topic_row(i) for i in range(len(self._targets))]
-        response = ProduceResponse(topics=rows, node_endpoints=endpoints)
-        body = encode(response, self.context.api_version)
-        self.answer.set_result(frame_of(self.context, body))
-
-    def _end_silently(self) -> None:
-        """Ends a request with acks=0, for which the client gets no answer; a failure closes its connection (item 9)."""
-        failed = next((target for target in self.targets() if target.error is not ErrorCode.NONE), None)
-        if failed is None:
-            self.answer.set_result(None)
-        else:
-            self.answer.set_exception(CloseConnection(f"produce with acks=0 failed: {failed.error.name}"))
-
-    def _tell_leaders(self) -> list[NodeEndpoint]:
-        """Names the leaders of the partitions that this node does not lead, and returns their addresses, so that the
-        client need not request metadata (KIP-951)."""
-        endpoints: dict[int, NodeEndpoint] = {}
-        for target in self.targets():
-            if target.error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or target.topic is None:
-                continue
-            listener = self.context.connection.listener
-            hint = self._cluster.hint(target.topic.id, target.asked.index, listener)
-            if hint is not None:
-                at = hint.endpoint
-                target.leader = CurrentLeader(leader_id=at.node_id, leader_epoch=hint.leader_epoch)
-                endpoints[at.node_id] = NodeEndpoint(
-                    node_id=at.node_id, host=at.host, port=at.port, rack=at.rack
-                )
-        return list(endpoints.values())
-
-    def targets(self) -> Iterator[Target]:
-        for of_topic in self._targets:
-            yield from of_topic
-
-    def _topic_row(self, number: int) -> ProducedTopic:
-        asked = self._request.topics[number]
-        rows = [_partition_row(target) for target in self._targets[number]]
-        return ProducedTopic(name=asked.name, topic_id=asked.topic_id, partitions=rows)
-
-
-def _partition_row(target: Target) -> ProducedPartition:
-    appended, partition = target.appended, target.partition
-    if target.error is not ErrorCode.NONE or appended is None or partition is None:
-        return ProducedPartition(
-            index=target.asked.index,
-            error_code=target.error,
-            error_message=target.error_message,
-            record_errors=target.record_errors,
-            current_leader=target.leader,
-        )
-    return ProducedPartition(
-        index=target.asked.index,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.append_time_ms,
-        log_start_offset=partition.log_start_offset,
-    )
 
 
 class ProduceApi:
@@ -215,6 +55,7 @@ class ProduceApi:
         self._cluster = parts.cluster
         self._clock = parts.clock
         self._record_calls = parts.record_calls
+        self._transactions = parts.transactions
         self._verdicts = parts.quota_verdicts
         self._measures = parts.measures
         self._under_way: set[ProduceUnderWay] = set()
@@ -226,6 +67,7 @@ class ProduceApi:
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
         targets = self._targets(context, request)
+        _refuse_transactional(request, targets)
         if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):
             context.connection.requests_held += 1
             turn = Turn(context.connection, _keys_of(targets))
@@ -298,9 +140,9 @@ class ProduceApi:
             try:
                 self._verdicts.check(topic.id, target.asked.index)
                 target.appended = (
-                    partition.append(_records_of(target), topic.config, version)
+                    partition.append(_records_of(target), topic.config, version, target.permission)
                     if target.admitted is None
-                    else partition.append_admitted(target.admitted)
+                    else partition.append_admitted(target.admitted, target.permission)
                 )
             except SiltstoneError as failure:
                 target.fail(failure)
@@ -338,6 +180,7 @@ class ProduceApi:
             if held := [target for target in everything if _is_handed_over(target)]:
                 await self._wait_for_hand_over(context, held, size_bytes)
             await self._prepare(context, request, targets)
+            await self._ask_permission(context, request, everything)
             under_way = self._begin(context, request, targets)
         return await self._when_durable(under_way)
 
@@ -389,6 +232,13 @@ class ProduceApi:
         except SiltstoneError as failure:
             target.fail(failure)
 
+    async def _ask_permission(
+        self, context: RequestContext, request: ProduceRequest, targets: list[Target]
+    ) -> None:
+        await ask_permission(
+            self._transactions, self._partitions, request.transactional_id, context.api_version, targets
+        )
+
     # -- over a backlog quota ------------------------------------------------------------------------------
 
     def _is_held(self, target: Target) -> bool:
@@ -407,11 +257,15 @@ class ProduceApi:
         try:
             async with turn:
                 await self._prepare(context, request, targets)
-                held = [target for of_topic in targets for target in of_topic if self._is_held(target)]
+                everything = [target for of_topic in targets for target in of_topic]
+                at_once = [target for target in everything if not self._is_held(target)]
+                await self._ask_permission(context, request, at_once)
+                held = [target for target in everything if self._is_held(target)]
                 under_way = self._begin(context, request, targets, held)
                 keys = {(target.topic.id, target.asked.index) for target in held if target.topic is not None}
                 wait_ms = min(PRODUCE_HOLD_MS_MAX, request.timeout_ms / 2)
                 await self._verdicts.wait_while_held(keys, size_bytes, wait_ms, self._clock)
+                await self._ask_permission(context, request, held)
                 for target in held:
                     if self._is_held(target):
                         target.error, target.error_message = ErrorCode.REQUEST_TIMED_OUT, HELD
@@ -453,7 +307,12 @@ def _is_handed_over(target: Target) -> bool:
 
 
 def _has_to_wait(target: Target, now_ms: int) -> bool:
-    return _is_closed(target) or _is_handed_over(target) or _takes_long(target, now_ms)
+    return (
+        _is_closed(target)
+        or _is_handed_over(target)
+        or _takes_long(target, now_ms)
+        or (target.is_transactional and wants_permission(target))
+    )
 
 
 def _takes_long(target: Target, now_ms: int) -> bool:
@@ -473,9 +332,16 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
     """Says why the whole request is refused; None if it is not."""
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if request.transactional_id is not None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return None
+
+
+def _refuse_transactional(request: ProduceRequest, targets: list[list[Target]]) -> None:
+    """Refuses all batches of a request if the transactional ones among them are not of one transaction."""
+    transactional = [each for of_topic in targets for each in of_topic if each.is_transactional]
+    if transactional and (refused := refusal_of(request.transactional_id, transactional)) is not None:
+        for of_topic in targets:
+            for target in of_topic:
+                target.error, target.error_message = refused, NOT_ONE_TRANSACTION
 
 
 def _what_is_unknown(target: Target, version: int) -> ErrorCode:

@@ -2,6 +2,7 @@
 itself."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,7 +29,6 @@ from siltstone.broker.apis.init_producer_id import handle_init_producer_id
 from siltstone.broker.apis.list_config_resources import handle_list_config_resources
 from siltstone.broker.apis.list_offsets import handle_list_offsets
 from siltstone.broker.apis.list_partition_reassignments import handle_list_partition_reassignments
-from siltstone.broker.apis.list_transactions import handle_list_transactions
 from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from siltstone.broker.apis.unregister_broker import handle_unregister_broker
@@ -48,6 +48,15 @@ from siltstone.broker.groups.apis.offset_fetch import handle_offset_fetch
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import EncodedBody, RequestContext
+from siltstone.broker.transactions.apis.describing import handle_describe_transactions
+from siltstone.broker.transactions.apis.listing import handle_list_transactions
+from siltstone.broker.transactions.apis.marking import handle_write_txn_markers
+from siltstone.broker.transactions.apis.offsets import handle_add_offsets_to_txn, handle_txn_offset_commit
+from siltstone.broker.transactions.apis.producing import (
+    handle_add_partitions_to_txn,
+    handle_end_txn,
+    refusal_of_partition,
+)
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
@@ -70,7 +79,7 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.OFFSET_COMMIT: _of_groups(handle_offset_commit),
     ApiKey.OFFSET_FETCH: _of_groups(handle_offset_fetch),
     ApiKey.FIND_COORDINATOR: lambda parts, context, request: handle_find_coordinator(
-        parts.groups, parts.cluster, context, request
+        parts.groups, parts.transactions, parts.cluster, context, request
     ),
     ApiKey.JOIN_GROUP: _of_groups(handle_join_group),
     ApiKey.HEARTBEAT: _of_groups(handle_heartbeat),
@@ -83,6 +92,17 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DELETE_TOPICS: handle_delete_topics,
     ApiKey.DELETE_RECORDS: handle_delete_records,
     ApiKey.INIT_PRODUCER_ID: handle_init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: lambda parts, context, request: handle_add_partitions_to_txn(
+        parts.transactions, partial(refusal_of_partition, parts.topics, parts.cluster), context, request
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda parts, context, request: handle_add_offsets_to_txn(
+        parts.transactions, parts.groups, context, request
+    ),
+    ApiKey.END_TXN: lambda parts, context, request: handle_end_txn(parts.transactions, context, request),
+    ApiKey.WRITE_TXN_MARKERS: lambda parts, _, request: handle_write_txn_markers(parts.markers, request),
+    ApiKey.TXN_OFFSET_COMMIT: lambda parts, context, request: handle_txn_offset_commit(
+        parts.transactions, parts.groups, context, request
+    ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: handle_offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,
     ApiKey.ALTER_CONFIGS: handle_alter_configs,
@@ -92,7 +112,12 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.OFFSET_DELETE: _of_groups(handle_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: handle_describe_topic_partitions,
-    ApiKey.LIST_TRANSACTIONS: handle_list_transactions,
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda parts, _, request: handle_describe_transactions(
+        parts.transactions, request
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda parts, _, request: handle_list_transactions(
+        parts.transactions, parts.clock.now_ms(), request
+    ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: handle_alter_partition_reassignments,
     ApiKey.UNREGISTER_BROKER: handle_unregister_broker,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: handle_list_partition_reassignments,

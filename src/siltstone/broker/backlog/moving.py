@@ -37,7 +37,8 @@ class GroupMover:
     ) -> int:
         """Moves the group to ``targets`` in the partitions where it is before them; with ``spares_members``, only if
         the group has no members. ``starts`` are the partitions' start offsets. Returns how many offsets the group was
-        moved past: 0 if its coordinator cannot answer now; the next check then moves it."""
+        moved past, which is nothing where a transaction may still change the offset: 0 if its coordinator cannot answer
+        now; the next check then moves it."""
         before: dict[int, int] = {}
 
         def made(known: KnownGroup | None) -> MoveOffsets:
@@ -45,8 +46,13 @@ class GroupMover:
             for partition in targets:
                 committed = offsets.get((topic.name, partition))
                 before[partition] = starts[partition] if committed is None else committed.offset
+            unsettled = () if known is None else known.pending.partitions
             return MoveOffsets(
-                {(topic.name, partition): target for partition, target in targets.items()},
+                {
+                    (topic.name, partition): target
+                    for partition, target in targets.items()
+                    if (topic.name, partition) not in unsettled
+                },
                 {(topic.name, partition): offset for partition, offset in before.items()},
                 spares_members,
             )

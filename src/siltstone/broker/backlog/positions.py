@@ -99,9 +99,12 @@ def _taking(topics: tuple[Topic, ...]) -> Callable[[KnownGroup | None], GroupPos
 
 
 def _offset(known: KnownGroup | None, topic: Topic, partition: int) -> int:
-    """Returns the committed offset. One that was committed before the topic was created belongs to a deleted topic of
-    the same name and does not count."""
+    """Returns the committed offset, or a lower one that a transaction may put in its place. One that was committed
+    before the topic was created belongs to a deleted topic of the same name and does not count."""
     committed = None if known is None else known.offsets.get((topic.name, partition))
     if committed is None or committed.committed_ms < topic.metadata.created_ms:
         return NO_OFFSET
-    return max(committed.offset, NO_OFFSET)
+    assert known is not None
+    pending = known.pending.lowest((topic.name, partition))
+    lowest = committed.offset if pending is None else min(committed.offset, pending)
+    return max(lowest, NO_OFFSET)

@@ -15,6 +15,7 @@ from siltstone.broker.topics.registry import Topic
 from siltstone.foundation.quantity_words import size_words
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.metadata.service import MetadataService
+from siltstone.offline.topic_streams import transactional_from
 from siltstone.runtime.turns import let_others_run
 
 log = logging.getLogger(__name__)
@@ -98,10 +99,20 @@ class QuotaCheck:
         if verdict is not None:
             sentences[key] = Sentence(verdict, backlog)
         for group, target in moves.items():
-            await self._mover.move(topic, group, {index: target}, {index: start}, spares_members=False)
+            decided = min(target, self._decided_end(topic, index, target))
+            await self._mover.move(topic, group, {index: decided}, {index: start}, spares_members=False)
         state = verdict.value if verdict is not None else "evict" if moves else ""
         found.append(_row(topic, index, backlog, state))
         await let_others_run()
+
+    def _decided_end(self, topic: Topic, index: int, end_offset: int) -> int:
+        """Returns the offset before which all transactions are decided: a group is moved past no record that may be
+        committed later."""
+        partition = self._partitions.opened(topic.id, index)
+        if partition is not None:
+            return partition.last_stable_offset
+        first = transactional_from(self._metadata.image, topic.id, index)
+        return end_offset if first is None else first
 
     def _measure(self, topic: Topic, index: int) -> tuple[int, BacklogMeasure] | None:
         """Measures the backlogs of the partition; returns its start offset, too. None if its topic was deleted."""

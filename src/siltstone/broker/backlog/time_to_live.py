@@ -102,10 +102,10 @@ class TimeToLive:
 
     async def _first_not_older(self, topic: Topic, index: int, partition: Partition, oldest_ms: int) -> int:
         """Returns the first offset whose record is not older. If all records are older: the high watermark before the
-        lookup, as records that are appended during it are younger. Raises DamagedRange unless the topic skips
-        damage."""
+        lookup, as records that are appended during it are younger. What is not decided, and all behind it, is not
+        passed: it may be committed later. Raises DamagedRange unless the topic skips damage."""
         end_offset = partition.high_watermark
         report = partial(self._partitions.damage.skipping, f"{topic.name}-{index}")
         on_damage = report if topic.config.skips_damage else None
         found = await offset_for_time(partition, oldest_ms, self._record_calls, on_damage)
-        return end_offset if found is None else found.offset
+        return min(end_offset if found is None else found.offset, partition.last_stable_offset)

@@ -27,7 +27,14 @@ import msgspec
 from siltstone.broker.groups.known_groups import GroupEnvironment, KnownGroup, KnownGroups, OffsetExpiry
 from siltstone.broker.groups.loading import Replay, replay
 from siltstone.broker.groups.log_writer import LogWriter
-from siltstone.broker.groups.offsets_log.record import CommittedOffset, EncodedRecord, encode_record
+from siltstone.broker.groups.offsets_log.record import (
+    CommittedOffset,
+    EncodedRecord,
+    LogProducer,
+    OffsetKey,
+    OffsetRecord,
+    encode_record,
+)
 from siltstone.broker.groups.ports import GroupLog, GroupLogs
 from siltstone.broker.groups.rules.requests import Answer, ForgetOffsets, GroupTimer, Request
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -141,6 +148,29 @@ class GroupCoordinator:
         if self._groups is None:
             return REFUSALS[self._phase]
         return [take(known) for known in self._groups.by_id.values()]
+
+    # -- transactions ------------------------------------------------------------------------------------
+
+    async def take_transactions(self) -> None:
+        """Called before offsets are committed in a transaction. Raises Unavailable."""
+        if self._log is not None:
+            await self._log.take_transactions()
+
+    async def transactions_written(self) -> None:
+        """Returns when no record of a transaction waits for the log, or none ever will be written."""
+        if self._groups is not None and self._groups.writer.has_waiting_transactions:
+            await self._groups.writer.flushed()
+
+    def takes_marker(self, producer_id: int) -> bool:
+        """Whether a marker of the producer may be appended: the groups are loaded, and no record of its transaction
+        still waits for the log."""
+        return self._groups is not None and not self._groups.writer.has_waiting_of(producer_id)
+
+    def marked(self, producer_id: int, durable: "asyncio.Future[int]", *, commits: bool) -> None:
+        if self._groups is not None:
+            self._groups.end_transaction(producer_id, durable, commits=commits)
+
+    # ----------------------------------------------------------------------------------------------------
 
     async def forget_topic(self, topic: str, before_ms: int | None = None) -> None:
         """See ``Groups.forget_topic``. While the groups are being loaded it returns at once, and the offsets are
@@ -320,7 +350,11 @@ class GroupCoordinator:
 
 def _forget(groups: KnownGroups, is_over: Callable[[str, CommittedOffset], bool]) -> None:
     for group_id, known in list(groups.by_id.items()):
-        offsets = tuple(key for key, committed in known.offsets.items() if is_over(key[0], committed))
+        offsets = tuple(
+            key
+            for key in known.partitions
+            if any(is_over(key[0], committed) for committed in known.offsets_of(key))
+        )
         if offsets:
             groups.perform(group_id, ForgetOffsets(offsets))
 
@@ -352,34 +386,45 @@ async def write_checkpoint(groups: Mapping[str, KnownGroup], writer: LogWriter, 
 
     Requests continue meanwhile and change ``groups``, and the log is right all the same: each record here holds the
     value at the moment when it is written, and a later change comes later in the log. A key that was removed has its
-    tombstone after the start of the checkpoint or, if it was removed before, no record in it.
+    tombstone after the start of the checkpoint or, if it was removed before, no record in it. An offset and the
+    pending ones of its partition are added in one turn, in the order in which they were committed: no marker comes
+    between them.
     """
     start_offset = log.next_offset
-    step: list[EncodedRecord] = []
-    for record in _live_records(groups):
-        step.append(record)
-        if len(step) == RECORDS_PER_STEP:
-            writer.add(step)
-            step = []
+    added = 0
+    for offset_and_pending in _live_records(groups):
+        for record, producer in offset_and_pending:
+            writer.add([record], producer=producer)
+        added += len(offset_and_pending)
+        if added >= RECORDS_PER_STEP:
+            added = 0
             if await writer.flushed() is not True:
                 return False
-    writer.add(step)
     if await writer.flushed() is not True:
         return False
     await log.trim_before(start_offset)
     return True
 
 
-def _live_records(groups: Mapping[str, KnownGroup]) -> Iterator[EncodedRecord]:
-    """Yields each record as it is at that moment; ``groups`` may change between two records."""
+def _live_records(
+    groups: Mapping[str, KnownGroup],
+) -> Iterator[list[tuple[EncodedRecord, LogProducer | None]]]:
+    """Yields each record as it is at that moment, with those of transactions about the same partition; ``groups`` may
+    change between two of them."""
     for group_id in list(groups):
         known = groups.get(group_id)
         if known is None:
             continue
         group = known.record_of_group()
         if group is not None:
-            yield encode_record(group)
-        for topic_partition in list(known.offsets):
+            yield [(encode_record(group), None)]
+        for topic_partition in known.partitions:
+            records: list[tuple[EncodedRecord, LogProducer | None]] = []
             offset = known.record_of_offset(topic_partition)
             if offset is not None:
-                yield encode_record(offset)
+                records.append((encode_record(offset), None))
+            key = OffsetKey(group_id, *topic_partition)
+            for producer, committed in known.pending.in_order(topic_partition):
+                records.append((encode_record(OffsetRecord(key, committed)), producer))
+            if records:
+                yield records

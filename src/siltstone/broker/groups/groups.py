@@ -8,7 +8,8 @@ from ``Groups.ask`` to ``GroupCoordinator.ask`` (``coordinator``), and from ther
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext
 from typing import TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from siltstone.broker.groups.coordinator import (
     resolved_after,
 )
 from siltstone.broker.groups.known_groups import GroupEnvironment, GroupMemory, KnownGroup
+from siltstone.broker.groups.offsets_log.record import LogProducer
 from siltstone.broker.groups.ports import (
     GroupLeaders,
     GroupLogs,
@@ -107,6 +109,37 @@ class Groups:
         except SiltstoneError as trouble:
             log.warning(
                 "offsets of group %s cannot move back now, the client has to retry: %s", group_id, trouble
+            )
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def commit_in_transaction(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        permit: Callable[[int], Awaitable[LogProducer | ErrorCode]],
+        make: Callable[[LogProducer], MakeRequest],
+    ) -> Answer:
+        """Asks for a commit of these offsets in a transaction. ``permit`` is called with the partition of
+        ``__consumer_offsets`` when the groups are loaded, and the request is decided in the turn in which it
+        returns."""
+        coordinator = await self._coordinator_of(group_id)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        assert self._partition_count is not None
+        partition = partition_of_group(group_id, self._partition_count)
+        progress = self._progress
+        try:
+            async with nullcontext() if progress is None else progress.holding_back(group_id, offsets):
+                await coordinator.take_transactions()
+                producer = await permit(partition)
+                if isinstance(producer, ErrorCode):
+                    return producer
+                return self._served(await coordinator.ask(group_id, make(producer)))
+        except InvalidRequest:
+            return ErrorCode.INVALID_REQUEST
+        except SiltstoneError as trouble:
+            log.warning(
+                "offsets of group %s cannot be committed now, the client has to retry: %s", group_id, trouble
             )
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -214,6 +247,35 @@ class Groups:
             coordinators=tuple(coordinator.statistics for coordinator in self._coordinators.values()),
         )
 
+    # -- markers of transactions -------------------------------------------------------------------------
+
+    async def partition_of(self, group_id: str) -> int | ErrorCode:
+        """Returns the group's partition of ``__consumer_offsets``, which is created if it does not exist. Refused if
+        another node leads it."""
+        if (refusal := await self._not_ready()) is not None:
+            return refusal
+        assert self._partition_count is not None
+        partition = partition_of_group(group_id, self._partition_count)
+        if not self._coordinates(partition):
+            await self._leaders.refreshed()
+        return partition if self._coordinates(partition) else ErrorCode.NOT_COORDINATOR
+
+    async def prepare_for_marker(self, partition: int) -> None:
+        """See MarkedGroups."""
+        if await self._not_ready() is None and self._coordinates(partition):
+            coordinator = self._coordinator(partition)
+            await coordinator.loaded()
+            await coordinator.transactions_written()
+
+    def takes_marker(self, partition: int, producer_id: int) -> bool:
+        coordinator = self._coordinators.get(partition)
+        return coordinator is not None and coordinator.takes_marker(producer_id)
+
+    def marked(
+        self, partition: int, producer_id: int, durable: "asyncio.Future[int]", *, commits: bool
+    ) -> None:
+        self._coordinators[partition].marked(producer_id, durable, commits=commits)
+
     # -- leaders of __consumer_offsets -------------------------------------------------------------------
 
     async def prepare_to_find(self) -> None:
@@ -222,11 +284,11 @@ class Groups:
         if self._leaders.has_others:
             await self._not_ready()
 
-    def coordinator_of(self, group_id: str) -> int | None:
+    def coordinator_of(self, key: str) -> int | None:
         """Returns the node that coordinates the group; None when no node does now."""
         if self._partition_count is None:
             return None if self._leaders.has_others else self._leaders.node_id
-        node_id = self._leaders.leader_of(partition_of_group(group_id, self._partition_count))
+        node_id = self._leaders.leader_of(partition_of_group(key, self._partition_count))
         if node_id == self._leaders.node_id and not self._leaders.serves:
             return None
         return node_id

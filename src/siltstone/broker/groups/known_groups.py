@@ -20,11 +20,13 @@ from siltstone.broker.groups.offsets_log.record import (
     GroupKey,
     GroupMetadata,
     GroupRecord,
+    LogProducer,
     OffsetKey,
     OffsetRecord,
     Record,
     encode_record,
 )
+from siltstone.broker.groups.pending_offsets import PendingOffsets
 from siltstone.broker.groups.ports import KnownTopics
 from siltstone.broker.groups.rules.deciding import decide
 from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, GroupDecision, SetTimer
@@ -32,6 +34,7 @@ from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
     Close,
     Commit,
+    CommitInTransaction,
     DeleteOffsets,
     ExpireOffsets,
     GroupTimer,
@@ -110,21 +113,29 @@ class GroupEnvironment(msgspec.Struct, frozen=True):
 
 class KnownGroup(msgspec.Struct, eq=False):
     """A group with its committed offsets. ``metadata`` is the group's newest record in the log, which lags behind
-    ``group`` during a rebalance: a rebalance is not written. ``offsets_bytes``: the memory charged for the offsets."""
+    ``group`` during a rebalance: a rebalance is not written. ``pending``: the offsets of transactions that have not
+    ended. ``offsets_bytes``: the memory charged for the offsets."""
 
     group: Group
     metadata: GroupMetadata | None = None
     offsets: dict[TopicPartition, CommittedOffset] = msgspec.field(default_factory=dict)
+    pending: PendingOffsets = msgspec.field(default_factory=PendingOffsets)
     offsets_bytes: int = 0
 
     @property
     def live_records(self) -> int:
         """The number of records from which the log can rebuild this group."""
-        return len(self.offsets) + (self.metadata is not None)
+        return len(self.offsets) + len(self.pending) + (self.metadata is not None)
 
     @property
     def charged_bytes(self) -> int:
-        return GROUP_OVERHEAD_BYTES + self.group.charged_bytes + self.offsets_bytes
+        pending_bytes = OFFSET_OVERHEAD_BYTES * len(self.pending)
+        return GROUP_OVERHEAD_BYTES + self.group.charged_bytes + self.offsets_bytes + pending_bytes
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Those with an offset, or with one that may become it."""
+        return frozenset(self.offsets.keys() | self.pending.partitions)
 
     @property
     def is_nothing(self) -> bool:
@@ -134,12 +145,31 @@ class KnownGroup(msgspec.Struct, eq=False):
             return True
         return group.state is GroupState.EMPTY and not group.pending and self.live_records == 0
 
+    def offsets_of(self, partition: TopicPartition) -> Iterator[CommittedOffset]:
+        """Yields the committed offset, and the pending ones that may take its place."""
+        if (committed := self.offsets.get(partition)) is not None:
+            yield committed
+        for _, pending in self.pending.in_order(partition):
+            yield pending
+
     def apply(self, record: Record) -> None:
         """The record must be one of this group."""
         if isinstance(record, GroupRecord):
             self.metadata = record.metadata
         else:
             self._apply_offset(record)
+
+    def apply_pending(self, producer: LogProducer, record: OffsetRecord) -> None:
+        """The record is one of the producer's transaction."""
+        partition = (sys.intern(record.key.topic), record.key.partition)
+        if record.committed is None:
+            self.pending.removed(partition)
+        else:
+            self.pending.add(producer, partition, record.committed)
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
+        for partition, committed in self.pending.end(producer_id, commits=commits):
+            self._set_offset(partition, committed)
 
     def record_of_group(self) -> GroupRecord | None:
         return None if self.metadata is None else GroupRecord(GroupKey(self.group.group_id), self.metadata)
@@ -153,10 +183,17 @@ class KnownGroup(msgspec.Struct, eq=False):
     def _apply_offset(self, record: OffsetRecord) -> None:
         """Topic names are interned: a thousand partitions of a topic in a hundred groups share one text."""
         topic_partition = (sys.intern(record.key.topic), record.key.partition)
+        if record.committed is None:
+            self.pending.removed(topic_partition)
+        else:
+            self.pending.replaced(topic_partition)
+        self._set_offset(topic_partition, record.committed)
+
+    def _set_offset(self, topic_partition: TopicPartition, committed: CommittedOffset | None) -> None:
         self.offsets_bytes -= _offset_bytes(self.offsets.pop(topic_partition, None))
-        if record.committed is not None:
-            self.offsets[topic_partition] = record.committed
-        self.offsets_bytes += _offset_bytes(record.committed)
+        if committed is not None:
+            self.offsets[topic_partition] = committed
+        self.offsets_bytes += _offset_bytes(committed)
 
 
 def _offset_bytes(committed: CommittedOffset | None) -> int:
@@ -197,8 +234,12 @@ class KnownGroups:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tickets = NO_TICKET
         self._timers: set[tuple[str, GroupTimer]] = set()
+        self._in_transaction: dict[int, set[str]] = {}
+        """Producer id → the groups that have offsets in its transaction."""
         self.live_records = 0
-        for known in by_id.values():
+        for group_id, known in by_id.items():
+            for producer_id in known.pending.producer_ids():
+                self._in_transaction.setdefault(producer_id, set()).add(group_id)
             self._account(0, known.charged_bytes, 0, known.live_records)
             self._begin_sessions(known.group)
 
@@ -230,9 +271,13 @@ class KnownGroups:
         environment = self._environment
         decision = decide(known.group, request, ticket, environment.clock.now_ms(), environment.settings)
         records = [encode_record(record) for record in decision.records]
-        self._take(group_id, known, decision, stays=isinstance(request, DeleteOffsets))
+        pending = [encode_record(record) for record in decision.pending]
+        producer = request.producer if isinstance(request, CommitInTransaction) else None
+        self._take(group_id, known, decision, producer, stays=isinstance(request, DeleteOffsets))
         if records:
             self.writer.add(records, group_id)
+        if pending:
+            self.writer.add(pending, group_id, producer)
         for action in decision.actions:
             match action:
                 case AnswerTo(answered, answer):
@@ -266,15 +311,37 @@ class KnownGroups:
             self._account(known.charged_bytes, 0, known.live_records, 0)
         self.by_id.clear()
 
-    def _take(self, group_id: str, known: KnownGroup, decision: GroupDecision, *, stays: bool) -> None:
-        """``stays``: a known group that loses its last offset remains as an empty group, as in Kafka; the next check
-        for expired offsets removes it."""
+    def end_transaction(self, producer_id: int, durable: "asyncio.Future[int]", *, commits: bool) -> None:
+        """The marker of the producer's transaction was appended, and will be ``durable``."""
+        group_ids = self._in_transaction.pop(producer_id, set()) & self.by_id.keys()
+        for group_id in group_ids:
+            known = self.by_id[group_id]
+            bytes_before, live_before = known.charged_bytes, known.live_records
+            known.end_transaction(producer_id, commits=commits)
+            self._account(bytes_before, known.charged_bytes, live_before, known.live_records)
+        self.writer.marked(group_ids, durable)
+
+    def _take(
+        self,
+        group_id: str,
+        known: KnownGroup,
+        decision: GroupDecision,
+        producer: LogProducer | None,
+        *,
+        stays: bool,
+    ) -> None:
+        """``producer``: in whose transaction the ``decision.pending`` are. ``stays``: a known group that loses its last
+        offset remains as an empty group, as in Kafka; the next check for expired offsets removes it."""
         was_known = group_id in self.by_id
         bytes_before, live_before = (known.charged_bytes, known.live_records) if was_known else (0, 0)
         _log_rebalance(known.group, decision.group)
         known.group = decision.group
         for record in decision.records:
             known.apply(record)
+        for pending in decision.pending:
+            assert producer is not None
+            known.apply_pending(producer, pending)
+            self._in_transaction.setdefault(producer.producer_id, set()).add(group_id)
         if known.is_nothing and not (was_known and stays):
             self.by_id.pop(group_id, None)
             self._account(bytes_before, 0, live_before, 0)
@@ -290,9 +357,15 @@ class KnownGroups:
         """While the log has a backlog, every request that may write a record is refused. While the memory is full, new
         members and new offsets are refused; heartbeats, members that rejoin and offsets that are committed again are
         not."""
-        if isinstance(request, Join | Sync | Commit | MoveOffsets) and self.writer.has_backlog:
+        if (
+            isinstance(request, Join | Sync | Commit | CommitInTransaction | MoveOffsets)
+            and self.writer.has_backlog
+        ):
             return True
-        if not isinstance(request, Join | Commit) or not self._environment.memory.is_full:
+        if (
+            not isinstance(request, Join | Commit | CommitInTransaction)
+            or not self._environment.memory.is_full
+        ):
             return False
         known = self.by_id.get(group_id)
         if known is None:
@@ -355,7 +428,9 @@ class OffsetExpiry:
         while self._left and looked_at < OFFSETS_LOOKED_AT_PER_TURN:
             group_id = self._left.popleft()
             known = self._groups.by_id.get(group_id)
-            if known is not None:
+            if (
+                known is not None and not known.pending
+            ):  # a group with offsets in a transaction stays as it is
                 looked_at += 1 + len(known.offsets)
                 kept_topics = self._environment.keeping_topics_of(group_id)
                 self._groups.perform(group_id, ExpireOffsets(known.offsets, kept_topics))

@@ -1,4 +1,5 @@
-"""Rebuilds the groups of a coordinator from its log: the newest record of each key counts."""
+"""Rebuilds the groups of a coordinator from its log: the newest record of each key counts. One that was written in a
+transaction counts when the marker says that the transaction was committed."""
 
 import logging
 
@@ -7,10 +8,11 @@ from siltstone.broker.groups.offsets_log.record import (
     EncodedRecord,
     GroupMetadata,
     MemberMetadata,
+    OffsetRecord,
     UnknownKey,
     decode_record,
 )
-from siltstone.broker.groups.ports import GroupLog
+from siltstone.broker.groups.ports import GroupLog, LogEntry, RecordInTransaction, TransactionEnd
 from siltstone.broker.groups.rules.group import Group, Member, Protocol, member_bytes, subscribed_topics
 from siltstone.broker.groups.rules.states import GroupState
 
@@ -23,11 +25,17 @@ class Replay:
     def __init__(self) -> None:
         self.groups: dict[str, KnownGroup] = {}
         self.records_read = 0
+        self._groups_of: dict[int, set[str]] = {}
         self._unknown_versions: set[int] = set()
 
-    def read(self, encoded: EncodedRecord) -> None:
+    def read(self, entry: LogEntry) -> None:
         """Raises DamagedGroupRecord."""
         self.records_read += 1
+        if isinstance(entry, TransactionEnd):
+            self._end(entry)
+            return
+        in_transaction = entry if isinstance(entry, RecordInTransaction) else None
+        encoded: EncodedRecord = entry.encoded if isinstance(entry, RecordInTransaction) else entry
         record = decode_record(encoded)
         if isinstance(record, UnknownKey):
             self._skip(record)
@@ -36,7 +44,20 @@ class Replay:
         known = self.groups.get(group_id)
         if known is None:
             known = self.groups[group_id] = KnownGroup(Group(group_id))
-        known.apply(record)
+        if in_transaction is not None and isinstance(record, OffsetRecord):
+            known.apply_pending(in_transaction.producer, record)
+            self._groups_of.setdefault(in_transaction.producer.producer_id, set()).add(group_id)
+        else:
+            known.apply(record)
+        self._drop_if_empty(group_id, known)
+
+    def _end(self, end: TransactionEnd) -> None:
+        for group_id in self._groups_of.pop(end.producer_id, ()):
+            if (known := self.groups.get(group_id)) is not None:
+                known.end_transaction(end.producer_id, commits=end.commits)
+                self._drop_if_empty(group_id, known)
+
+    def _drop_if_empty(self, group_id: str, known: KnownGroup) -> None:
         if known.live_records == 0:
             del self.groups[group_id]
 

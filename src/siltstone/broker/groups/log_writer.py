@@ -4,14 +4,17 @@ One append runs at a time; records that are added meanwhile share the next one (
 is sent when every record of that group that was added before it is durable, so an answer is never contradicted by the
 log after a crash. When an append fails, no later record is appended: only the log shows whether the failed append
 happened, and the coordinator loads it again.
-"""
+
+Records of a transaction have a batch of their own, with the producer of the transaction. The marker that ends it does
+not pass here: it is appended when none of these records waits any more, and answers about its groups wait until it is
+durable."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from siltstone.broker.groups.offsets_log.record import EncodedRecord
+from siltstone.broker.groups.offsets_log.record import EncodedRecord, LogProducer
 from siltstone.broker.groups.ports import GroupLog
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.serving_limits import GROUP_APPEND_BYTES_MAX, GROUP_RECORDS_WAITING_BYTES_MAX
@@ -24,14 +27,17 @@ HeldAnswer: TypeAlias = "tuple[asyncio.Future[Any], Any]"
 
 
 class _Batch:
-    def __init__(self) -> None:
+    def __init__(self, producer: LogProducer | None) -> None:
+        self.producer = producer
         self.records: list[EncodedRecord] = []
         self.size_bytes = 0
         self.group_ids: set[str] = set()
         self.answers: list[HeldAnswer] = []
         self.is_under_way = False
 
-    def has_room_for(self, record_bytes: int) -> bool:
+    def has_room_for(self, record_bytes: int, producer: LogProducer | None) -> bool:
+        if self.producer != producer:
+            return False
         fits = self.size_bytes + record_bytes <= GROUP_APPEND_BYTES_MAX
         return not self.is_under_way and (fits or not self.records)
 
@@ -46,6 +52,7 @@ class LogWriter:
         self._on_failure = on_failure
         self._batches: deque[_Batch] = deque()
         self._newest_of: dict[str, _Batch] = {}
+        self._marker_of: dict[str, asyncio.Future[int]] = {}
         self._is_writing = False
         self._has_ended = False
         self._waiting_bytes = 0
@@ -57,14 +64,34 @@ class LogWriter:
         answer retry, and each retry adds records."""
         return self._waiting_bytes > GROUP_RECORDS_WAITING_BYTES_MAX
 
-    def add(self, records: Sequence[EncodedRecord], group_id: str | None = None) -> None:
-        """``group_id``: answers about that group wait until these records are durable."""
+    def has_waiting_of(self, producer_id: int) -> bool:
+        """Whether records of the producer's transaction are not appended yet."""
+        return any(
+            batch.producer is not None
+            and batch.producer.producer_id == producer_id
+            and not batch.is_under_way
+            for batch in self._batches
+        )
+
+    @property
+    def has_waiting_transactions(self) -> bool:
+        """Whether records of any transaction are not appended yet."""
+        return any(batch.producer is not None and not batch.is_under_way for batch in self._batches)
+
+    def add(
+        self,
+        records: Sequence[EncodedRecord],
+        group_id: str | None = None,
+        producer: LogProducer | None = None,
+    ) -> None:
+        """``group_id``: answers about that group wait until these records are durable. ``producer``: they are in its
+        transaction."""
         if self._has_ended:
             return
         for record in records:
             record_bytes = len(record[0]) + len(record[1] or b"")
             self._waiting_bytes += record_bytes + RECORD_OVERHEAD_BYTES
-            batch = self._batch_for(record_bytes)
+            batch = self._batch_for(record_bytes, producer)
             batch.records.append(record)
             if group_id is not None:
                 batch.group_ids.add(group_id)
@@ -80,10 +107,28 @@ class LogWriter:
         batch = self._newest_of.get(group_id)
         if self._has_ended:
             _resolve(future, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif (marker := self._marker_of.get(group_id)) is not None:
+            marker.add_done_callback(lambda _: self.give(group_id, future, answer))
         elif batch is None:
             _resolve(future, answer)
         else:
             batch.answers.append((future, answer))
+
+    def marked(self, group_ids: Iterable[str], durable: "asyncio.Future[int]") -> None:
+        """A marker was appended that changes these groups: answers about them wait until it is durable."""
+        group_ids = tuple(group_ids)
+        self._marker_of.update(dict.fromkeys(group_ids, durable))
+        durable.add_done_callback(lambda _: self._marker_ended(group_ids, durable))
+
+    def _marker_ended(self, group_ids: tuple[str, ...], durable: "asyncio.Future[int]") -> None:
+        for group_id in group_ids:
+            if self._marker_of.get(group_id) is durable:
+                del self._marker_of[group_id]
+        failure = asyncio.CancelledError() if durable.cancelled() else durable.exception()
+        if failure is not None and not self._has_ended:
+            self._give_up()
+            if isinstance(failure, Exception):
+                self._on_failure(failure)
 
     def flushed(self) -> "asyncio.Future[Any]":
         """Returns a future that gets True when every record added so far is durable, and another value when an append
@@ -101,9 +146,9 @@ class LogWriter:
         """Begins no further append. An append that is under way may still be completed: only the log shows it."""
         self._give_up()
 
-    def _batch_for(self, record_bytes: int) -> _Batch:
-        if not self._batches or not self._batches[-1].has_room_for(record_bytes):
-            self._batches.append(_Batch())
+    def _batch_for(self, record_bytes: int, producer: LogProducer | None) -> _Batch:
+        if not self._batches or not self._batches[-1].has_room_for(record_bytes, producer):
+            self._batches.append(_Batch(producer))
         batch = self._batches[-1]
         batch.size_bytes += record_bytes
         return batch
@@ -113,7 +158,7 @@ class LogWriter:
             batch = self._batches[0]
             batch.is_under_way = True
             try:
-                await self._log.append(batch.records)
+                await self._log.append(batch.records, batch.producer)
             except Exception as failure:
                 if not self._has_ended:
                     self._give_up()

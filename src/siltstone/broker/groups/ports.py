@@ -11,10 +11,29 @@ The registered progress must never be ahead of the committed offsets: retention 
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from siltstone.broker.groups.offsets_log.record import EncodedRecord
+import msgspec
+
+from siltstone.broker.groups.offsets_log.record import EncodedRecord, LogProducer
 from siltstone.broker.groups.rules.requests import TopicPartition
+
+
+class RecordInTransaction(msgspec.Struct, frozen=True):
+    """Counts when the transaction is committed."""
+
+    encoded: EncodedRecord
+    producer: LogProducer
+
+
+class TransactionEnd(msgspec.Struct, frozen=True):
+    """The marker of a transaction."""
+
+    producer_id: int
+    commits: bool
+
+
+LogEntry: TypeAlias = EncodedRecord | RecordInTransaction | TransactionEnd
 
 
 class GroupLog(Protocol):
@@ -23,14 +42,19 @@ class GroupLog(Protocol):
         """The offset of the next record."""
         ...
 
-    async def append(self, records: Sequence[EncodedRecord]) -> None:
-        """Returns when the records are durable. They are one record, or have at most
-        ``serving_limits.GROUP_APPEND_BYTES_MAX`` of keys and values."""
+    async def take_transactions(self) -> None:
+        """Called before records of a transaction are appended. Raises Unavailable."""
         ...
 
-    def read_all(self) -> AsyncIterator[EncodedRecord]:
-        """Yields the records from the first to the last that was appended before the call, and lets other tasks run in
-        between."""
+    async def append(self, records: Sequence[EncodedRecord], producer: LogProducer | None = None) -> None:
+        """Returns when the records are durable. They are one record, or have at most
+        ``serving_limits.GROUP_APPEND_BYTES_MAX`` of keys and values. They leave in the turn of the call: a marker that
+        is appended later comes after them. ``producer``: they are in its transaction."""
+        ...
+
+    def read_all(self) -> AsyncIterator[LogEntry]:
+        """Yields the records and markers from the first to the last that was appended before the call, and lets other
+        tasks run in between."""
         ...
 
     async def trim_before(self, offset: int) -> None:

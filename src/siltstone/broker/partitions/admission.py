@@ -34,8 +34,8 @@ ZSTD_VERSION = 7
 """Older Produce requests come from clients whose consumers cannot read zstd."""
 
 
-class TransactionNotOpen(InvalidRequest):
-    """The batch belongs to a transaction; this broker has none."""
+class TransactionWithoutProducer(InvalidRequest):
+    """The batch belongs to a transaction and names no producer."""
 
 
 NO_KEY = "the topic is compacted by key: give every record a key"
@@ -88,10 +88,12 @@ def takes_long(records: WritableBuffer, config: TopicConfig, now_ms: int) -> boo
 
 def admit(records: WritableBuffer, config: TopicConfig, now_ms: int, produce_version: int) -> Admitted:
     """Checks and rewrites a batch; ``records`` is changed in place. Raises the errors of
-    ``kafka_protocol.batch_errors``, TransactionNotOpen, TimestampRefused, KeyMissing."""
+    ``kafka_protocol.batch_errors``, TransactionWithoutProducer, TimestampRefused, KeyMissing."""
     header = check_batch(records, config.max_message_bytes, zstd_allowed=produce_version >= ZSTD_VERSION)
-    if header.is_transactional:
-        raise TransactionNotOpen("this broker has no transactions: produce without transactional.id")
+    if header.is_transactional and header.producer_id < 0:
+        raise TransactionWithoutProducer(
+            f"a batch of a transaction has producer id {header.producer_id}: send the id that InitProducerId gives"
+        )
     largest_ms = header.max_timestamp_ms
     without_key: tuple[int, ...] = ()
     refused_times: dict[int, str] = {}

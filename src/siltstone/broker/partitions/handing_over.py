@@ -24,13 +24,13 @@ node meanwhile, because its new leader died: it is closed here all the same, and
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from siltstone.broker.cluster_view import ClusterView
-from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import PartitionKey, Partitions
-from siltstone.broker.topics.names import OFFSETS_TOPIC
+from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.topics.registry import Topics
 from siltstone.metadata.client import CommitUnknown
 from siltstone.metadata.commands import GiveUpPartitions, PartitionEnds
@@ -62,6 +62,16 @@ LOOK_MS = 50
 log = logging.getLogger(__name__)
 
 
+class MovingCoordinators(Protocol):
+    """The groups, or the transactions, whose coordinators are the leaders of a topic's partitions."""
+
+    async def give_up(self, partition: int) -> None:
+        """Returns when nothing is appended to the partition any more."""
+        ...
+
+    def take_back(self, partition: int) -> None: ...
+
+
 class HandOverLate(Unavailable):
     """The partitions could not be made ready in time; this node continues serving them."""
 
@@ -76,7 +86,8 @@ class HandingOver:
         cluster: ClusterView,
         topics: Topics,
         partitions: Partitions,
-        groups: Groups,
+        groups: MovingCoordinators,
+        transactions: MovingCoordinators,
         clock: Clock,
     ) -> None:
         self._engine = engine
@@ -84,7 +95,9 @@ class HandingOver:
         self._cluster = cluster
         self._topics = topics
         self._partitions = partitions
-        self._groups = groups
+        self._coordinating: Mapping[str, MovingCoordinators] = {
+            OFFSETS_TOPIC: groups, TRANSACTIONS_TOPIC: transactions,
+        }  # fmt: skip
         self._clock = clock
         self._image = metadata.image
         self._wanted: set[PartitionKey] = set()
@@ -158,7 +171,11 @@ class HandingOver:
         """Hands the partitions over. Raises what prevents that; this node then continues serving them."""
         await self._in_time(self._open_what_has_records(keys))
         await self._in_time(self._engine.flush())
-        coordinated = [index for topic_id, index in keys if self._is_offsets_topic(topic_id)]
+        coordinated = [
+            (coordinating, index)
+            for topic_id, index in keys
+            for coordinating in self._coordinating_by(topic_id)
+        ]
         held: list[Partition] = []
         is_settled = True
         try:
@@ -181,12 +198,13 @@ class HandingOver:
                 for partition in held:
                     partition.release()
                 self._partitions.allow_to_open(keys)
-                for index in coordinated:
-                    self._groups.take_back(index)
+                for coordinating, index in coordinated:
+                    coordinating.take_back(index)
 
-    def _is_offsets_topic(self, topic_id: str) -> bool:
-        topic = self._topics.by_name(OFFSETS_TOPIC)
-        return topic is not None and topic.id == topic_id
+    def _coordinating_by(self, topic_id: str) -> list[MovingCoordinators]:
+        """Returns what is coordinated by the leaders of the topic's partitions, if anything is."""
+        named = ((self._topics.by_name(name), each) for name, each in self._coordinating.items())
+        return [each for topic, each in named if topic is not None and topic.id == topic_id]
 
     async def _open_what_has_records(self, keys: Sequence[PartitionKey]) -> None:
         """Opens the partitions whose streams have been open in the metadata since an earlier start that could not
@@ -211,11 +229,14 @@ class HandingOver:
             await self._partitions.open(topic, key[1])
 
     async def _held_and_committed(
-        self, keys: Sequence[PartitionKey], coordinated: Sequence[int], held: list[Partition]
+        self,
+        keys: Sequence[PartitionKey],
+        coordinated: Sequence[tuple[MovingCoordinators, int]],
+        held: list[Partition],
     ) -> list[PartitionEnds]:
         """Steps 3 and 4. Returns the ends of the partitions, which are final."""
         begun_ms = self._clock.monotonic_ms()
-        await asyncio.gather(*(self._groups.give_up(index) for index in coordinated))
+        await asyncio.gather(*(coordinating.give_up(index) for coordinating, index in coordinated))
         await self._in_time(self._partitions.refuse_to_open(keys))
         opened = {key: partition for key in keys if (partition := self._partitions.opened(*key)) is not None}
         for partition in opened.values():

@@ -161,10 +161,17 @@ class Partition:
 
     # -- append ------------------------------------------------------------------------------------------
 
-    def append(self, records: WritableBuffer, config: TopicConfig, produce_version: int) -> Appended:
+    def append(
+        self,
+        records: WritableBuffer,
+        config: TopicConfig,
+        produce_version: int,
+        permission: TransactionPermission | None = None,
+    ) -> Appended:
         """Appends a client's batch, which is changed in place; offsets are assigned in the order of the calls. Raises
         what ``admit`` and ``append_admitted`` raise; then nothing was appended."""
-        return self.append_admitted(admit(records, config, self._clock.now_ms(), produce_version))
+        admitted = admit(records, config, self._clock.now_ms(), produce_version)
+        return self.append_admitted(admitted, permission)
 
     def append_admitted(
         self, admitted: Admitted, permission: TransactionPermission | None = None

@@ -29,6 +29,7 @@ from siltstone.model.limits import (
     SEGMENT_CHECK_INTERVAL_MS,
     SEGMENTS_CHECKED_AT_ONCE_MAX,
 )
+from siltstone.offline.topic_streams import put_transactional_from, transactional_flags_of, transactional_from
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup, ends_while_it_progresses
 from siltstone.stream_engine.components import Readiness
@@ -197,6 +198,13 @@ class Partitions:
             epochs.append(leader_epoch_in(image, metadata) if partition is None else partition.leader_epoch)
         return epochs
 
+    async def flag_transactional(self, topic_id: str, index: int, partition: Partition) -> None:
+        """Returns when the metadata says that the partition may have batches of transactions, from its present end on.
+        Called before the first of them is appended: scans, tables and key compaction read the flag. Raises
+        Unavailable."""
+        if transactional_from(self._metadata.image, topic_id, index) is None:
+            await self._metadata.execute(put_transactional_from(topic_id, index, partition.next_offset))
+
     async def trim(self, partition: Partition, offset: int) -> None:
         """See Partition.trim; it continues when the caller is cancelled. Raises OffsetBeyondEnds, EngineOverloaded,
         EngineNotRunning."""
@@ -248,8 +256,12 @@ class Partitions:
         openings = [under_way for key, under_way in self._opening.items() if key[0] == topic_id]
         if openings:
             await asyncio.wait(openings)
+        topic = self._metadata.image.topics.get(topic_id)
+        flags = [] if topic is None else transactional_flags_of(self._metadata.image, topic)
         try:
             await self._metadata.execute(DeleteTopic(self._engine.node_id, self._engine.node_epoch, topic_id))
+            for command in flags:
+                await self._metadata.execute(command)
         except TopicNotExist:  # an earlier command deleted it, and its answer may have been lost
             self._forget(topic_id)
             raise

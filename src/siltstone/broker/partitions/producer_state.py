@@ -121,10 +121,12 @@ class ProducerState:
         self, header: BatchHeader, base_offset: int, append_time_ms: int, now_ms: int, number: int = -1
     ) -> bool:
         """Records that the batch was appended at ``base_offset``. Returns whether it is the first one of a transaction,
-        which has this ``number`` at its coordinator."""
+        which has this ``number`` at its coordinator. A batch of the broker itself has no sequence, and is not kept:
+        none can repeat it."""
         batch = SequencedBatch(header.base_sequence, header.last_sequence, base_offset, append_time_ms)
+        has_sequence = header.base_sequence >= 0
         entry = self._entries.pop(header.producer_id, None)
-        batches: tuple[SequencedBatch, ...] = (batch,)
+        batches: tuple[SequencedBatch, ...] = (batch,) if has_sequence else ()
         coordinator_epoch, open_from, open_number = -1, -1, -1
         if entry is not None:
             coordinator_epoch, open_from, open_number = (
@@ -132,7 +134,7 @@ class ProducerState:
                 entry.open_from,
                 entry.open_number,
             )
-            if entry.epoch == header.producer_epoch:
+            if entry.epoch == header.producer_epoch and has_sequence:
                 batches = (*entry.batches[1 - PRODUCER_BATCHES_KEPT :], batch)
         begins = header.is_transactional and header.record_count > 0 and open_from < 0
         if begins:

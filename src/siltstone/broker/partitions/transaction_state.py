@@ -158,7 +158,8 @@ class PartitionTransactions:
             raise NotInTransaction(
                 f"this partition is not in the transaction of producer {header.producer_id}: add it first"
             )
-        self._producers.require_next(header, permission is not None and permission.begins_at_0)
+        if header.base_sequence >= 0:  # offsets in transactions, which the broker writes itself, have none
+            self._producers.require_next(header, permission is not None and permission.begins_at_0)
 
     def batch_appended(
         self, header: BatchHeader, base_offset: int, append_time_ms: int, now_ms: int, number: int = -1

@@ -283,7 +283,7 @@ class Authenticator:
         self._succeeded[session.mechanism] += 1
         self._failed_logins.succeeded(connection.client_host, finished.user)
         connection.principal = Principal(finished.user)
-        session.exchange = None
+        session.exchange, session.requests = None, 0
         lifetime_ms = connection.listener.reauthentication_ms_max
         session.began_ms = self._clock.monotonic_ms()
         session.expires_ms = session.began_ms + lifetime_ms if lifetime_ms else float("inf")

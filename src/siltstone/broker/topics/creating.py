@@ -1,4 +1,4 @@
-"""Creates topics: on request, automatically when a topic is first used, and ``__consumer_offsets``.
+"""Creates topics: on request, automatically when a topic is first used, and the topics of the broker itself.
 
 One metadata command creates a topic, so a topic is never visible in part. The command checks names, collisions and
 topics that exist already; this module checks numbers, configurations, and replicas that are assigned by hand (for
@@ -16,6 +16,7 @@ from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.names import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     InvalidPartitionCount,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
@@ -39,12 +40,19 @@ log = logging.getLogger(__name__)
 BROKER_DEFAULT = -1
 """Means, in a request, the broker's default number of partitions, or of replicas."""
 
-OFFSETS_TOPIC_CONFIGS = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": str(100 * MIB),
+OWN_TOPIC_CONFIGS = {
+    OFFSETS_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(100 * MIB),
+    },
+    TRANSACTIONS_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": str(100 * MIB),
+    },
 }
-"""The configurations of ``__consumer_offsets``, the same as in Kafka."""
+"""The configurations of the topics that the broker itself writes, the same as in Kafka."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +107,7 @@ class TopicCreation:
     async def create_if_missing(self, name: str) -> Topic:
         """Returns the topic, which is created with the broker's defaults if it does not exist. Concurrent callers share
         one creation. Raises InvalidTopicName, Unavailable."""
-        wanted = self._offsets_topic() if name == OFFSETS_TOPIC else NewTopic(name=name)
+        wanted = self._own_topic(name) if name in OWN_TOPIC_CONFIGS else NewTopic(name=name)
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             return self._topics.by_name(name) or await self._create_unless_there(wanted)
@@ -108,6 +116,10 @@ class TopicCreation:
         """Returns ``__consumer_offsets``, which is created if it does not exist, whether topics are created
         automatically or not."""
         return await self.create_if_missing(OFFSETS_TOPIC)
+
+    async def transactions_topic(self) -> Topic:
+        """Does the same for ``__transaction_state``."""
+        return await self.create_if_missing(TRANSACTIONS_TOPIC)
 
     async def _create_unless_there(self, wanted: NewTopic) -> Topic:
         try:
@@ -118,9 +130,13 @@ class TopicCreation:
                 raise
             return topic
 
-    def _offsets_topic(self) -> NewTopic:
-        count = self._settings.offsets_topic_num_partitions
-        return NewTopic(name=OFFSETS_TOPIC, partition_count=count, configs=OFFSETS_TOPIC_CONFIGS)
+    def _own_topic(self, name: str) -> NewTopic:
+        settings = self._settings
+        counts = {
+            OFFSETS_TOPIC: settings.offsets_topic_num_partitions,
+            TRANSACTIONS_TOPIC: settings.transaction_state_log_num_partitions,
+        }
+        return NewTopic(name=name, partition_count=counts[name], configs=OWN_TOPIC_CONFIGS[name])
 
     def _command(self, wanted: NewTopic) -> CreateTopic:
         """Checks in Kafka's order, so that a request with several faults gets the same error as in Kafka."""

@@ -9,7 +9,8 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import TOPIC_NAME_CHARACTERS_MAX
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 """Metadata marks them as internal, so that consumers that subscribe to a pattern leave them out."""
 
 

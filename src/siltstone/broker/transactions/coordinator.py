@@ -23,17 +23,20 @@ import msgspec
 from siltstone.broker.groups.coordinator import REFUSALS as GROUP_REFUSALS
 from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.timers import TimerHeap
+from siltstone.broker.transactions.checkpoint import is_long, write_checkpoint
 from siltstone.broker.transactions.ports import (
     MarkerSink,
     NewProducerIds,
     TransactionLog,
     TransactionLogs,
 )
-from siltstone.broker.transactions.rules.deciding import decide, wants_producer_id
+from siltstone.broker.transactions.rules.deciding import decide, refusal_to_look, wants_producer_id
 from siltstone.broker.transactions.rules.decision import MarkersToWrite, TransactionDecision, markers_of
 from siltstone.broker.transactions.rules.requests import (
+    AddToTransaction,
     Answer,
     Expire,
+    JoinedTransaction,
     MarkersWritten,
     Request,
     StartProducer,
@@ -108,6 +111,8 @@ class TransactionCoordinator:
         self._phase = Phase.LOADING
         self._log: TransactionLog | None = None
         self._known: dict[str, KnownTransaction] = {}
+        self._log_records = 0
+        self._is_checkpointing = False
         self._waiting_for_load: set[asyncio.Future[None]] = set()
 
     @property
@@ -143,19 +148,54 @@ class TransactionCoordinator:
 
     async def ask(self, transactional_id: str, request: Request) -> Answer:
         """Returns the answer when all that it rests on is durable."""
+        return await self._when_durable(*await self._decided_in_time(transactional_id, request))
+
+    async def join(self, transactional_id: str, add: AddToTransaction) -> JoinedTransaction | ErrorCode:
+        """Adds the partitions to the producer's transaction, and returns in the turn in which that is appended: what
+        the caller appends in this turn is durable after it, or not at all."""
+        known, answer = await self._decided_in_time(transactional_id, add)
+        if known is None or answer is not ErrorCode.NONE:
+            assert isinstance(answer, ErrorCode)
+            return answer
+        return JoinedTransaction(known.transaction.start_ms, known.transaction.partitions)
+
+    async def joined(self, transactional_id: str, add: AddToTransaction) -> JoinedTransaction | ErrorCode:
+        """Returns the producer's transaction as it is in the turn in which this returns, and adds nothing to it."""
+        deadline_ms = self._clock.monotonic_ms() + TRANSACTION_WAIT_MS
+        while True:
+            if self._phase is not Phase.ACTIVE:
+                return REFUSALS[self._phase]
+            known = self._known.get(transactional_id)
+            if known is None:
+                return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            refusal = refusal_to_look(known.transaction, add)
+            if refusal is None:
+                is_open = known.transaction.state is TransactionState.ONGOING
+                partitions = known.transaction.partitions if is_open else frozenset()
+                return JoinedTransaction(known.transaction.start_ms, partitions)
+            if refusal is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                return refusal
+            if not await self._completed(known, deadline_ms):
+                return refusal
+
+    async def _decided_in_time(
+        self, transactional_id: str, request: Request
+    ) -> tuple[KnownTransaction | None, Answer]:
+        """Waits for the transaction before it to be complete, for TRANSACTION_WAIT_MS at most. Returns in the turn of
+        the decision."""
         deadline_ms = self._clock.monotonic_ms() + TRANSACTION_WAIT_MS
         try:
             while True:
                 if self._phase is not Phase.ACTIVE:
-                    return REFUSALS[self._phase]
+                    return None, REFUSALS[self._phase]
                 known, answer = await self._decided(transactional_id, request)
                 if known is None or answer is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                    return await self._when_durable(known, answer)
+                    return known, answer
                 if not await self._completed(known, deadline_ms):
-                    return await self._when_durable(known, answer)
+                    return known, answer
         except SiltstoneError as trouble:
             log.warning("a request for transactional id %r has to be repeated: %s", transactional_id, trouble)
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _decided(
         self, transactional_id: str, request: Request
@@ -194,6 +234,7 @@ class TransactionCoordinator:
             return known
         assert self._log is not None
         written = self._log.append([encode_record(decision.record)])
+        self._record_added()
         transactional_id = decision.transaction.transactional_id
         if known is None:
             known = self._known[transactional_id] = KnownTransaction(decision.transaction)
@@ -263,6 +304,7 @@ class TransactionCoordinator:
                 trouble,
             )
             return False
+        self._record_added()
         known.transaction = decision.transaction
         self._follow(known, written)
         for waiting in known.waiting:
@@ -284,6 +326,33 @@ class TransactionCoordinator:
                     "transaction %r waits for the markers of %d partitions, such as %s-%d",
                     transactional_id, len(known.left), *min(known.left),
                 )  # fmt: skip
+
+    # -- the log -----------------------------------------------------------------------------------------
+
+    def _record_added(self) -> None:
+        self._log_records += 1
+        if is_long(self._log_records, len(self._known)) and not self._is_checkpointing:
+            self._is_checkpointing = True
+            self._tasks.start("checkpoint", self._checkpoint())
+
+    async def _checkpoint(self) -> None:
+        known, transaction_log, records_before = self._known, self._log, self._log_records
+        assert transaction_log is not None
+
+        def find(transactional_id: str) -> Transaction | None:
+            return self.find(transactional_id) if known is self._known else None
+
+        try:
+            await write_checkpoint(list(known), find, transaction_log)
+        except SiltstoneError as trouble:
+            log.warning(
+                "__transaction_state-%d could not be trimmed, its log stays longer: %s",
+                self._partition,
+                trouble,
+            )
+        if known is self._known:
+            self._log_records += len(known) - records_before
+            self._is_checkpointing = False
 
     # -- time --------------------------------------------------------------------------------------------
 
@@ -325,7 +394,7 @@ class TransactionCoordinator:
         while not self._is_closed:
             try:
                 transaction_log = await self._logs.open(self._partition)
-                self._begin(transaction_log, await _replayed(transaction_log))
+                self._begin(transaction_log, *await _replayed(transaction_log))
                 return
             except SiltstoneError as trouble:
                 is_damage = isinstance(trouble, CorruptData)
@@ -342,7 +411,9 @@ class TransactionCoordinator:
             await self._clock.sleep_ms(backoff_ms)
             backoff_ms = min(2 * backoff_ms, TRANSACTION_LOAD_BACKOFF_MS_MAX)
 
-    def _begin(self, transaction_log: TransactionLog, loaded: dict[str, Transaction]) -> None:
+    def _begin(
+        self, transaction_log: TransactionLog, loaded: dict[str, Transaction], records_read: int
+    ) -> None:
         """Every prepared transaction gets all its markers again, and every open one its timer, without a request: they
         hold back the readers of committed records."""
         if self._is_closed:
@@ -350,6 +421,7 @@ class TransactionCoordinator:
         self._timers = TimerHeap(self._clock)
         self._log = transaction_log
         self._known = {key: KnownTransaction(transaction) for key, transaction in loaded.items()}
+        self._log_records, self._is_checkpointing = records_read, False
         self._phase = Phase.ACTIVE
         self._loading_ends()
         for known in self._known.values():
@@ -397,17 +469,19 @@ class TransactionCoordinator:
                 _resolve(waiting)
 
 
-async def _replayed(transaction_log: TransactionLog) -> dict[str, Transaction]:
-    """Reads the whole log: the newest record of each transactional id counts. Raises DamagedTransactionRecord, and what
-    the log raises."""
+async def _replayed(transaction_log: TransactionLog) -> tuple[dict[str, Transaction], int]:
+    """Reads the whole log: the newest record of each transactional id counts. Returns the number of records, too.
+    Raises DamagedTransactionRecord, and what the log raises."""
     newest: dict[str, LoggedTransaction] = {}
+    records_read = 0
     async for encoded in transaction_log.read_all():
+        records_read += 1
         record = decode_record(encoded)
         if record.logged is None:
             newest.pop(record.transactional_id, None)
         else:
             newest[record.transactional_id] = record.logged
-    return {key: transaction_of(key, logged) for key, logged in newest.items()}
+    return {key: transaction_of(key, logged) for key, logged in newest.items()}, records_read
 
 
 def _resolve(future: "asyncio.Future[None]") -> None:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Protocol
 
+from siltstone.broker.partitions.transaction_state import TransactionEnding
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.broker.transactions.state_log.record import EncodedRecord, TopicPartition
 
@@ -18,6 +19,15 @@ class TransactionLog(Protocol):
     @property
     def coordinator_epoch(self) -> int:
         """The leader epoch of the partition: markers have it, and a newer coordinator has a higher one."""
+        ...
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next record."""
+        ...
+
+    async def trim_before(self, offset: int) -> None:
+        """Deletes the records before ``offset``, at once or later."""
         ...
 
     def append(self, records: Sequence[EncodedRecord]) -> "asyncio.Future[int]":
@@ -52,6 +62,32 @@ class MarkerSink(Protocol):
     def write(self, partition: TopicPartition, markers: MarkersToWrite, coordinator_epoch: int) -> bool:
         """Appends the marker for one partition. Returns whether it is appended, was already there, or is not needed
         because the partition is deleted; False: the caller tries again later."""
+        ...
+
+    async def end(self, partition: TopicPartition, ending: TransactionEnding) -> None:
+        """Writes the marker of a transaction that another node, or a tool, ends. Returns when it is durable. Raises
+        PartitionGone, and what opening the partition and ``Partition.append_marker`` raise."""
+        ...
+
+
+class MarkedGroups(Protocol):
+    """The groups of this node, which have offsets that are committed with a transaction. ``partition`` is one of
+    ``__consumer_offsets``."""
+
+    async def prepare_for_marker(self, partition: int) -> None:
+        """Returns when the groups of the partition are loaded and no offset of a transaction waits to be written, or
+        when that is not possible now. Raises nothing."""
+        ...
+
+    def takes_marker(self, partition: int, producer_id: int) -> bool:
+        """Whether the groups are loaded, and everything that the producer has committed is appended."""
+        ...
+
+    def marked(
+        self, partition: int, producer_id: int, durable: "asyncio.Future[int]", *, commits: bool
+    ) -> None:
+        """Called in the turn in which the marker is appended. What the groups answer from now on waits until it is
+        durable."""
         ...
 
 

@@ -13,7 +13,12 @@ from siltstone.broker.groups.groups import partition_of_group
 from siltstone.broker.groups.ports import GroupLeaders, NodeLeader
 from siltstone.broker.transactions.coordinator import TransactionCoordinator
 from siltstone.broker.transactions.ports import MarkerSink, NewProducerIds, TransactionLogs
-from siltstone.broker.transactions.rules.requests import Answer, Request
+from siltstone.broker.transactions.rules.requests import (
+    AddToTransaction,
+    Answer,
+    JoinedTransaction,
+    Request,
+)
 from siltstone.broker.transactions.rules.transaction import Transaction
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import SiltstoneError
@@ -43,6 +48,7 @@ class Transactions:
         self._clock = clock
         self._leaders = leaders or NodeLeader()
         self._coordinators: dict[int, TransactionCoordinator] = {}
+        self._given_up: set[int] = set()
         self._partition_count: int | None = None
         self._tasks = TaskGroup("transactions", lambda _: None)
         self._is_closed = False
@@ -55,6 +61,17 @@ class Transactions:
         if isinstance(coordinator, ErrorCode):
             return coordinator
         return self._served(await coordinator.ask(transactional_id, request))
+
+    async def join(
+        self, transactional_id: str, add: AddToTransaction, *, adds: bool
+    ) -> JoinedTransaction | ErrorCode:
+        """Returns the producer's transaction. If it ``adds``, the partitions are added to the transaction first. The
+        caller may append to them in the turn in which this returns: later the permission is void."""
+        coordinator = await self._coordinator_of(transactional_id)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        ask = coordinator.join if adds else coordinator.joined
+        return self._served(await ask(transactional_id, add))
 
     async def look(self, transactional_id: str) -> Transaction | ErrorCode:
         """Returns the transaction in its present state, which need not be durable yet."""
@@ -90,11 +107,11 @@ class Transactions:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return None
 
-    def coordinator_of(self, transactional_id: str) -> int | None:
+    def coordinator_of(self, key: str) -> int | None:
         """Returns the node that coordinates the id; None when no node does now."""
         if self._partition_count is None:
             return None
-        node_id = self._leaders.leader_of(partition_of_group(transactional_id, self._partition_count))
+        node_id = self._leaders.leader_of(partition_of_group(key, self._partition_count))
         is_stopped = node_id == self._leaders.node_id and not self._leaders.serves
         return None if is_stopped else node_id
 
@@ -112,7 +129,8 @@ class Transactions:
         return coordinator
 
     def _leads(self, partition: int) -> bool:
-        return self._leaders.leader_of(partition) in (self._leaders.node_id, None)
+        is_given_up = partition in self._given_up
+        return not is_given_up and self._leaders.leader_of(partition) in (self._leaders.node_id, None)
 
     def _coordinator(self, partition: int) -> TransactionCoordinator:
         coordinator = self._coordinators.get(partition)
@@ -127,22 +145,46 @@ class Transactions:
 
     # -- life --------------------------------------------------------------------------------------------
 
-    async def start(self, expiration_ms: int) -> None:
-        """Loads all coordinators. Called where ``__transaction_state`` exists. ``expiration_ms``: how long an id is
-        kept that nothing happens to."""
+    async def start(self, expiration_ms: int, *, loads: bool) -> None:
+        """``loads``: there is ``__transaction_state``, and all its coordinators are loaded. ``expiration_ms``: how long
+        an id is kept that nothing happens to."""
+        self._tasks.start("expiry", self._expire(expiration_ms))
+        if loads:
+            await self._load_all()
+
+    async def _load_all(self) -> None:
         if await self.prepare_to_find() is None:
             self.follow_leaders()
-        self._tasks.start("expiry", self._expire(expiration_ms))
+
+    def end_waits(self) -> None:
+        """Answers every later request with NOT_COORDINATOR."""
+        self._is_closed = True
 
     def follow_leaders(self) -> None:
-        """Ends the coordinators of partitions that another node leads, and begins to load those of this node."""
-        if self._is_closed or self._partition_count is None:
+        """Ends the coordinators of partitions that another node leads, and begins to load those of this node. Called
+        where ``__transaction_state`` exists."""
+        if self._is_closed:
+            return
+        if self._partition_count is None:
+            self._tasks.start("load-transactions", self._load_all())
             return
         for partition in range(self._partition_count):
             if self._leads(partition):
                 self._coordinator(partition)
             elif (coordinator := self._coordinators.pop(partition, None)) is not None:
                 self._tasks.start("end-coordinator", coordinator.close())
+
+    async def give_up(self, partition: int) -> None:
+        """Answers the requests for transactional ids of the partition with NOT_COORDINATOR from now on, and returns
+        when nothing is decided any more."""
+        self._given_up.add(partition)
+        if (coordinator := self._coordinators.pop(partition, None)) is not None:
+            await coordinator.close()
+
+    def take_back(self, partition: int) -> None:
+        """Lets this node coordinate the partition again, if it leads it."""
+        self._given_up.discard(partition)
+        self.follow_leaders()
 
     async def close(self) -> None:
         self._is_closed = True

@@ -19,7 +19,7 @@ from siltstone.kafka_client.consuming import Fetcher
 from siltstone.kafka_client.following import FETCH_WAIT_MS, BrokerOutage
 from siltstone.kafka_client.groups import committed_offsets
 from siltstone.kafka_client.membership import GroupMember, NotCurrent
-from siltstone.kafka_client.offsets import ends_of
+from siltstone.kafka_client.offsets import READ_COMMITTED, ends_of
 from siltstone.model.errors import SiltstoneError
 
 COMMIT_INTERVAL_MS = 1_000
@@ -149,14 +149,14 @@ class GroupConsuming:
                 f"the other members of group {self._settings.group_id} have all partitions; waiting"
             )
         self._next = positions
-        self._fetcher = Fetcher(self._cluster, positions, self._say_gap)
+        self._fetcher = Fetcher(self._cluster, positions, self._say_gap, READ_COMMITTED)
 
     def _beginnings(self, keys: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns where to continue in each partition: where the group is, but not before what this process has
         printed."""
         group_id = self._settings.group_id
         committed = committed_offsets(self._cluster, [group_id])[group_id] if keys else {}
-        ends = ends_of(self._cluster, keys) if keys else {}
+        ends = ends_of(self._cluster, keys, READ_COMMITTED) if keys else {}
         self._ends = {key: found.end_offset for key, found in ends.items()}
         beginnings: dict[TopicPartition, int] = {}
         for key in keys:

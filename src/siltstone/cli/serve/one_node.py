@@ -244,6 +244,9 @@ def _announce(settings: NodeSettings, node: KafkaNode) -> None:
             f"Siltstone is ready at {listener.advertised_host}:{listener.advertised_port} "
             f"({name}, store {settings.folder})"
         )
+    has_login = any(each.protocol.wants_login for each in node.listeners.listeners)
+    if has_login and not node.node.metadata.image.users:
+        remark(f"nobody can log in yet: siltstone users add NAME --store {settings.folder}")
     if node.admin is not None:
         remark(f"metrics and health: {', '.join(node.admin.urls)} (/metrics, /livez, /readyz)")
 

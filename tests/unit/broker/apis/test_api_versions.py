@@ -15,8 +15,20 @@ def test_everything_announced_is_answered_in_every_version(version):
         rows = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         assert rows == dict(ANNOUNCED)
         assert answer.error_code == ErrorCode.NONE
-        assert (answer.supported_features, answer.finalized_features) == ([], [])
-        assert (answer.finalized_features_epoch, answer.zk_migration_ready) == (-1, False), "no tagged field"
+        assert not answer.zk_migration_ready, "no tagged field"
+
+    in_admin_world(scenario)
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(2, -1), (3, 0), (4, 0)])
+def test_tx39_transaction_version_2_is_finalized(version, epoch):
+    async def scenario(world):
+        answer = await world.answer(OURSELVES, version)
+        finalized = [(each.name, each.max_version_level) for each in answer.finalized_features]
+        supported = [(each.name, each.min_version, each.max_version) for each in answer.supported_features]
+        assert finalized == ([("transaction.version", 2)] if version >= 3 else [])
+        assert supported == ([("transaction.version", 0, 2)] if version >= 4 else []), "KAFKA-17011"
+        assert answer.finalized_features_epoch == epoch
 
     in_admin_world(scenario)
 

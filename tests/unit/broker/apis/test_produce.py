@@ -7,7 +7,7 @@ import weakref
 import pytest
 from msgspec.structs import replace
 
-from siltstone.broker.apis.produce import ProduceUnderWay
+from siltstone.broker.apis.produce_under_way import ProduceUnderWay
 from siltstone.broker.backlog.quota_rules import Backlog, Verdict
 from siltstone.broker.backlog.verdicts import Sentence
 from siltstone.broker.partitions.admission import NO_KEY
@@ -672,7 +672,7 @@ REFUSED = {
     "in a transaction": (
         with_header(sequenced(1, 0), attributes=TRANSACTIONAL_BIT),
         {},
-        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
     "without key": (batch_of(key=None), {"cleanup_policy": "compact"}, ErrorCode.INVALID_RECORD),
     "too early": (batch_of(timestamp_ms=NOW_MS + 3_600_001), {}, ErrorCode.INVALID_TIMESTAMP),
@@ -756,13 +756,16 @@ def test_one_answer_names_no_more_records_than_the_limit_says():
     in_broker_world(scenario)
 
 
-def test_transactions_are_refused_as_a_whole():
+def test_tp11_one_transactional_batch_without_a_transactional_id_refuses_the_whole_request():
     async def scenario(world):
         topic = await world.topic(partitions=2)
-        request = produce_request(topic, batch_of(), batch_of(), transactional_id="tx")
+        transactional = with_header(sequenced(1, 0), attributes=TRANSACTIONAL_BIT)
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        request = produce_request(topic, batch_of(), transactional)
         assert codes(await world.client().ask(request)) == [code] * 2
         assert await stored(world, topic) == 0
+        request = produce_request(topic, batch_of(), batch_of(), transactional_id="tx")
+        assert codes(await world.client().ask(request)) == [0] * 2, "none of the batches is in a transaction"
 
     in_broker_world(scenario)
 

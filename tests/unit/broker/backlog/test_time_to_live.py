@@ -1,6 +1,7 @@
 """R11: what is too old counts as read by groups that nobody is a member of."""
 
 from siltstone.kafka_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from siltstone.kafka_protocol.records.control import Outcome
 from support.broker.backlog_world import (
     PROGRESS_MS,
     TTL_MS,
@@ -12,6 +13,7 @@ from support.broker.backlog_world import (
     registered_topic,
 )
 from support.broker.broker_world import in_broker_world
+from support.broker.transactional import OpenProducer
 from support.engine.engine_world import settled
 from support.groups.consumer_bytes import subscription
 from support.kafka.kafka_requests import batch_of, produce_request, timed_batch
@@ -42,6 +44,24 @@ def test_r11_an_idle_group_is_moved_to_the_first_record_that_is_young_enough():
         assert statistics.records_expired == 929 and statistics.records_skipped == {"g": 929}
         await pass_long(world, PROGRESS_MS)
         assert mirrored_offset(world, "g", topic) == 939, "and retention may take what lies before"
+
+    in_broker_world(scenario)
+
+
+def test_no_group_is_moved_past_an_open_transaction():
+    async def scenario(world):
+        topic = await registered_topic(world, "g", message_ttl_ms=str(60 * SECOND_MS))
+        old_ms = world.clock.now_ms() - 1_000_000
+        await world.client().ask(produce_request(topic, timed_batch(*[old_ms] * 10)))
+        producer = OpenProducer(world.opened(topic))
+        await producer.send(5, old_ms)
+        await world.client().ask(produce_request(topic, timed_batch(*[old_ms] * 10)))
+        await commit(world, "g", 3)
+        await pass_long(world, TTL_MS)
+        assert await committed(world, "g") == 10
+        await producer.end(Outcome.COMMIT)
+        await pass_long(world, TTL_MS)
+        assert await committed(world, "g") > 20
 
     in_broker_world(scenario)
 

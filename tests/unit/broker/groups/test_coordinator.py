@@ -18,6 +18,7 @@ from siltstone.broker.groups.offsets_log.record import (
     OffsetRecord,
     decode_record,
 )
+from siltstone.broker.groups.pending_offsets import PendingOffsets
 from siltstone.broker.groups.rules import deciding
 from siltstone.broker.groups.rules.requests import Commit, OffsetToCommit
 from siltstone.broker.groups.settings import GroupSettings
@@ -689,6 +690,8 @@ class LiveGroup:
 
     def __init__(self, partition_count: int) -> None:
         self.offsets = {("flights", partition): partition for partition in range(partition_count)}
+        self.partitions = list(self.offsets)
+        self.pending = PendingOffsets()
 
     def record_of_group(self) -> None:
         return None

@@ -4,7 +4,7 @@ from siltstone.broker.partitions.admission import (
     KeyMissing,
     RecordRefused,
     TimestampRefused,
-    TransactionNotOpen,
+    TransactionWithoutProducer,
     admit,
     takes_long,
 )
@@ -67,7 +67,7 @@ def test_item_26_a_plain_batch_stays_byte_for_byte():
         (with_header(batch_of(), attributes=LOG_APPEND_TIME_BIT), batch_errors.LogAppendTimeFromClient),
         (with_header(batch_of(), attributes=5), batch_errors.UnknownCodec),
         (with_header(batch_of(), producer_id=4), batch_errors.SequenceMissing),
-        (with_header(batch_of(), attributes=TRANSACTIONAL_BIT), TransactionNotOpen),
+        (with_header(batch_of(), attributes=TRANSACTIONAL_BIT), TransactionWithoutProducer),
     ],
 )
 def test_what_the_header_is_refused_for(batch, refusal):

@@ -294,6 +294,16 @@ def test_sa14_a_session_that_expires_logs_in_again(mechanism):
     with_ada(scenario)
 
 
+def test_sa14_a_session_logs_in_again_as_often_as_it_expires():
+    async def scenario(world):
+        client = world.client(SHORT)
+        for _ in range(2 * SASL_FRAMES_MAX):
+            assert (await log_in(world, client, "SCRAM-SHA-512")).error_code == 0
+            await world.pass_ms(1_500)
+
+    with_ada(scenario)
+
+
 @pytest.mark.parametrize("again", [("SCRAM-SHA-512", "bob", "brush"), ("PLAIN", "ada", "pencil")])
 def test_sa14_not_as_another_user_and_not_by_another_mechanism(again):
     async def scenario(world):

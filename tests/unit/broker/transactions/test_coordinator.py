@@ -7,6 +7,7 @@ import pytest
 from siltstone.broker.partitions.admission import Admitted
 from siltstone.broker.partitions.transaction_state import TransactionPermission
 from siltstone.broker.transaction_topic import PartitionMarkers, TransactionTopicLogs
+from siltstone.broker.transactions import checkpoint
 from siltstone.broker.transactions import coordinator as module
 from siltstone.broker.transactions.coordinator import Phase, TransactionCoordinator
 from siltstone.broker.transactions.rules.requests import (
@@ -28,7 +29,8 @@ from support.engine.engine_world import settled
 from support.kafka.kafka_requests import sequenced
 
 TIMEOUT_MS = 60_000
-STATES = "__transaction_state"
+STATES = "states"
+"""The broker of the world has coordinators of its own, in ``__transaction_state``."""
 ASK_AGAIN = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
@@ -51,7 +53,7 @@ class Producer:
         sequence = self.sequences.get((topic.name, index), 0)
         batch = sequenced(self.pid, sequence, 1, self.epoch, attributes=TRANSACTIONAL_BIT)
         self.sequences[topic.name, index] = sequence + 1
-        (known,) = self.coordinator.transactions()
+        known = self.coordinator.find(self.name)
         permission = TransactionPermission(known.start_ms, self.version == 2)
         appended = partition.append_admitted(Admitted(batch, read_batch_header(batch), -1), permission)
         await appended.durable
@@ -78,7 +80,7 @@ async def coordinator_of(world, partition=0):
 
     made = TransactionCoordinator(
         partition, 2, TransactionTopicLogs(topic, world.parts.partitions, world.clock),
-        PartitionMarkers(topics, world.parts.partitions), world.parts.producer_ids, world.clock,
+        PartitionMarkers(topics, world.parts.partitions, world.parts.groups), world.parts.producer_ids, world.clock,
     )  # fmt: skip
     made.start()
     while made.phase is Phase.LOADING:
@@ -349,6 +351,29 @@ def test_tx32_an_open_transaction_has_the_rest_of_its_time_after_a_restart(commi
             await settled()
         outcome = Outcome.COMMIT if commits_in_time else Outcome.ABORT
         assert await markers_in(world, topic) == [outcome]
+
+    in_broker_world(scenario)
+
+
+def test_a_long_log_is_written_again_and_trimmed(monkeypatch):
+    async def scenario(world):
+        monkeypatch.setattr(checkpoint, "TRANSACTION_CHECKPOINT_RECORDS_MIN", 20)
+        topic = await world.topic()
+        producer = await started(world)
+        other = await producer.coordinator.ask("other", StartProducer(TIMEOUT_MS))
+        for _ in range(30):
+            await producer.send(topic)
+            assert isinstance(await producer.end(), ProducerEpoch)
+        await producer.send(topic)
+        await settled()
+        partition = await world.partition(world.parts.topics.by_name(STATES))
+        assert partition.next_offset - partition.log_start_offset < 40 < partition.log_start_offset
+        await world.crash()
+        again = await coordinator_of(world)
+        found = {each.transactional_id: (each.state, each.producer_epoch) for each in again.transactions()}
+        assert found == {
+            "pay": (TransactionState.ONGOING, 30), "other": (TransactionState.EMPTY, other.epoch),
+        }  # fmt: skip
 
     in_broker_world(scenario)
 

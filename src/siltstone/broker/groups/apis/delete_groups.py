@@ -28,4 +28,4 @@ async def _delete(groups: Groups, group_id: str) -> DeletableGroupResult:
 
 
 def _if_known(known: KnownGroup | None) -> DeleteGroup | ErrorCode:
-    return ErrorCode.GROUP_ID_NOT_FOUND if known is None else DeleteGroup(tuple(known.offsets))
+    return ErrorCode.GROUP_ID_NOT_FOUND if known is None else DeleteGroup(tuple(known.partitions))

@@ -1,15 +1,10 @@
-"""FindCoordinator: a group is coordinated by the leader of its partition of ``__consumer_offsets``. Transactions and
-share groups are not served.
+"""FindCoordinator: a group is coordinated by the leader of its partition of ``__consumer_offsets``, a transactional id
+by that of its partition of ``__transaction_state``. Share groups are not served."""
 
-A producer with a transactional id sends this request first, and must fail at once with a clear text. Versions up to 3
-come from librdkafka and others, which fail only for TRANSACTIONAL_ID_AUTHORIZATION_FAILED (and show its text) and
-otherwise retry for ever. Version 4 and later come from Java's client and similar ones, which fail for any error that
-is not retriable, and show the text only of an error that they do not know.
-"""
+from typing import Protocol
 
-from siltstone.broker.cluster_view import BrokerEndpoint, ClusterView
-from siltstone.broker.groups.groups import Groups
-from siltstone.broker.request import Listener, RequestContext
+from siltstone.broker.cluster_view import ClusterView
+from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.find_coordinator import (
     Coordinator,
@@ -20,29 +15,47 @@ from siltstone.runtime.turns import in_turns
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 SEVERAL_SINCE = 4
-NO_TRANSACTIONS = (
-    "Transactions are not supported by this broker; remove transactional.id from the configuration."
-)
-NO_SUCH_KIND = "Only consumer groups have coordinators here."
+NO_SUCH_KIND = "Only consumer groups and transactional ids have coordinators here."
 
 
-NO_COORDINATOR = "The coordinator of the group is not available now; try again."
+NO_COORDINATOR = "The coordinator is not available now; try again."
 
 NO_ERROR_MESSAGE = "NONE"
 """What Kafka writes there in versions 1 to 3 when there is no error: the name of the code."""
 
 
+class CoordinatorPlaces(Protocol):
+    """The groups, or the transactions, of all nodes."""
+
+    async def prepare_to_find(self) -> object:
+        """Creates the topic whose leaders are the coordinators, if that is needed to find one."""
+        ...
+
+    def coordinator_of(self, key: str) -> int | None:
+        """Returns the node that coordinates the group or the transactional id; None when no node does now."""
+        ...
+
+
 async def handle_find_coordinator(
-    groups: Groups, cluster: ClusterView, context: RequestContext, request: FindCoordinatorRequest
+    groups: CoordinatorPlaces,
+    transactions: CoordinatorPlaces,
+    cluster: ClusterView,
+    context: RequestContext,
+    request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse:
+    coordinating: CoordinatorPlaces | None = None
     if request.key_type == GROUP_KEY:
-        await groups.prepare_to_find()
+        coordinating = groups
+    elif request.key_type == TRANSACTION_KEY:
+        coordinating = transactions
+    if coordinating is not None:
+        await coordinating.prepare_to_find()
     if context.api_version >= SEVERAL_SINCE:
         found = await in_turns(
-            lambda key: _found(groups, cluster, context, request.key_type, key), request.coordinator_keys
+            lambda key: _found(coordinating, cluster, context, key), request.coordinator_keys
         )
         return FindCoordinatorResponse(coordinators=found)
-    coordinator = _found(groups, cluster, context, request.key_type, request.key)
+    coordinator = _found(coordinating, cluster, context, request.key)
     return FindCoordinatorResponse(
         error_code=coordinator.error_code,
         error_message=coordinator.error_message or NO_ERROR_MESSAGE,
@@ -53,26 +66,15 @@ async def handle_find_coordinator(
 
 
 def _found(
-    groups: Groups, cluster: ClusterView, context: RequestContext, key_type: int, key: str
+    coordinating: CoordinatorPlaces | None, cluster: ClusterView, context: RequestContext, key: str
 ) -> Coordinator:
-    if key_type == GROUP_KEY:
-        at = _coordinator(groups, cluster, context.connection.listener, key)
-        if at is None:
-            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR)
-        return Coordinator(key=key, node_id=at.node_id, host=at.host, port=at.port)
-    if key_type == TRANSACTION_KEY:
-        is_old = context.api_version < SEVERAL_SINCE
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_old else ErrorCode.UNSUPPORTED_VERSION
-        return _refused(key, code, NO_TRANSACTIONS)
-    return _refused(key, ErrorCode.INVALID_REQUEST, NO_SUCH_KIND)
-
-
-def _coordinator(
-    groups: Groups, cluster: ClusterView, listener: Listener, group_id: str
-) -> BrokerEndpoint | None:
-    """Returns the broker that coordinates the group; None if there is none now."""
-    node_id = groups.coordinator_of(group_id)
-    return None if node_id is None else cluster.endpoint_of(node_id, listener)
+    if coordinating is None:
+        return _refused(key, ErrorCode.INVALID_REQUEST, NO_SUCH_KIND)
+    node_id = coordinating.coordinator_of(key)
+    at = None if node_id is None else cluster.endpoint_of(node_id, context.connection.listener)
+    if at is None:
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR)
+    return Coordinator(key=key, node_id=at.node_id, host=at.host, port=at.port)
 
 
 def _refused(key: str, refusal: ErrorCode, message: str) -> Coordinator:

@@ -30,7 +30,7 @@ async def handle_offset_delete(
     def if_known(known: KnownGroup | None) -> DeleteOffsets | ErrorCode:
         if known is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return DeleteOffsets(existing, frozenset(existing) & known.offsets.keys())
+        return DeleteOffsets(existing, frozenset(existing) & known.partitions)
 
     answer = await groups.commit(request.group_id, dict.fromkeys(existing, NO_OFFSET), if_known)
     if isinstance(answer, ErrorCode):

@@ -1,7 +1,7 @@
 """OffsetFetch: one group up to version 7, several from version 8 on, by topic id from version 10 on.
 
-A partition without a committed offset is no error and has offset -1 (item 46). There are no transactions, so every
-offset is stable.
+A partition without a committed offset is no error and has offset -1 (item 46). A client that requires stable offsets is
+refused the offsets that a transaction may still change (UNSTABLE_OFFSET_COMMIT), and asks again.
 """
 
 from collections import defaultdict
@@ -50,12 +50,17 @@ async def handle_offset_fetch(
     version = context.api_version
     if version >= SEVERAL_SINCE:
         named = {group.group_id: group for group in request.groups}  # a group named twice is answered once
-        fetched = await side_by_side(lambda group: _fetch(groups, version, group), named.values())
+        fetched = await side_by_side(
+            lambda group: _fetch(groups, version, group, request.require_stable), named.values()
+        )
         return OffsetFetchResponse(groups=fetched)
-    return _single_response(version, await _fetch(groups, version, _as_one_of_several(request)))
+    single = _as_one_of_several(request)
+    return _single_response(version, await _fetch(groups, version, single, request.require_stable))
 
 
-async def _fetch(groups: Groups, version: int, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+async def _fetch(
+    groups: Groups, version: int, request: OffsetFetchRequestGroup, requires_stable: bool
+) -> OffsetFetchResponseGroup:
     by_id = version >= TOPIC_IDS_SINCE
     asked = (
         None if request.topics is None else [_asked(groups.topics, topic, by_id) for topic in request.topics]
@@ -63,7 +68,7 @@ async def _fetch(groups: Groups, version: int, request: OffsetFetchRequestGroup)
 
     def take(known: KnownGroup | None) -> list[OffsetFetchResponseTopics]:
         topics = _everything(groups.topics, known, by_id) if asked is None else asked
-        return [_topic_response(known, topic) for topic in topics]
+        return [_topic_response(known, topic, requires_stable) for topic in topics]
 
     found = await groups.look(request.group_id, take)
     if isinstance(found, ErrorCode):
@@ -92,14 +97,18 @@ def _everything(topics: KnownTopics, known: KnownGroup | None, by_id: bool) -> I
             yield _Asked(name, existing.topic_id, numbers)
 
 
-def _topic_response(known: KnownGroup | None, asked: _Asked) -> OffsetFetchResponseTopics:
+def _topic_response(
+    known: KnownGroup | None, asked: _Asked, requires_stable: bool
+) -> OffsetFetchResponseTopics:
     if asked.name is None:
         return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID)
     return OffsetFetchResponseTopics(
         name=asked.name,
         topic_id=asked.topic_id,
         partitions=[
-            _partition_response(partition, _committed(known, asked.name, partition))
+            _partition_response(partition, NOTHING_COMMITTED, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            if requires_stable and _is_unstable(known, asked.name, partition)
+            else _partition_response(partition, _committed(known, asked.name, partition))
             for partition in asked.partitions
         ],
     )
@@ -113,6 +122,10 @@ def _refused_topic(asked: _Asked, refusal: ErrorCode) -> OffsetFetchResponseTopi
             _partition_response(partition, NOTHING_COMMITTED, refusal) for partition in asked.partitions
         ],
     )
+
+
+def _is_unstable(known: KnownGroup | None, topic: str, partition: int) -> bool:
+    return known is not None and (topic, partition) in known.pending.partitions
 
 
 def _committed(known: KnownGroup | None, topic: str, partition: int) -> CommittedOffset:

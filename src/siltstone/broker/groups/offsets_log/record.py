@@ -98,6 +98,15 @@ EncodedRecord: TypeAlias = tuple[bytes, bytes | None]
 # -- keys ----------------------------------------------------------------------------------------------
 
 
+class LogProducer(msgspec.Struct, frozen=True):
+    """The producer in whose transaction records are written. ``number``: that of the transaction, -1 if it is not
+    known."""
+
+    producer_id: int
+    epoch: int
+    number: int = -1
+
+
 class OffsetKey(msgspec.Struct, frozen=True):
     group_id: str
     topic: str

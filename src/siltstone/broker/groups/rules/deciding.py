@@ -31,6 +31,7 @@ from siltstone.broker.groups.rules.requests import (
     Answer,
     Close,
     Commit,
+    CommitInTransaction,
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
@@ -74,6 +75,7 @@ STEPS: Mapping[Step, Callable[[Draft, Any], None]] = {
     Step.SAVE: membership_steps.save,
     Step.DISMISS: membership_steps.dismiss,
     Step.ACCEPT_OFFSETS: offset_steps.accept_offsets,
+    Step.ACCEPT_PENDING_OFFSETS: offset_steps.accept_pending_offsets,
     Step.DELETE_OFFSETS: offset_steps.delete_offsets,
     Step.DROP_EXPIRED_OFFSETS: offset_steps.drop_expired_offsets,
     Step.FORGET_OFFSETS: offset_steps.forget_offsets,
@@ -215,7 +217,9 @@ def _differs(asked: str | None, actual: str | None) -> bool:
     return asked is not None and actual is not None and asked != actual
 
 
-def _wrong_generation(group: Group, request: Heartbeat | Sync | Commit) -> ErrorCode | None:
+def _wrong_generation(
+    group: Group, request: Heartbeat | Sync | Commit | CommitInTransaction
+) -> ErrorCode | None:
     refusal = membership_error(group, request.member_id, request.instance_id)
     if refusal is None and request.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -268,6 +272,13 @@ def _commit_event(group: Group, commit: Commit, _: int, __: GroupSettings) -> Ev
     return _wrong_generation(group, commit) or GroupEvent.MEMBER_COMMITS
 
 
+def _transaction_event(group: Group, commit: CommitInTransaction, _: int, __: GroupSettings) -> EventOrAnswer:
+    """The member is looked at only if the request names one: clients of the first versions name none."""
+    if commit.generation < 0 and not commit.member_id and commit.instance_id is None:
+        return GroupEvent.COMMITTED_IN_TRANSACTION
+    return _wrong_generation(group, commit) or GroupEvent.COMMITTED_IN_TRANSACTION
+
+
 def _delete_offsets_event(group: Group, _: DeleteOffsets, __: int, ___: GroupSettings) -> EventOrAnswer:
     if group.protocol_type == CONSUMER_TYPE:
         return GroupEvent.OFFSETS_DELETED
@@ -291,6 +302,7 @@ _EVENTS: Mapping[type[Request], Callable[[Group, Any, int, GroupSettings], Event
     Leave: _leave_event,
     TimerRang: _timer_event,
     Commit: _commit_event,
+    CommitInTransaction: _transaction_event,
     DeleteOffsets: _delete_offsets_event,
     ExpireOffsets: _expire_event,
     MoveOffsets: _move_event,

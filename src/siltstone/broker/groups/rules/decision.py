@@ -13,6 +13,7 @@ from siltstone.broker.groups.offsets_log.record import (
     GroupMetadata,
     GroupRecord,
     MemberMetadata,
+    OffsetRecord,
     Record,
 )
 from siltstone.broker.groups.rules.group import Group, Member, member_bytes
@@ -45,11 +46,13 @@ Action: TypeAlias = AnswerTo | SetTimer | CancelTimer
 
 
 class GroupDecision(msgspec.Struct, frozen=True):
-    """``records`` must be durable before any of the answers is sent."""
+    """``records`` must be durable before any of the answers is sent, and so must ``pending``, which are written in the
+    transaction of the request."""
 
     group: Group
     actions: tuple[Action, ...] = ()
     records: tuple[Record, ...] = ()
+    pending: tuple[OffsetRecord, ...] = ()
 
 
 class Draft:
@@ -63,6 +66,7 @@ class Draft:
         self.now_ms = now_ms
         self.settings = settings
         self.records: list[Record] = []
+        self.pending: list[OffsetRecord] = []
         self._actions: list[Action] = []
         self._members: dict[str, Member] | None = None
         self._to_be_saved = False
@@ -82,7 +86,7 @@ class Draft:
         if self._to_be_saved:
             self.change(is_saved=True)
             self.records.append(GroupRecord(GroupKey(self.group.group_id), metadata_of(self.group)))
-        return GroupDecision(self.group, tuple(self._actions), tuple(self.records))
+        return GroupDecision(self.group, tuple(self._actions), tuple(self.records), tuple(self.pending))
 
     # -- members -----------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ administrator sets in a group that has been empty for long expires at once.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from siltstone.broker.groups.offsets_log.record import (
     CommittedOffset,
@@ -31,6 +32,7 @@ from siltstone.broker.groups.rules.decision import Draft
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
     Commit,
+    CommitInTransaction,
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
@@ -52,7 +54,12 @@ from siltstone.topic_configs.values import LONG_MAX
 def accept_offsets(draft: Draft, commit: Commit) -> None:
     """Accepts or refuses each offset by itself: one with too much metadata does not stop the others."""
     expires_ms = None if commit.retention_ms is None else min(draft.now_ms + commit.retention_ms, LONG_MAX)
-    errors = [_accept_offset(draft, offset, expires_ms) for offset in commit.offsets]
+    errors = [_accept_offset(draft, draft.records, offset, expires_ms) for offset in commit.offsets]
+    draft.answer(OffsetErrors(tuple(errors)))
+
+
+def accept_pending_offsets(draft: Draft, commit: CommitInTransaction) -> None:
+    errors = [_accept_offset(draft, draft.pending, offset, None) for offset in commit.offsets]
     draft.answer(OffsetErrors(tuple(errors)))
 
 
@@ -107,12 +114,14 @@ def forget_group(draft: Draft, request: DeleteGroup | ExpireOffsets) -> None:
         draft.answer(ErrorCode.NONE)
 
 
-def _accept_offset(draft: Draft, offset: OffsetToCommit, expires_ms: int | None) -> ErrorCode:
+def _accept_offset(
+    draft: Draft, accepted: list[Any], offset: OffsetToCommit, expires_ms: int | None
+) -> ErrorCode:
     if len(offset.metadata.encode()) > draft.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     committed = CommittedOffset(offset.offset, offset.leader_epoch, offset.metadata, draft.now_ms, expires_ms)
     key = OffsetKey(draft.group.group_id, offset.topic, offset.partition)
-    draft.records.append(OffsetRecord(key, committed))
+    accepted.append(OffsetRecord(key, committed))
     return ErrorCode.NONE
 
 

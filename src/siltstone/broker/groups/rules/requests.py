@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.broker.groups.offsets_log.record import CommittedOffset
+from siltstone.broker.groups.offsets_log.record import CommittedOffset, LogProducer
 from siltstone.broker.groups.rules.group import Protocol
 from siltstone.kafka_protocol.error_code import ErrorCode
 
@@ -81,6 +81,16 @@ class Commit(msgspec.Struct, frozen=True):
     retention_ms: int | None = None
 
 
+class CommitInTransaction(msgspec.Struct, frozen=True):
+    """The offsets become the group's when the transaction of the ``producer`` is committed."""
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    offsets: Sequence[OffsetToCommit]
+    producer: LogProducer
+
+
 class DeleteOffsets(msgspec.Struct, frozen=True):
     """``committed``: those of ``partitions`` that have a committed offset."""
 
@@ -147,6 +157,7 @@ Request: TypeAlias = (
     | Heartbeat
     | Leave
     | Commit
+    | CommitInTransaction
     | DeleteOffsets
     | DeleteGroup
     | ExpireOffsets

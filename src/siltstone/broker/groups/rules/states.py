@@ -52,6 +52,7 @@ class GroupEvent(Enum):
     # -- offsets and the group itself
     MEMBER_COMMITS = "a member commits offsets"
     OUTSIDER_COMMITS = "a client that is not a member commits offsets"
+    COMMITTED_IN_TRANSACTION = "a producer commits offsets in its transaction"
     OFFSETS_DELETED = "OffsetDelete on a group of type consumer"
     OFFSETS_DELETED_OF_OTHER_TYPE = "OffsetDelete on a group of another type"
     OFFSETS_EXPIRE = "offsets are past their retention time"
@@ -87,6 +88,7 @@ class Step(Enum):
     REMOVE = auto()
     SAVE = auto()
     ACCEPT_OFFSETS = auto()
+    ACCEPT_PENDING_OFFSETS = auto()
     DELETE_OFFSETS = auto()
     DROP_EXPIRED_OFFSETS = auto()
     FORGET_OFFSETS = auto()
@@ -204,6 +206,8 @@ TABLE: Mapping[GroupEvent, Mapping[GroupState, Rule]] = {
     GroupEvent.OUTSIDER_COMMITS: _refused_but_empty(
         _does(E, Step.ACCEPT_OFFSETS), ErrorCode.UNKNOWN_MEMBER_ID
     ),
+    # Whatever the group does meanwhile: the offsets count only if the transaction is committed, as in Kafka.
+    GroupEvent.COMMITTED_IN_TRANSACTION: _everywhere(Step.ACCEPT_PENDING_OFFSETS),
     GroupEvent.OFFSETS_DELETED: _everywhere(Step.DELETE_OFFSETS),
     GroupEvent.OFFSETS_DELETED_OF_OTHER_TYPE: _refused_but_empty(
         _does(E, Step.DELETE_OFFSETS), ErrorCode.NON_EMPTY_GROUP

@@ -4,13 +4,15 @@ tool that ends a transaction which hangs.
 A tool names no transaction: what the producer has open in the partition is ended, whatever it is.
 """
 
-import asyncio
+from collections.abc import Mapping
+from functools import partial
 
 from siltstone.broker.error_codes import error_code
-from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.partitions.transaction_state import TransactionEnding
-from siltstone.broker.topics.registry import Topics
+from siltstone.broker.transactions.apis.producing import rows_by_topic
+from siltstone.broker.transactions.ports import MarkerSink
 from siltstone.broker.transactions.rules.requests import BUMPING_VERSION
+from siltstone.broker.transactions.state_log.record import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -26,32 +28,32 @@ from siltstone.runtime.turns import side_by_side
 
 
 async def handle_write_txn_markers(
-    topics: Topics, partitions: Partitions, request: WriteTxnMarkersRequest
+    markers: MarkerSink, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """A partition is answered when its marker is durable."""
     rows = []
     for marker in request.markers:
         ending = _ending(marker)
-        named = [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+        asked = [(topic.name, topic.partition_indexes) for topic in marker.topics]
+        named = list(dict.fromkeys((name, index) for name, indexes in asked for index in indexes))
 
-        async def write(named_partition: tuple[str, int], ending: TransactionEnding = ending) -> ErrorCode:
-            return await _written(topics, partitions, *named_partition, ending)
+        async def write(partition: TopicPartition, ending: TransactionEnding = ending) -> ErrorCode:
+            return await _written(markers, partition, ending)
 
         errors = dict(zip(named, await side_by_side(write, named), strict=True))
-        of_topics = [
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=[
-                    WritableTxnMarkerPartitionResult(
-                        partition_index=index, error_code=errors[topic.name, index]
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in marker.topics
-        ]
-        rows.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=of_topics))
+        topics = rows_by_topic(asked, partial(_row, errors), _topic_row)
+        rows.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=rows)
+
+
+def _row(
+    errors: Mapping[TopicPartition, ErrorCode], name: str, index: int
+) -> WritableTxnMarkerPartitionResult:
+    return WritableTxnMarkerPartitionResult(partition_index=index, error_code=errors[name, index])
+
+
+def _topic_row(name: str, rows: list[WritableTxnMarkerPartitionResult]) -> WritableTxnMarkerTopicResult:
+    return WritableTxnMarkerTopicResult(name=name, partitions=rows)
 
 
 def _ending(marker: WritableTxnMarker) -> TransactionEnding:
@@ -64,19 +66,9 @@ def _ending(marker: WritableTxnMarker) -> TransactionEnding:
     )
 
 
-async def _written(
-    topics: Topics, partitions: Partitions, name: str, index: int, ending: TransactionEnding
-) -> ErrorCode:
-    topic = topics.by_name(name)
-    if topic is None or not 0 <= index < topic.partition_count:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+async def _written(markers: MarkerSink, partition: TopicPartition, ending: TransactionEnding) -> ErrorCode:
     try:
-        partition = await partitions.open(topic, index)
-        durable = partition.append_marker(ending)
-        if durable is None:
-            await partition.wait_until_durable()
-        else:
-            await asyncio.shield(durable)
+        await markers.end(partition, ending)
     except SiltstoneError as failure:
         return error_code(failure)
     return ErrorCode.NONE

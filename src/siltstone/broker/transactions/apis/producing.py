@@ -1,14 +1,15 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, and InitProducerId with a transactional id.
+"""AddPartitionsToTxn, EndTxn, and InitProducerId with a transactional id.
 
 Requests of the first versions cannot name PRODUCER_FENCED: they get INVALID_PRODUCER_EPOCH, which means the same.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
-from siltstone.broker.groups.groups import partition_of_group
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.request import RequestContext
-from siltstone.broker.topics.names import OFFSETS_TOPIC
+from siltstone.broker.topics.registry import Topics
 from siltstone.broker.transactions.rules.requests import (
     BUMPING_VERSION,
     AddToTransaction,
@@ -20,10 +21,6 @@ from siltstone.broker.transactions.rules.requests import (
 from siltstone.broker.transactions.state_log.record import TopicPartition
 from siltstone.broker.transactions.transactions import Transactions
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
 from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -39,7 +36,12 @@ FENCED_SINCE_INIT, FENCED_SINCE = 4, 2
 BUMPING_END_SINCE = 5
 NONE = -1
 
-IsThere: TypeAlias = Callable[[TopicPartition], bool]
+log = logging.getLogger(__name__)
+
+Row = TypeVar("Row")
+TopicRow = TypeVar("TopicRow")
+
+RefusalOf: TypeAlias = Callable[[TopicPartition], ErrorCode | None]
 
 
 async def start_producer(
@@ -58,14 +60,17 @@ async def start_producer(
 
 
 async def handle_add_partitions_to_txn(
-    transactions: Transactions, is_there: IsThere, context: RequestContext, request: AddPartitionsToTxnRequest
+    transactions: Transactions,
+    refusal_of: RefusalOf,
+    context: RequestContext,
+    request: AddPartitionsToTxnRequest,
 ) -> AddPartitionsToTxnResponse:
     """Versions 0 to 3: later ones are sent by nodes only. Either all partitions are added, or none."""
-    named = [(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
-    unknown = {partition for partition in named if not is_there(partition)}
-    if unknown:
-        errors = dict.fromkeys(named, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        errors |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    asked = [(topic.name, topic.partitions) for topic in request.v3_and_below_topics]
+    named = [(name, index) for name, indexes in asked for index in indexes]
+    refused = {partition: refusal for partition in named if (refusal := refusal_of(partition)) is not None}
+    if refused:
+        errors = dict.fromkeys(named, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     else:
         answer = await transactions.ask(
             request.v3_and_below_transactional_id,
@@ -74,38 +79,34 @@ async def handle_add_partitions_to_txn(
             ),
         )
         errors = dict.fromkeys(named, known_code(answer, context, FENCED_SINCE))
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=[
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=errors[topic.name, index]
-                    )
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.v3_and_below_topics
-        ]
-    )
+    rows = rows_by_topic(asked, lambda name, index: _row(index, errors[name, index]), _topic_row)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
 
 
-async def handle_add_offsets_to_txn(
-    transactions: Transactions,
-    offsets_partitions: int,
-    context: RequestContext,
-    request: AddOffsetsToTxnRequest,
-) -> AddOffsetsToTxnResponse:
-    """``offsets_partitions``: how many partitions ``__consumer_offsets`` has. That of the group becomes a partition of
-    the transaction."""
-    if not request.group_id:
-        return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    partition = (OFFSETS_TOPIC, partition_of_group(request.group_id, offsets_partitions))
-    answer = await transactions.ask(
-        request.transactional_id,
-        AddToTransaction(request.producer_id, request.producer_epoch, frozenset({partition})),
-    )
-    return AddOffsetsToTxnResponse(error_code=known_code(answer, context, FENCED_SINCE))
+def refusal_of_partition(topics: Topics, cluster: ClusterView, partition: TopicPartition) -> ErrorCode | None:
+    """Says why a partition cannot be added to a transaction of this node. The broker alone writes internal topics. A
+    partition that another node leads could not get its marker: the nodes do not send each other markers yet."""
+    name, index = partition
+    topic = topics.by_name(name)
+    if topic is None or not 0 <= index < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.is_internal:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not cluster.leads(topic.metadata.partitions[index]):
+        log.warning(
+            "%s-%d is refused in a transaction: another node leads it than the one that coordinates the transaction",
+            name, index,
+        )  # fmt: skip
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return None
+
+
+def _row(index: int, error: ErrorCode) -> AddPartitionsToTxnPartitionResult:
+    return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+
+
+def _topic_row(name: str, rows: list[AddPartitionsToTxnPartitionResult]) -> AddPartitionsToTxnTopicResult:
+    return AddPartitionsToTxnTopicResult(name=name, results_by_partition=rows)
 
 
 async def handle_end_txn(
@@ -130,3 +131,13 @@ def known_code(answer: object, context: RequestContext, fenced_since: int) -> Er
     if answer is ErrorCode.PRODUCER_FENCED and context.api_version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return answer
+
+
+def rows_by_topic(
+    asked: Iterable[tuple[str, Sequence[int]]],
+    row: Callable[[str, int], Row],
+    topic_row: Callable[[str, list[Row]], TopicRow],
+) -> list[TopicRow]:
+    """``asked``: the names of topics, each with the partitions that the request names. ``row`` makes the row of a
+    partition, and ``topic_row`` puts those of a topic together."""
+    return [topic_row(name, [row(name, index) for index in indexes]) for name, indexes in asked]

@@ -22,7 +22,7 @@ from siltstone.broker.transactions.rules.requests import (
     TimeOut,
 )
 from siltstone.broker.transactions.rules.states import TABLE, TransactionEvent, TransactionStep
-from siltstone.broker.transactions.rules.transaction import AT_REST, NO_EPOCH, Transaction
+from siltstone.broker.transactions.rules.transaction import AT_REST, NO_EPOCH, PREPARED, Transaction
 from siltstone.broker.transactions.state_log.record import NONE, TransactionState
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.serving_limits import TRANSACTION_PARTITIONS_MAX
@@ -188,13 +188,28 @@ def _start_event(transaction: Transaction, named: int) -> TransactionEvent:
     return TransactionEvent.STALE_PRODUCER_STARTS
 
 
-def _add_event(transaction: Transaction, add: AddToTransaction, _: int) -> EventOrAnswer:
+def refusal_of_producer(transaction: Transaction, add: AddToTransaction) -> ErrorCode | None:
+    """Says why a producer may not write in a transaction of this id; None if it may."""
     if epochs.waits_for_its_producer_id(transaction, add.producer_id):
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if add.producer_id != transaction.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if add.producer_epoch != transaction.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
+    return None
+
+
+def refusal_to_look(transaction: Transaction, add: AddToTransaction) -> ErrorCode | None:
+    """Says why it cannot be said which partitions are in the producer's transaction; None if it can. While markers are
+    on their way it cannot: the client has to wait for them."""
+    if (refusal := refusal_of_producer(transaction, add)) is not None:
+        return refusal
+    return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state in PREPARED else None
+
+
+def _add_event(transaction: Transaction, add: AddToTransaction, _: int) -> EventOrAnswer:
+    if (refusal := refusal_of_producer(transaction, add)) is not None:
+        return refusal
     if transaction.state is TransactionState.ONGOING and add.partitions <= transaction.partitions:
         return TransactionEvent.KNOWN_PARTITIONS_ADDED
     if len(transaction.partitions | add.partitions) > TRANSACTION_PARTITIONS_MAX:

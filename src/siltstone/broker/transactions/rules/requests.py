@@ -73,6 +73,14 @@ class ProducerEpoch(msgspec.Struct, frozen=True):
 Answer: TypeAlias = ErrorCode | ProducerEpoch
 
 
+class JoinedTransaction(msgspec.Struct, frozen=True):
+    """A producer may append to these partitions, in its transaction of this ``number``: the coordinator has appended
+    that they are in it."""
+
+    number: int
+    partitions: frozenset[TopicPartition]
+
+
 def malformed(transactional_id: str, request: StartProducer) -> bool:
     """Whether a client must not send this InitProducerId: without a transactional id, or with only one of producer id
     and epoch."""

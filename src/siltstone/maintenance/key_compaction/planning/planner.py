@@ -9,7 +9,8 @@ The *bound* is the offset up to which a stream may be compacted (G1 to G3):
 
     start ≤ clean offset ≤ bound ≤ active segment, end of the prefix
 
-Transactions do not limit it: brokers refuse them, and all records in objects lie below the high watermark (G2).
+Nor does it pass the offset from which on the partition may have transactions: records of aborted ones must not take the
+place of others. All records in objects lie below the high watermark (G2).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamSt
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.streams import first_holding
 from siltstone.model.objects import ObjectKind, ObjectRange
-from siltstone.offline.topic_streams import Role, TopicStream, topic_streams
+from siltstone.offline.topic_streams import Role, TopicStream, topic_streams, transactional_from
 from siltstone.tables.progress import bound_of as exported_bound
 from siltstone.topic_configs.table import TopicConfig
 
@@ -141,6 +142,16 @@ def _of_table(view: ImageView, of_topic: TopicStream) -> CompactionBound | None:
     return None if found is None else CompactionBound(*found)
 
 
+def _of_transactions(view: ImageView, of_topic: TopicStream) -> CompactionBound | None:
+    first = transactional_from(view, of_topic.topic.topic_id, of_topic.partition)
+    if first is None:
+        return None
+    return CompactionBound(
+        first,
+        f"it has transactions from offset {count_words(first)} on, which key compaction does not read yet",
+    )
+
+
 def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> CompactionBound | None:
     """Limits the bound to the start of the first dirty segment with a record younger than min.compaction.lag.ms [Kafka:
     LogCleanerManager]."""
@@ -214,6 +225,7 @@ def _planned(
         bound = _least([bound_of(stream, of_topic.config, prefix, now_ms), _of_table(view, of_topic)])
     else:
         bound = bound_up_to(scope.up_to, prefix)
+    bound = _least([bound, _of_transactions(view, of_topic)])
     extent = _extent(stream, prefix, bound, scope)
     if isinstance(extent, str):
         return Unplanned(of_topic.name, extent)

@@ -1,4 +1,4 @@
-"""FindCoordinator: this node for groups, a clear end for transactions."""
+"""FindCoordinator: the node that coordinates a group, or a transactional id."""
 
 import asyncio
 from types import SimpleNamespace
@@ -15,12 +15,12 @@ from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRe
 from support.groups.groups_world import context
 
 
-def groups_at_node_7() -> tuple[Any, Any]:
+def groups_at_node_7() -> tuple[Any, Any, Any]:
     async def prepared() -> None:
         return None
 
     groups = SimpleNamespace(prepare_to_find=prepared, coordinator_of=lambda _: 7)
-    return groups, SimpleNamespace(endpoint_of=_endpoint)
+    return groups, groups, SimpleNamespace(endpoint_of=_endpoint)
 
 
 def _endpoint(node_id: int, listener: Listener) -> BrokerEndpoint:
@@ -39,9 +39,12 @@ def find(version: int, key_type: int, *keys: str) -> list[Any]:
     return list(received.coordinators) if version >= 4 else [received]
 
 
+@pytest.mark.parametrize("key_type", [0, 1])
 @pytest.mark.parametrize("version", range(7))
-def test_groups_are_here_under_the_address_of_the_listener(version: int) -> None:
-    (found,) = find(version, 0, "readers")
+def test_groups_and_transactional_ids_are_here_under_the_address_of_the_listener(
+    version: int, key_type: int
+) -> None:
+    (found,) = find(version, key_type if version else 0, "readers")
     assert (found.node_id, found.host, found.port) == (7, "broker.example", 9092)
     assert found.error_code == ErrorCode.NONE
     if 1 <= version < 4:
@@ -51,19 +54,6 @@ def test_groups_are_here_under_the_address_of_the_listener(version: int) -> None
 def test_several_keys_are_answered_each() -> None:
     assert [found.key for found in find(4, 0, "one", "two", "")] == ["one", "two", ""]
     assert find(4, 0) == []
-
-
-@pytest.mark.parametrize("version", range(1, 7))
-def test_transactional_producers_fail_at_once_and_are_told_why(version: int) -> None:
-    (found,) = find(version, 1, "my-transaction")
-    expected = (
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if version < 4 else ErrorCode.UNSUPPORTED_VERSION
-    )
-    assert found.error_code == expected
-    assert (
-        "Transactions are not supported" in found.error_message and "transactional.id" in found.error_message
-    )
-    assert (found.node_id, found.host, found.port) == (-1, "", -1)
 
 
 @pytest.mark.parametrize("key_type", [2, 3, -1])

@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from siltstone.broker.groups.offsets_log.record import LogProducer
 from siltstone.broker.groups.rules.deciding import STEPS, decide, event_of
 from siltstone.broker.groups.rules.decision import AnswerTo
 from siltstone.broker.groups.rules.group import Group, Protocol
 from siltstone.broker.groups.rules.requests import (
     Close,
     Commit,
+    CommitInTransaction,
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
@@ -122,6 +124,9 @@ SITUATIONS: dict[GroupEvent, Callable[[GroupState], Situation]] = {
     GroupEvent.NEWCOMERS_GO: on(lambda _: timer(TimerKind.SESSION, "N")),
     GroupEvent.MEMBER_COMMITS: on(lambda group: Commit("F", None, group.generation, OFFSETS)),
     GroupEvent.OUTSIDER_COMMITS: on(lambda _: Commit("", None, -1, OFFSETS)),
+    GroupEvent.COMMITTED_IN_TRANSACTION: on(
+        lambda _: CommitInTransaction("", None, -1, OFFSETS, LogProducer(1, 0))
+    ),
     GroupEvent.OFFSETS_DELETED: on(lambda _: DeleteOffsets((("flights", 0),), frozenset())),
     GroupEvent.OFFSETS_DELETED_OF_OTHER_TYPE: on(
         lambda _: DeleteOffsets((("flights", 0),), frozenset()), of_type_connect

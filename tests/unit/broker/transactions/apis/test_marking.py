@@ -19,7 +19,7 @@ async def write(world, epoch, commits=False, version=0, coordinator_epoch=COORDI
         coordinator_epoch=coordinator_epoch, transaction_version=version,
     )  # fmt: skip
     request = WriteTxnMarkersRequest(markers=[marker])
-    answer = await handle_write_txn_markers(world.parts.topics, world.parts.partitions, request)
+    answer = await handle_write_txn_markers(world.parts.markers, request)
     (row,) = answer.markers
     assert row.producer_id == PID
     return [ErrorCode(each.error_code) for topic in row.topics for each in topic.partitions]

@@ -7,10 +7,11 @@ from siltstone.broker.offsets_topic import OffsetsTopicLeaders
 from siltstone.broker.request import ConnectionContext, Listener, RequestContext
 from siltstone.broker.transaction_topic import PartitionMarkers, TransactionTopicLogs
 from siltstone.broker.transactions.apis.describing import handle_describe_transactions
+from siltstone.broker.transactions.apis.offsets import handle_add_offsets_to_txn
 from siltstone.broker.transactions.apis.producing import (
-    handle_add_offsets_to_txn,
     handle_add_partitions_to_txn,
     handle_end_txn,
+    refusal_of_partition,
     start_producer,
 )
 from siltstone.broker.transactions.transactions import Transactions
@@ -27,7 +28,8 @@ from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdReq
 from support.broker.broker_world import in_broker_world
 from support.engine.engine_world import settled
 
-STATES = "__transaction_state"
+STATES = "states"
+"""The broker of the world has coordinators of its own, in ``__transaction_state``."""
 TIMEOUT_MS = 60_000
 
 
@@ -50,7 +52,7 @@ class Asked:
         self.world = world
         self.all = Transactions(
             TransactionTopicLogs(topic, parts.partitions, world.clock),
-            PartitionMarkers(parts.topics, parts.partitions),
+            PartitionMarkers(parts.topics, parts.partitions, parts.groups),
             parts.producer_ids,
             world.clock,
             OffsetsTopicLeaders(parts.cluster, parts.topics, STATES),
@@ -69,13 +71,12 @@ class Asked:
             v3_and_below_producer_epoch=epoch,
             v3_and_below_topics=named,
         )
-        answer = await handle_add_partitions_to_txn(self.all, self.is_there, context(version), request)
+        answer = await handle_add_partitions_to_txn(self.all, self.refusal_of, context(version), request)
         rows = [row for topic in answer.results_by_topic_v3_and_below for row in topic.results_by_partition]
         return [ErrorCode(row.partition_error_code) for row in rows]
 
-    def is_there(self, partition):
-        topic = self.world.parts.topics.by_name(partition[0])
-        return topic is not None and 0 <= partition[1] < topic.partition_count
+    def refusal_of(self, partition):
+        return refusal_of_partition(self.world.parts.topics, self.world.parts.cluster, partition)
 
     async def end(self, pid, epoch, commits=True, version=5, name="pay"):
         request = EndTxnRequest(
@@ -174,12 +175,12 @@ def test_offsets_add_the_partition_of_their_group():
         request = AddOffsetsToTxnRequest(
             transactional_id="pay", producer_id=pid, producer_epoch=epoch, group_id="readers"
         )
-        answer = await handle_add_offsets_to_txn(asked.all, 50, context(3), request)
+        answer = await handle_add_offsets_to_txn(asked.all, world.parts.groups, context(3), request)
         assert answer.error_code == 0
         (row,) = await asked.described("pay")
         assert [(topic.topic, len(topic.partitions)) for topic in row.topics] == [("__consumer_offsets", 1)]
         without = AddOffsetsToTxnRequest(transactional_id="pay", producer_id=pid, producer_epoch=epoch)
-        answer = await handle_add_offsets_to_txn(asked.all, 50, context(3), without)
+        answer = await handle_add_offsets_to_txn(asked.all, world.parts.groups, context(3), without)
         assert answer.error_code == ErrorCode.INVALID_GROUP_ID
         await asked.all.close()
 
@@ -212,7 +213,7 @@ def test_tx29_ids_expire_and_all_coordinators_are_loaded_without_a_request():
             await asked.init(name=name)
         await asked.all.close()
         again = Asked(world)
-        await again.all.start(expiration_ms=10_000)
+        await again.all.start(10_000, loads=True)
         for _ in range(20):
             await settled()
         found = again.all.look_at_all()

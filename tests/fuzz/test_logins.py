@@ -1,0 +1,101 @@
+"""Spoilt requests of logins, against a broker in a process of its own: none logs in, the broker lives on, logs no bug,
+and lets a client in that has the password.
+
+A failure names its seed, which ``FUZZ_SEED`` replays.
+"""
+
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from siltstone.kafka_client.client_settings import settings_of_mapping
+from siltstone.kafka_client.cluster import Cluster
+from siltstone.kafka_client.connection import Security, parse_bootstrap
+from siltstone.kafka_client.topics import all_topics
+from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from siltstone.kafka_protocol.messages.metadata import MetadataRequest
+from siltstone.kafka_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from siltstone.kafka_protocol.notation import Message
+from siltstone.runtime.clock import SystemClock
+from siltstone.runtime.randomness import system_randomness
+from support.broker.broker_process import SILTSTONE, BrokerProcess
+from support.kafka.raw_kafka import ConnectionClosed, RawConnection, request_bytes
+from support.processes.seeds import seed_of_this_run
+from support.processes.tried import RecordTried
+
+pytestmark = [pytest.mark.fuzz, pytest.mark.nightly, pytest.mark.xdist_group("fuzz")]
+
+SEED = 20_281
+CONNECTIONS = 1_500
+REQUESTS_MAX = 6
+VERSIONS = ApiVersionsRequest(client_software_name="fuzz", client_software_version="1")
+TOKENS = (
+    b"n,,n=ada,r=abc",
+    b"n,a=ada,n=ada,r=abc",
+    b"c=biws,r=abc,p=AAAA",
+    b"\0ada\0wrong",
+    b"",
+    b"\1" * 300,
+)
+
+
+def request_of(rng: Random) -> tuple[Message, int]:
+    kind = rng.random()
+    if kind < 0.2:
+        return VERSIONS, 3
+    if kind < 0.5:
+        name = rng.choice(["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "", "GSSAPI"])
+        return SaslHandshakeRequest(mechanism=name), rng.choice([1, 1, 1, 0])
+    if kind < 0.9:
+        return SaslAuthenticateRequest(auth_bytes=rng.choice(TOKENS)), rng.randint(0, 2)
+    return MetadataRequest(topics=[]), 12
+
+
+def spoilt(rng: Random, frame: bytes) -> bytes:
+    """Half of the frames as they are; others with bytes changed, left out or put in."""
+    changed = bytearray(frame)
+    for _ in range(rng.choice([0, 0, 0, 1, 2, 8])):
+        at = rng.randrange(len(changed)) if changed else 0
+        match rng.randrange(3):
+            case 0 if changed:
+                changed[at] = rng.randrange(256)
+            case 1:
+                del changed[at : at + rng.randint(1, 4)]
+            case _:
+                changed[at:at] = rng.randbytes(rng.randint(1, 4))
+    return bytes(changed)
+
+
+def test_sa03_spoilt_logins_log_nobody_in(tmp_path: Path, record_tried: RecordTried) -> None:
+    rng, folder = Random(seed_of_this_run("FUZZ_SEED", SEED)), tmp_path / "store"
+    sent = answered = 0
+    options = ("--listener", "SASL_PLAINTEXT://127.0.0.1:0")
+    with BrokerProcess(folder, options=options) as broker:
+        added = [SILTSTONE, "users", "add", "ada", "--password-file", "-", "--store", folder]
+        subprocess.run(added, input=b"pencil", check=True, capture_output=True)
+        for _ in range(CONNECTIONS):
+            with (
+                RawConnection(broker.address, timeout_s=60) as connection,
+                suppress(ConnectionClosed, OSError),
+            ):
+                for number in range(rng.randint(1, REQUESTS_MAX)):
+                    request, version = request_of(rng)
+                    frame = spoilt(rng, request_bytes(request, version, number))
+                    connection.send_frame(frame)
+                    sent += 1
+                    answer = connection.receive_frame()
+                    answered += 1
+                    is_metadata = frame[:4] == b"\0\3\0\x0c"
+                    assert not is_metadata, f"it is served without a login: {answer[:40]!r}"
+        config = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "ada", "sasl.password": "pencil"}
+        security = Security(settings_of_mapping(config, "the test"))
+        bootstrap = parse_bootstrap(broker.bootstrap_servers)
+        with Cluster(bootstrap, SystemClock(), system_randomness(), security) as cluster:
+            assert all_topics(cluster) == []
+        assert "Traceback" not in broker.log and "a request failed" not in broker.log
+    record_tried("spoilt requests", sent)
+    record_tried("answers", answered)
