@@ -15,7 +15,6 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import TableSettings
-from siltstone.offline.tasks import source_bytes as stores
 from siltstone.offline.tasks.runner import InProcessRunner, Runner, Task
 from siltstone.scanning import reading
 from siltstone.tables.formats.choosing import open_format
@@ -24,6 +23,7 @@ from siltstone.tables.kind import TableExport
 from siltstone.tables.planning import ROUND_BYTES
 from siltstone.tables.progress import TableProgress, progress_of
 from support.maintenance.keyed_world import KeyedWorld, Pair
+from support.maintenance.opened_stores import stores_opened
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -163,8 +163,5 @@ def table_world(folder: Path, table_format: str) -> Iterator[TableWorld]:
     objects, which have the same names, are dropped."""
     world = TableWorld(folder, table_format)
     reading.INDEXES = reading.Indexes()
-    stores._opened[world.store.url] = world.store
-    try:
+    with stores_opened(world.store):
         yield world
-    finally:
-        del stores._opened[world.store.url]
