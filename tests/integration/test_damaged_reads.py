@@ -1,6 +1,5 @@
 """What real clients and commands meet where an object of a topic is damaged, truncated or missing."""
 
-import asyncio
 import logging
 import os
 import subprocess
@@ -19,6 +18,7 @@ from oracles.java_artifacts import JavaArtifactsUnavailable
 from oracles.java_clients import JavaClientFailed, java_failures, running_java_clients
 from siltstone.kafka_client.failures import RecordsDamaged
 from support.processes.cli import CLEAN
+from support.scenarios import in_loop
 
 TOPIC = "flights"
 ROUND = 100
@@ -178,32 +178,29 @@ def test_kafka_python_raises_an_error_and_can_seek_behind_the_damage(
     consumer.close()
 
 
-def test_aiokafka_logs_the_error_and_reads_on_when_the_object_is_restored(
+@in_loop
+async def test_aiokafka_logs_the_error_and_reads_on_when_the_object_is_restored(
     missing: DamagedStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It raises no error of a fetch but three; its log is where people look."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=missing.bootstrap, enable_auto_commit=False)
+    await consumer.start()
+    consumer.assign([partition := AioPartition(TOPIC, 0)])
+    consumer.seek(partition, 0)
+    offsets: list[int] = []
 
-    async def consume() -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=missing.bootstrap, enable_auto_commit=False)
-        await consumer.start()
-        consumer.assign([partition := AioPartition(TOPIC, 0)])
-        consumer.seek(partition, 0)
-        offsets: list[int] = []
+    async def read_until(is_enough: Callable[[], bool]) -> None:
+        give_up = time.monotonic() + SECONDS_MAX
+        while not is_enough() and time.monotonic() < give_up:
+            for records in (await consumer.getmany(timeout_ms=200)).values():
+                offsets.extend(record.offset for record in records)
 
-        async def read_until(is_enough: Callable[[], bool]) -> None:
-            give_up = time.monotonic() + SECONDS_MAX
-            while not is_enough() and time.monotonic() < give_up:
-                for records in (await consumer.getmany(timeout_ms=200)).values():
-                    offsets.extend(record.offset for record in records)
-
-        await read_until(lambda: "CorruptRecord" in caplog.text)
-        assert "CorruptRecord" in caplog.text and offsets == list(range(ROUND))
-        missing.restore()
-        await read_until(lambda: len(offsets) == 3 * ROUND)
-        assert offsets == list(range(3 * ROUND))
-        await consumer.stop()
-
-    asyncio.run(consume())
+    await read_until(lambda: "CorruptRecord" in caplog.text)
+    assert "CorruptRecord" in caplog.text and offsets == list(range(ROUND))
+    missing.restore()
+    await read_until(lambda: len(offsets) == 3 * ROUND)
+    assert offsets == list(range(3 * ROUND))
+    await consumer.stop()
 
 
 @pytest.mark.kafka

@@ -33,6 +33,7 @@ from support.groups.raw_group import offset_fetch_request
 from support.kafka.kafka_requests import batch_of, list_offsets_request, produce_request, row_of
 from support.kafka.raw_calls import RawTopic
 from support.kafka.wire_messages import layout_at
+from support.scenarios import scenario
 
 INT64_MAX = 2**63 - 1
 EXTREMES = {
@@ -116,28 +117,27 @@ def test_every_number_of_every_request(key: ApiKey, caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize("retention_ms", [0, 1, 2**62, INT64_MAX - 1, INT64_MAX])
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_an_offset_is_committed_whatever_its_retention_time(retention_ms: int, version: int) -> None:
+@scenario(in_broker_world)
+async def test_an_offset_is_committed_whatever_its_retention_time(
+    world: BrokerWorld, retention_ms: int, version: int
+) -> None:
     """It is kept for ever where the sum of the clock and the retention time passes 64 bits."""
-
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic("t")
-        row = OffsetCommitRequestPartition(partition_index=0, committed_offset=INT64_MAX)
-        commit = OffsetCommitRequest(
-            group_id="g",
-            retention_time_ms=retention_ms,
-            topics=[OffsetCommitRequestTopic(name="t", partitions=[row])],
-        )
-        answer = await answered(world, commit, version, "commit")
-        assert isinstance(answer, OffsetCommitResponse)
-        assert answer.topics[0].partitions[0].error_code == 0
-        await world.restart()
-        committed = await answered(
-            world, offset_fetch_request("g", RawTopic("t", topic.topic_id), [0], 7), 7, "fetch"
-        )
-        assert isinstance(committed, OffsetFetchResponse)
-        assert committed.topics[0].partitions[0].committed_offset == INT64_MAX
-
-    in_broker_world(scenario)
+    topic = await world.topic("t")
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=INT64_MAX)
+    commit = OffsetCommitRequest(
+        group_id="g",
+        retention_time_ms=retention_ms,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[row])],
+    )
+    answer = await answered(world, commit, version, "commit")
+    assert isinstance(answer, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == 0
+    await world.restart()
+    committed = await answered(
+        world, offset_fetch_request("g", RawTopic("t", topic.topic_id), [0], 7), 7, "fetch"
+    )
+    assert isinstance(committed, OffsetFetchResponse)
+    assert committed.topics[0].partitions[0].committed_offset == INT64_MAX
 
 
 LONGEST = {
@@ -155,17 +155,17 @@ LONGEST = {
     [LONGEST, LONGEST | {"message_timestamp_type": "LogAppendTime"}, {}],
     ids=["longest", "append-time", "plain"],
 )
-def test_records_of_any_time_are_stored_and_found_again(timestamp_ms: int, configs: dict[str, str]) -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic("t", **configs)
-        batch = build_batch([Record(timestamp_ms=ms, key=b"k") for ms in (timestamp_ms, 5, timestamp_ms)])
-        row = row_of(await world.client().ask(produce_request(topic, bytes(batch))))
-        is_refused = not configs and timestamp_ms >= INT64_MAX - 1
-        assert row.error_code == (ErrorCode.INVALID_TIMESTAMP if is_refused else 0)
-        assert row_of(await world.client().ask(produce_request(topic, bytes(batch_of(2))))).error_code == 0
-        await world.restart()
-        for asked_ms in (*EXTREMES["q"], -2, -3, 5, INT64_MAX - 1):
-            found = row_of(await world.client().ask(list_offsets_request(topic, asked_ms)))
-            assert found.error_code in (0, ErrorCode.UNSUPPORTED_VERSION), asked_ms
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_records_of_any_time_are_stored_and_found_again(
+    world: BrokerWorld, timestamp_ms: int, configs: dict[str, str]
+) -> None:
+    topic = await world.topic("t", **configs)
+    batch = build_batch([Record(timestamp_ms=ms, key=b"k") for ms in (timestamp_ms, 5, timestamp_ms)])
+    row = row_of(await world.client().ask(produce_request(topic, bytes(batch))))
+    is_refused = not configs and timestamp_ms >= INT64_MAX - 1
+    assert row.error_code == (ErrorCode.INVALID_TIMESTAMP if is_refused else 0)
+    assert row_of(await world.client().ask(produce_request(topic, bytes(batch_of(2))))).error_code == 0
+    await world.restart()
+    for asked_ms in (*EXTREMES["q"], -2, -3, 5, INT64_MAX - 1):
+        found = row_of(await world.client().ask(list_offsets_request(topic, asked_ms)))
+        assert found.error_code in (0, ErrorCode.UNSUPPORTED_VERSION), asked_ms

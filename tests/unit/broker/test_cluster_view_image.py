@@ -22,6 +22,7 @@ from siltstone.metadata.refusals import NotLeader
 from siltstone.model.errors import Unavailable
 from siltstone.runtime.clock import ManualClock
 from support.metadata.metadata_world import MetadataWorld
+from support.scenarios import in_loop
 
 OUTSIDE = Listener("OUTSIDE", "this.example", 19_092)
 TOPIC = "ab" * 16
@@ -180,55 +181,48 @@ def test_the_version_of_the_nodes_changes_with_them_and_never_comes_back() -> No
     assert clients.view.nodes_version == versions[-1], "a new topic changes no node"
 
 
-def test_those_that_ask_during_a_read_of_the_log_share_the_next_one() -> None:
+@in_loop
+async def test_those_that_ask_during_a_read_of_the_log_share_the_next_one() -> None:
     """What they ask about may have happened after the first one had begun."""
+    clients = Clients("OUTSIDE")
+    clients.joins(1)
+    log = clients.log_read
+    before, log.newest = clients.image, clients.image
+    log.goes_on.clear()
+    first = asyncio.ensure_future(clients.view.refreshed())
+    await asyncio.sleep(0)
+    clients.joins(2)
+    later = [asyncio.ensure_future(clients.view.refreshed()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert log.reads == 1
+    log.newest = clients.image
+    log.goes_on.set()
+    assert await first is before
+    assert await asyncio.gather(*later) == [clients.image] * 3
+    assert log.reads == 2
 
-    async def main() -> None:
-        clients = Clients("OUTSIDE")
-        clients.joins(1)
-        log = clients.log_read
-        before, log.newest = clients.image, clients.image
-        log.goes_on.clear()
-        first = asyncio.ensure_future(clients.view.refreshed())
+
+@in_loop
+async def test_however_many_ask_the_log_is_read_fifty_times_a_second() -> None:
+    clients = Clients("OUTSIDE")
+    clients.joins(1)
+    log = clients.log_read
+    log.newest = clients.image
+    for _ in range(READS_PER_SECOND_MAX):
+        await clients.view.refreshed()
+    asking = asyncio.ensure_future(clients.view.refreshed())
+    for _ in range(10):
+        clients.clock.advance_ms(99)
         await asyncio.sleep(0)
-        clients.joins(2)
-        later = [asyncio.ensure_future(clients.view.refreshed()) for _ in range(3)]
-        await asyncio.sleep(0)
-        assert log.reads == 1
-        log.newest = clients.image
-        log.goes_on.set()
-        assert await first is before
-        assert await asyncio.gather(*later) == [clients.image] * 3
-        assert log.reads == 2
-
-    asyncio.run(main())
+    assert log.reads == READS_PER_SECOND_MAX and not asking.done()
+    clients.clock.advance_ms(10)
+    assert await asking is clients.image and log.reads == READS_PER_SECOND_MAX + 1
 
 
-def test_however_many_ask_the_log_is_read_fifty_times_a_second() -> None:
-    async def main() -> None:
-        clients = Clients("OUTSIDE")
-        clients.joins(1)
-        log = clients.log_read
-        log.newest = clients.image
-        for _ in range(READS_PER_SECOND_MAX):
-            await clients.view.refreshed()
-        asking = asyncio.ensure_future(clients.view.refreshed())
-        for _ in range(10):
-            clients.clock.advance_ms(99)
-            await asyncio.sleep(0)
-        assert log.reads == READS_PER_SECOND_MAX and not asking.done()
-        clients.clock.advance_ms(10)
-        assert await asking is clients.image and log.reads == READS_PER_SECOND_MAX + 1
-
-    asyncio.run(main())
-
-
-def test_while_the_log_cannot_be_read_the_older_image_is_good_enough() -> None:
-    async def main() -> None:
-        clients = Clients("OUTSIDE")
-        before, log = clients.image, clients.log_read
-        clients.joins(1)
-        log.newest, log.is_out = clients.image, True
-        assert await clients.view.refreshed() is before
-
-    asyncio.run(main())
+@in_loop
+async def test_while_the_log_cannot_be_read_the_older_image_is_good_enough() -> None:
+    clients = Clients("OUTSIDE")
+    before, log = clients.image, clients.log_read
+    clients.joins(1)
+    log.newest, log.is_out = clients.image, True
+    assert await clients.view.refreshed() is before

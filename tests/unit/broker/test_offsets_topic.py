@@ -12,6 +12,7 @@ from siltstone.kafka_protocol.records.reading import Record
 from siltstone.stream_engine.errors import DamagedRange, EngineNotRunning
 from support.broker.broker_world import WRITE, in_broker_world
 from support.engine.engine_world import settled
+from support.scenarios import scenario
 
 TWO = BrokerSettings(offsets_topic_num_partitions=2)
 
@@ -31,111 +32,97 @@ def records(first: int, count: int):
     ]
 
 
-def test_the_topic_is_made_when_it_is_wanted():
-    async def scenario(world):
-        assert world.parts.topics.by_name("__consumer_offsets") is None
-        assert await logs_of(world).partition_count() == 2
-        topic = world.parts.topics.by_name("__consumer_offsets")
-        assert topic is not None and topic.is_internal
-        assert topic.config.is_compacted
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_the_topic_is_made_when_it_is_wanted(world) -> None:
+    assert world.parts.topics.by_name("__consumer_offsets") is None
+    assert await logs_of(world).partition_count() == 2
+    topic = world.parts.topics.by_name("__consumer_offsets")
+    assert topic is not None and topic.is_internal
+    assert topic.config.is_compacted
 
 
 @pytest.mark.parametrize("end", ["restart", "crash"])
-def test_what_was_appended_is_read_in_the_next_life(end):
-    async def scenario(world):
-        log = await logs_of(world).open(1)
-        assert log.next_offset == 0
-        await log.append(records(0, 3))
-        await log.append(records(3, 2))
-        assert log.next_offset == 5
-        assert await all_of(log) == records(0, 5)
-        await getattr(world, end)()
-        logs = logs_of(world)
-        assert await all_of(await logs.open(1)) == records(0, 5)
-        assert await all_of(await logs.open(0)) == []
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_what_was_appended_is_read_in_the_next_life(world, end) -> None:
+    log = await logs_of(world).open(1)
+    assert log.next_offset == 0
+    await log.append(records(0, 3))
+    await log.append(records(3, 2))
+    assert log.next_offset == 5
+    assert await all_of(log) == records(0, 5)
+    await getattr(world, end)()
+    logs = logs_of(world)
+    assert await all_of(await logs.open(1)) == records(0, 5)
+    assert await all_of(await logs.open(0)) == []
 
 
-def test_what_is_not_needed_any_more_is_not_read():
-    async def scenario(world):
-        log = await logs_of(world).open(0)
-        await log.append(records(0, 5))
-        await log.append(records(5, 2))
-        await log.trim_before(3)
-        assert await all_of(log) == records(3, 4)
-        await log.trim_before(7)
-        assert await all_of(log) == []
-        assert log.next_offset == 7
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_what_is_not_needed_any_more_is_not_read(world) -> None:
+    log = await logs_of(world).open(0)
+    await log.append(records(0, 5))
+    await log.append(records(5, 2))
+    await log.trim_before(3)
+    assert await all_of(log) == records(3, 4)
+    await log.trim_before(7)
+    assert await all_of(log) == []
+    assert log.next_offset == 7
 
 
-def test_a_trim_that_nobody_waits_for_is_done_all_the_same():
-    async def scenario(world):
-        log = await logs_of(world).open(0)
-        await log.append(records(0, 5))
-        world.calls.hold("append_all")
-        trimming = asyncio.ensure_future(log.trim_before(3))
-        await settled()
-        trimming.cancel()
-        await settled()
-        world.calls.release("append_all")
-        await settled()
-        assert await all_of(log) == records(3, 2)
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_a_trim_that_nobody_waits_for_is_done_all_the_same(world) -> None:
+    log = await logs_of(world).open(0)
+    await log.append(records(0, 5))
+    world.calls.hold("append_all")
+    trimming = asyncio.ensure_future(log.trim_before(3))
+    await settled()
+    trimming.cancel()
+    await settled()
+    world.calls.release("append_all")
+    await settled()
+    assert await all_of(log) == records(3, 2)
 
 
-def test_what_is_on_its_way_when_it_is_read_comes_too():
-    async def scenario(world):
-        log = await logs_of(world).open(0)
-        await log.append(records(0, 1))
-        world.calls.hold(WRITE)
-        gone = asyncio.ensure_future(log.append(records(1, 1)))
-        await settled()
-        gone.cancel()
-        reading = asyncio.ensure_future(all_of(await logs_of(world).open(0)))
-        await settled()
-        assert not reading.done()
-        world.calls.release(WRITE)
-        assert await reading == records(0, 2)
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_what_is_on_its_way_when_it_is_read_comes_too(world) -> None:
+    log = await logs_of(world).open(0)
+    await log.append(records(0, 1))
+    world.calls.hold(WRITE)
+    gone = asyncio.ensure_future(log.append(records(1, 1)))
+    await settled()
+    gone.cancel()
+    reading = asyncio.ensure_future(all_of(await logs_of(world).open(0)))
+    await settled()
+    assert not reading.done()
+    world.calls.release(WRITE)
+    assert await reading == records(0, 2)
 
 
-def test_what_fails_on_its_way_is_not_passed_over():
-    async def scenario(world):
-        log = await logs_of(world).open(0)
-        await log.append(records(0, 1))
-        world.calls.hold(WRITE)
-        appending = asyncio.ensure_future(log.append(records(1, 1)))
-        await settled()
-        reading = asyncio.ensure_future(all_of(log))
-        await settled()
-        world.calls.fail(WRITE, OSError("no disk"))
-        world.calls.release(WRITE)
-        for waiting in (appending, reading):
-            with pytest.raises(EngineNotRunning):
-                await waiting
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_what_fails_on_its_way_is_not_passed_over(world) -> None:
+    log = await logs_of(world).open(0)
+    await log.append(records(0, 1))
+    world.calls.hold(WRITE)
+    appending = asyncio.ensure_future(log.append(records(1, 1)))
+    await settled()
+    reading = asyncio.ensure_future(all_of(log))
+    await settled()
+    world.calls.fail(WRITE, OSError("no disk"))
+    world.calls.release(WRITE)
+    for waiting in (appending, reading):
+        with pytest.raises(EngineNotRunning):
+            await waiting
 
 
-def test_what_is_appended_while_it_is_read_comes_the_next_time():
-    async def scenario(world):
-        log = await logs_of(world).open(0)
-        await log.append(records(0, 2))
-        read = []
-        async for record in log.read_all():
-            read.append(record)
-            if len(read) == 1:
-                await log.append(records(2, 1))
-        assert read == records(0, 2)
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_what_is_appended_while_it_is_read_comes_the_next_time(world) -> None:
+    log = await logs_of(world).open(0)
+    await log.append(records(0, 2))
+    read = []
+    async for record in log.read_all():
+        read.append(record)
+        if len(read) == 1:
+            await log.append(records(2, 1))
+    assert read == records(0, 2)
 
 
 def test_others_have_their_turn_while_much_is_read(monkeypatch):
@@ -162,29 +149,24 @@ def test_others_have_their_turn_while_much_is_read(monkeypatch):
     in_broker_world(scenario, TWO)
 
 
-def test_records_without_key_are_nobodys():
-    async def scenario(world):
-        log = await logs_of(world).open(0)
-        partition = world.opened(world.parts.topics.by_name("__consumer_offsets"))
-        await partition.append_own(build_batch([Record(value=b"v"), Record(key=b"k", value=b"v")]))
-        assert await all_of(log) == [(b"k", b"v")]
-
-    in_broker_world(scenario, TWO)
+@scenario(in_broker_world, TWO)
+async def test_records_without_key_are_nobodys(world) -> None:
+    log = await logs_of(world).open(0)
+    partition = world.opened(world.parts.topics.by_name("__consumer_offsets"))
+    await partition.append_own(build_batch([Record(value=b"v"), Record(key=b"k", value=b"v")]))
+    assert await all_of(log) == [(b"k", b"v")]
 
 
-def test_damage_is_never_skipped():
+@scenario(in_broker_world)
+async def test_damage_is_never_skipped(world) -> None:
     """A group that silently lost its newest commits would read records twice."""
-
-    async def scenario(world):
-        log = await logs_of(world).open(0)
-        await log.append(records(0, 3))
-        await world.parts.engine.flush()
-        lost = [one.key for one in world.world.store.list()]
-        await log.append(records(3, 3))
-        await world.restart()
-        world.world.store.delete(lost)
-        log = await logs_of(world).open(0)
-        with pytest.raises(DamagedRange):
-            await all_of(log)
-
-    in_broker_world(scenario)
+    log = await logs_of(world).open(0)
+    await log.append(records(0, 3))
+    await world.parts.engine.flush()
+    lost = [one.key for one in world.world.store.list()]
+    await log.append(records(3, 3))
+    await world.restart()
+    world.world.store.delete(lost)
+    log = await logs_of(world).open(0)
+    with pytest.raises(DamagedRange):
+        await all_of(log)

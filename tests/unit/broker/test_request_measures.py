@@ -21,6 +21,7 @@ from siltstone.kafka_protocol.messages.produce import ProduceRequest
 from support.broker.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of
+from support.scenarios import scenario
 
 
 def test_every_error_code_of_an_answer_is_counted_wherever_it_stands():
@@ -46,42 +47,38 @@ def test_errors_have_kafkas_names():
     assert error_name(9_999) == "9999"
 
 
-def test_ob04_requests_are_counted_when_they_begin_and_timed_when_they_are_answered():
-    async def scenario(world):
-        topic = await world.topic()
-        await world.client().ask(produce_request(topic, batch_of()))
-        world.calls.hold(WRITE)
-        client, produce = world.client(), produce_request(topic, batch_of())
-        sent = [client.send(produce) for _ in range(3)]
-        await settled()
-        counts = world.parts.measures.statistics()
-        assert (counts.begun[ApiKey.PRODUCE], counts.seconds[ApiKey.PRODUCE].count) == (4, 1)
-        world.clock.advance_ms(700)
-        world.calls.release(WRITE)
-        await asyncio.gather(*sent)
-        counts = world.parts.measures.statistics()
-        assert counts.seconds[ApiKey.PRODUCE].counts[-5] == 3  # above half a second, up to one
-        assert counts.seconds[ApiKey.PRODUCE].total == pytest.approx(2.1)
-        assert counts.errors == {}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ob04_requests_are_counted_when_they_begin_and_timed_when_they_are_answered(world) -> None:
+    topic = await world.topic()
+    await world.client().ask(produce_request(topic, batch_of()))
+    world.calls.hold(WRITE)
+    client, produce = world.client(), produce_request(topic, batch_of())
+    sent = [client.send(produce) for _ in range(3)]
+    await settled()
+    counts = world.parts.measures.statistics()
+    assert (counts.begun[ApiKey.PRODUCE], counts.seconds[ApiKey.PRODUCE].count) == (4, 1)
+    world.clock.advance_ms(700)
+    world.calls.release(WRITE)
+    await asyncio.gather(*sent)
+    counts = world.parts.measures.statistics()
+    assert counts.seconds[ApiKey.PRODUCE].counts[-5] == 3  # above half a second, up to one
+    assert counts.seconds[ApiKey.PRODUCE].total == pytest.approx(2.1)
+    assert counts.errors == {}
 
 
-def test_ob04_errors_of_produce_fetch_and_others_are_counted_by_name():
-    async def scenario(world):
-        topic = await world.topic()
-        client = world.client()
-        row = row_of(await client.ask(produce_request(topic, b"no batch", acks=-1)))
-        assert row.error_code != 0
-        answer = await client.ask(fetch_request(topic, {0: 1_000}))
-        assert row_of(answer).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        await client.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
-        errors = world.parts.measures.statistics().errors
-        assert errors[ApiKey.PRODUCE, row.error_code] == 1
-        assert errors[ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE] == 1
-        assert sum(n for (api_key, _), n in errors.items() if api_key == ApiKey.HEARTBEAT) == 1
-
-    in_broker_world(scenario, engine=SMALL_TAIL)
+@scenario(in_broker_world, engine=SMALL_TAIL)
+async def test_ob04_errors_of_produce_fetch_and_others_are_counted_by_name(world) -> None:
+    topic = await world.topic()
+    client = world.client()
+    row = row_of(await client.ask(produce_request(topic, b"no batch", acks=-1)))
+    assert row.error_code != 0
+    answer = await client.ask(fetch_request(topic, {0: 1_000}))
+    assert row_of(answer).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    await client.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+    errors = world.parts.measures.statistics().errors
+    assert errors[ApiKey.PRODUCE, row.error_code] == 1
+    assert errors[ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE] == 1
+    assert sum(n for (api_key, _), n in errors.items() if api_key == ApiKey.HEARTBEAT) == 1
 
 
 def seconds_of(world, stage: RequestStage) -> tuple[int, float]:
@@ -89,87 +86,75 @@ def seconds_of(world, stage: RequestStage) -> tuple[int, float]:
     return counts.count, counts.total
 
 
-def test_the_wait_of_a_fetch_is_a_stage_by_itself():
-    async def scenario(world):
-        topic = await world.topic()
-        await world.client().ask(produce_request(topic, batch_of()))
-        await world.client().ask(fetch_request(topic, {0: 0}))  # finds enough at once
-        assert seconds_of(world, RequestStage.FETCH_WAIT) == (0, 0.0)
-        waiting = world.client().send(fetch_request(topic, {0: 1}, wait_ms=400))
-        await settled()
-        await world.pass_ms(400)
-        await waiting
-        assert seconds_of(world, RequestStage.FETCH_WAIT) == (1, 0.4)
-        assert (
-            seconds_of(world, RequestStage.FETCH_READ)
-            == seconds_of(world, RequestStage.FETCH_ENCODE)
-            == (2, 0.0)
-        )
-        assert world.parts.measures.statistics().seconds[ApiKey.FETCH].total == 0.4
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_the_wait_of_a_fetch_is_a_stage_by_itself(world) -> None:
+    topic = await world.topic()
+    await world.client().ask(produce_request(topic, batch_of()))
+    await world.client().ask(fetch_request(topic, {0: 0}))  # finds enough at once
+    assert seconds_of(world, RequestStage.FETCH_WAIT) == (0, 0.0)
+    waiting = world.client().send(fetch_request(topic, {0: 1}, wait_ms=400))
+    await settled()
+    await world.pass_ms(400)
+    await waiting
+    assert seconds_of(world, RequestStage.FETCH_WAIT) == (1, 0.4)
+    assert (
+        seconds_of(world, RequestStage.FETCH_READ) == seconds_of(world, RequestStage.FETCH_ENCODE) == (2, 0.0)
+    )
+    assert world.parts.measures.statistics().seconds[ApiKey.FETCH].total == 0.4
 
 
-def test_a_fetch_reads_from_objects_in_the_stage_read():
-    async def scenario(world):
-        topic = await world.topic()
-        await world.client().ask(produce_request(topic, batch_of()))
-        await world.restart()  # from now on it is in an object only
-        topic = world.parts.topics.by_name(topic.name)
-        await world.partition(topic)
-        world.calls.hold(READ)
-        reading = world.client().send(fetch_request(topic, {0: 0}))
-        await settled()
-        world.clock.advance_ms(70)
-        world.calls.release(READ)
-        await reading
-        assert seconds_of(world, RequestStage.FETCH_READ) == (1, 0.07)
-        assert seconds_of(world, RequestStage.FETCH_WAIT) == (0, 0.0)
-
-    in_broker_world(scenario, engine=SMALL_TAIL)
+@scenario(in_broker_world, engine=SMALL_TAIL)
+async def test_a_fetch_reads_from_objects_in_the_stage_read(world) -> None:
+    topic = await world.topic()
+    await world.client().ask(produce_request(topic, batch_of()))
+    await world.restart()  # from now on it is in an object only
+    topic = world.parts.topics.by_name(topic.name)
+    await world.partition(topic)
+    world.calls.hold(READ)
+    reading = world.client().send(fetch_request(topic, {0: 0}))
+    await settled()
+    world.clock.advance_ms(70)
+    world.calls.release(READ)
+    await reading
+    assert seconds_of(world, RequestStage.FETCH_READ) == (1, 0.07)
+    assert seconds_of(world, RequestStage.FETCH_WAIT) == (0, 0.0)
 
 
-def test_a_produce_waits_for_the_log_in_the_stage_durable():
-    async def scenario(world):
-        topic = await world.topic()
-        await world.partition(topic)
-        world.calls.hold(WRITE)
-        writing = world.client().send(produce_request(topic, batch_of()))
-        await settled()
-        world.clock.advance_ms(30)
-        world.calls.release(WRITE)
-        await writing
-        assert seconds_of(world, RequestStage.PRODUCE_APPEND) == (1, 0.0)
-        assert seconds_of(world, RequestStage.PRODUCE_DURABLE) == (1, 0.03)
-        assert world.parts.measures.statistics().seconds[ApiKey.PRODUCE].total == 0.03
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_produce_waits_for_the_log_in_the_stage_durable(world) -> None:
+    topic = await world.topic()
+    await world.partition(topic)
+    world.calls.hold(WRITE)
+    writing = world.client().send(produce_request(topic, batch_of()))
+    await settled()
+    world.clock.advance_ms(30)
+    world.calls.release(WRITE)
+    await writing
+    assert seconds_of(world, RequestStage.PRODUCE_APPEND) == (1, 0.0)
+    assert seconds_of(world, RequestStage.PRODUCE_DURABLE) == (1, 0.03)
+    assert world.parts.measures.statistics().seconds[ApiKey.PRODUCE].total == 0.03
 
 
-def test_a_produce_opens_its_partition_in_the_stage_append():
-    async def scenario(world):
-        topic = await world.topic()
-        await world.client().ask(produce_request(topic, batch_of()))
-        await world.restart()
-        topic = world.parts.topics.by_name(topic.name)
-        world.calls.hold(READ)  # of the partition's snapshot
-        writing = world.client().send(produce_request(topic, batch_of()))
-        await settled()
-        world.clock.advance_ms(50)
-        world.calls.release(READ)
-        await writing
-        assert seconds_of(world, RequestStage.PRODUCE_APPEND) == (1, 0.05)
-        assert seconds_of(world, RequestStage.PRODUCE_DURABLE) == (1, 0.0)
-
-    in_broker_world(scenario, engine=SMALL_TAIL)
+@scenario(in_broker_world, engine=SMALL_TAIL)
+async def test_a_produce_opens_its_partition_in_the_stage_append(world) -> None:
+    topic = await world.topic()
+    await world.client().ask(produce_request(topic, batch_of()))
+    await world.restart()
+    topic = world.parts.topics.by_name(topic.name)
+    world.calls.hold(READ)  # of the partition's snapshot
+    writing = world.client().send(produce_request(topic, batch_of()))
+    await settled()
+    world.clock.advance_ms(50)
+    world.calls.release(READ)
+    await writing
+    assert seconds_of(world, RequestStage.PRODUCE_APPEND) == (1, 0.05)
+    assert seconds_of(world, RequestStage.PRODUCE_DURABLE) == (1, 0.0)
 
 
-def test_a_produce_without_an_answer_is_timed_too():
-    async def scenario(world):
-        topic = await world.topic()
-        await world.partition(topic)
-        request: ProduceRequest = produce_request(topic, batch_of(), acks=0)
-        assert await world.client().ask(request) is None
-        assert world.parts.measures.statistics().seconds[ApiKey.PRODUCE].count == 1
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_produce_without_an_answer_is_timed_too(world) -> None:
+    topic = await world.topic()
+    await world.partition(topic)
+    request: ProduceRequest = produce_request(topic, batch_of(), acks=0)
+    assert await world.client().ask(request) is None
+    assert world.parts.measures.statistics().seconds[ApiKey.PRODUCE].count == 1

@@ -10,6 +10,7 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.log_limit import LOG_INTERVAL_MS
 from support.broker.broker_world import in_broker_world
+from support.scenarios import scenario
 
 
 def frame(key: int, version: int) -> memoryview:
@@ -45,22 +46,20 @@ def test_item_6_a_request_that_is_not_supported_leaves_a_line_that_names_it(key,
     assert "differences-from-kafka" in line
 
 
-def test_each_api_is_logged_by_itself_and_again_after_a_minute(caplog):
-    async def scenario(world):
-        clock = ManualClock()
-        requests, connection = UnsupportedRequests(clock), world.client().connection
+@scenario(in_broker_world)
+async def test_each_api_is_logged_by_itself_and_again_after_a_minute(world, caplog) -> None:
+    clock = ManualClock()
+    requests, connection = UnsupportedRequests(clock), world.client().connection
 
-        def logged(*numbers: int) -> int:
-            before = len(caplog.messages)
-            for number in numbers:
-                requests.refusal(connection, number, 0)
-            return len(caplog.messages) - before
+    def logged(*numbers: int) -> int:
+        before = len(caplog.messages)
+        for number in numbers:
+            requests.refusal(connection, number, 0)
+        return len(caplog.messages) - before
 
-        assert logged(30, 31, 30, 31) == 2
-        assert logged(*range(1_000, 3_000)) == 1, "numbers that are no API's are told once"
-        clock.advance_ms(LOG_INTERVAL_MS - 1)
-        assert logged(30, 5_000) == 0
-        clock.advance_ms(1)
-        assert logged(30, 5_000) == 2
-
-    in_broker_world(scenario)
+    assert logged(30, 31, 30, 31) == 2
+    assert logged(*range(1_000, 3_000)) == 1, "numbers that are no API's are told once"
+    clock.advance_ms(LOG_INTERVAL_MS - 1)
+    assert logged(30, 5_000) == 0
+    clock.advance_ms(1)
+    assert logged(30, 5_000) == 2

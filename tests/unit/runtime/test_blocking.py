@@ -15,6 +15,7 @@ import pytest
 
 from siltstone.runtime.blocking import BlockingThreads, ThreadedCalls
 from support.processes.new_threads import new_threads
+from support.scenarios import in_loop
 
 SECONDS_MAX = 60
 
@@ -103,32 +104,32 @@ def test_what_was_submitted_is_done_before_the_threads_end() -> None:
     assert [each.result(0) for each in results] == [0, 1, 2, 3, 4]
 
 
-def test_a_call_that_has_begun_is_not_stopped_by_a_cancellation_and_one_that_waits_is_not_made() -> None:
-    async def main() -> None:
-        calls, goes_on, made = ThreadedCalls("blocking-test", 1), threading.Event(), []
+@in_loop
+async def test_a_call_that_has_begun_is_not_stopped_by_a_cancellation_and_one_that_waits_is_not_made() -> (
+    None
+):
+    calls, goes_on, made = ThreadedCalls("blocking-test", 1), threading.Event(), []
 
-        def first() -> None:
-            begun.set()
-            goes_on.wait(SECONDS_MAX)
-            made.append("first")
+    def first() -> None:
+        begun.set()
+        goes_on.wait(SECONDS_MAX)
+        made.append("first")
 
-        begun = threading.Event()
-        tasks = [
-            asyncio.create_task(calls.run(first)),
-            asyncio.create_task(calls.run(made.append, "second")),
-            asyncio.create_task(calls.run(made.append, "third")),
-        ]
-        while not begun.is_set():
-            await asyncio.sleep(0)
-        for task in tasks[:2]:
-            task.cancel()
-        await asyncio.wait(tasks[:2])
-        goes_on.set()
-        await tasks[2]
-        assert made == ["first", "third"]
-        calls.close()
-
-    asyncio.run(main())
+    begun = threading.Event()
+    tasks = [
+        asyncio.create_task(calls.run(first)),
+        asyncio.create_task(calls.run(made.append, "second")),
+        asyncio.create_task(calls.run(made.append, "third")),
+    ]
+    while not begun.is_set():
+        await asyncio.sleep(0)
+    for task in tasks[:2]:
+        task.cancel()
+    await asyncio.wait(tasks[:2])
+    goes_on.set()
+    await tasks[2]
+    assert made == ["first", "third"]
+    calls.close()
 
 
 def test_a_call_that_ends_after_its_loop_was_closed_harms_nobody() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from siltstone.runtime.clock import ManualClock, SystemClock
+from support.scenarios import in_loop
 
 
 def test_a_timer_rings_when_its_time_has_come():
@@ -32,13 +33,11 @@ def test_a_cancelled_timer_does_not_ring():
     assert asyncio.run(ring()) == []
 
 
-def test_the_machines_clock_rings_too():
-    async def ring() -> None:
-        rung = asyncio.Event()
-        SystemClock().call_after_ms(1, rung.set)
-        await asyncio.wait_for(rung.wait(), 60)
-
-    asyncio.run(ring())
+@in_loop
+async def test_the_machines_clock_rings_too() -> None:
+    rung = asyncio.Event()
+    SystemClock().call_after_ms(1, rung.set)
+    await asyncio.wait_for(rung.wait(), 60)
 
 
 def test_the_machines_clock_is_the_machines():

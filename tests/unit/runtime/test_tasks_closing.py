@@ -5,6 +5,7 @@ import pytest
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.tasks import ends_while_it_progresses
 from support.engine.engine_world import settled
+from support.scenarios import in_loop, scenario
 
 LIMIT_MS = 1_000
 
@@ -46,60 +47,50 @@ async def passes(clock: ManualClock, duration_ms: float) -> None:
     await settled()
 
 
-def test_work_that_ends_is_waited_for():
-    async def scenario(clock, work, ending):
-        for _ in range(3):
-            work.step.set()
-            await settled()
-        assert await ending
-        assert clock._sleepers == [] or all(wake.done() for _, _, wake in clock._sleepers)
-
-    run(scenario)
+@scenario(run)
+async def test_work_that_ends_is_waited_for(clock, work, ending, /) -> None:
+    for _ in range(3):
+        work.step.set()
+        await settled()
+    assert await ending
+    assert clock._sleepers == [] or all(wake.done() for _, _, wake in clock._sleepers)
 
 
-def test_work_that_comes_no_further_is_ended_at_the_limit():
-    async def scenario(clock, work, ending):
+@scenario(run)
+async def test_work_that_comes_no_further_is_ended_at_the_limit(clock, work, ending, /) -> None:
+    await passes(clock, LIMIT_MS - 1)
+    assert not ending.done()
+    await passes(clock, 1)
+    assert await ending is False
+    assert work.was_cancelled
+
+
+@scenario(run, steps=50)
+async def test_work_that_comes_further_may_take_as_long_as_it_takes(clock, work, ending, /) -> None:
+    for _ in range(20):
         await passes(clock, LIMIT_MS - 1)
-        assert not ending.done()
+        work.step.set()
+        await settled()
         await passes(clock, 1)
-        assert await ending is False
-        assert work.was_cancelled
-
-    run(scenario)
-
-
-def test_work_that_comes_further_may_take_as_long_as_it_takes():
-    async def scenario(clock, work, ending):
-        for _ in range(20):
-            await passes(clock, LIMIT_MS - 1)
-            work.step.set()
-            await settled()
-            await passes(clock, 1)
-            assert not ending.done()
-        await passes(clock, LIMIT_MS)
-        await passes(clock, LIMIT_MS)
-        assert await ending is False
-        assert work.done == 20
-
-    run(scenario, steps=50)
+        assert not ending.done()
+    await passes(clock, LIMIT_MS)
+    await passes(clock, LIMIT_MS)
+    assert await ending is False
+    assert work.done == 20
 
 
-def test_what_the_work_raises_is_raised():
-    async def main() -> None:
-        async def fail() -> None:
-            raise RuntimeError("a reason")
+@in_loop
+async def test_what_the_work_raises_is_raised() -> None:
+    async def fail() -> None:
+        raise RuntimeError("a reason")
 
-        with pytest.raises(RuntimeError, match="a reason"):
-            await ends_while_it_progresses(fail(), lambda: 0, ManualClock(), LIMIT_MS)
-
-    asyncio.run(main())
+    with pytest.raises(RuntimeError, match="a reason"):
+        await ends_while_it_progresses(fail(), lambda: 0, ManualClock(), LIMIT_MS)
 
 
-def test_who_gives_up_ends_the_work():
-    async def scenario(clock, work, ending):
-        ending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await ending
-        assert work.was_cancelled
-
-    run(scenario)
+@scenario(run)
+async def test_who_gives_up_ends_the_work(clock, work, ending, /) -> None:
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert work.was_cancelled

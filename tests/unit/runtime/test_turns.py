@@ -3,21 +3,20 @@ import asyncio
 import pytest
 
 from siltstone.runtime.turns import ITEMS_PER_TURN, in_turns, let_others_run, one_by_one, side_by_side
+from support.scenarios import in_loop
 
 
-def test_others_have_their_turn_in_between():
-    async def main():
-        order = []
+@in_loop
+async def test_others_have_their_turn_in_between() -> None:
+    order = []
 
-        async def work(name):
-            for step in range(3):
-                order.append((step, name))
-                await let_others_run()
+    async def work(name):
+        for step in range(3):
+            order.append((step, name))
+            await let_others_run()
 
-        await asyncio.gather(work("one"), work("other"))
-        assert order == [(step, name) for step in range(3) for name in ("one", "other")]
-
-    asyncio.run(main())
+    await asyncio.gather(work("one"), work("other"))
+    assert order == [(step, name) for step in range(3) for name in ("one", "other")]
 
 
 async def doubled(number):
@@ -52,24 +51,22 @@ def test_answers_come_in_the_order_of_the_items_and_others_run_meanwhile(way, co
     asyncio.run(main())
 
 
-def test_side_by_side_is_so_many_at_a_time():
-    async def main():
-        asked = []
-        gate = asyncio.Event()
+@in_loop
+async def test_side_by_side_is_so_many_at_a_time() -> None:
+    asked = []
+    gate = asyncio.Event()
 
-        async def ask(number):
-            asked.append(number)
-            await gate.wait()
+    async def ask(number):
+        asked.append(number)
+        await gate.wait()
 
-        waiting = asyncio.ensure_future(side_by_side(ask, range(2 * ITEMS_PER_TURN)))
-        await let_others_run()
-        await let_others_run()
-        assert len(asked) == ITEMS_PER_TURN
-        gate.set()
-        await waiting
-        assert asked == [*range(2 * ITEMS_PER_TURN)]
-
-    asyncio.run(main())
+    waiting = asyncio.ensure_future(side_by_side(ask, range(2 * ITEMS_PER_TURN)))
+    await let_others_run()
+    await let_others_run()
+    assert len(asked) == ITEMS_PER_TURN
+    gate.set()
+    await waiting
+    assert asked == [*range(2 * ITEMS_PER_TURN)]
 
 
 def test_one_by_one_asks_when_the_one_before_has_its_answer():

@@ -14,6 +14,7 @@ from siltstone.runtime.clock import SystemClock, boottime_ms
 from siltstone.server.components import Node, open_node
 from siltstone.server.settings.node import NodeSettings, load_node_settings
 from siltstone.stream_engine import opening
+from support.scenarios import in_loop
 
 LISTENERS = (NodeListener("PLAINTEXT", "127.0.0.1", 9092),)
 
@@ -129,12 +130,11 @@ def test_n21_a_node_beats_while_it_recovers_its_log(tmp_path: Path, monkeypatch:
     assert seen == [1]
 
 
-def test_n07_its_own_lease_runs_on_the_clock_that_counts_a_suspension_of_the_machine(tmp_path: Path) -> None:
+@in_loop
+async def test_n07_its_own_lease_runs_on_the_clock_that_counts_a_suspension_of_the_machine(
+    tmp_path: Path,
+) -> None:
     """Otherwise a node whose machine slept would believe that its lease is valid and that it still leads partitions
     which other nodes lead by then."""
-
-    async def life() -> None:
-        async with open_node(settings_of(tmp_path), listeners=LISTENERS) as node:
-            assert node.place._lease._boottime_ms is boottime_ms
-
-    asyncio.run(life())
+    async with open_node(settings_of(tmp_path), listeners=LISTENERS) as node:
+        assert node.place._lease._boottime_ms is boottime_ms

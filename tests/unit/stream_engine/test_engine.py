@@ -23,6 +23,7 @@ from siltstone.stream_engine.stream import Stream
 from support.engine.engine_world import SMALL, Node, World, offsets_of, payloads_of, settled
 from support.engine.wal_disk import put_disk_in
 from support.processes.case_names import name_of
+from support.scenarios import in_loop
 
 
 def run(tmp_path, scenario, settings=SMALL) -> None:
@@ -595,39 +596,37 @@ class FullDisk:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_log_that_cannot_be_written_fails_appends_waiters_and_what_comes_after_and_recovery_heals(
+@in_loop
+async def test_a_log_that_cannot_be_written_fails_appends_waiters_and_what_comes_after_and_recovery_heals(
     tmp_path, monkeypatch
-):
-    async def main():
-        world = World(tmp_path)
-        node = await world.open()
-        stream = await node.new_stream()
-        assert await node.append(stream, b"before") == 0
-        put_disk_in(monkeypatch, FullDisk())
-        waiter = asyncio.ensure_future(stream.wait_for(1))
-        answers = [node.engine.append(stream, b"lost", 1) for _ in range(3)]
-        for answer in answers:
-            with pytest.raises(EngineNotRunning, match="No space left on device"):
-                await answer
+) -> None:
+    world = World(tmp_path)
+    node = await world.open()
+    stream = await node.new_stream()
+    assert await node.append(stream, b"before") == 0
+    put_disk_in(monkeypatch, FullDisk())
+    waiter = asyncio.ensure_future(stream.wait_for(1))
+    answers = [node.engine.append(stream, b"lost", 1) for _ in range(3)]
+    for answer in answers:
         with pytest.raises(EngineNotRunning, match="No space left on device"):
-            await waiter
+            await answer
+    with pytest.raises(EngineNotRunning, match="No space left on device"):
+        await waiter
+    with pytest.raises(EngineNotRunning, match="No space left on device"):
+        node.engine.append(stream, b"after", 1)
+    for refused in (node.engine.flush(), node.engine.close_stream(stream), node.engine.open_stream(9, 0)):
         with pytest.raises(EngineNotRunning, match="No space left on device"):
-            node.engine.append(stream, b"after", 1)
-        for refused in (node.engine.flush(), node.engine.close_stream(stream), node.engine.open_stream(9, 0)):
-            with pytest.raises(EngineNotRunning, match="No space left on device"):
-                await refused
-        statistics = node.engine.statistics()
-        assert (statistics.state, statistics.appends_pending) == ("FAILED", 0)
-        assert payloads_of(await node.engine.read(stream, 0, 100)) == [b"before"], "reading continues"
-        await node.close()
-        assert node.engine.statistics().state == "FAILED"
-        monkeypatch.undo()
-        async with world.node() as node:
-            again = await node.engine.open_stream(stream.stream_id, 1)
-            assert payloads_of(await node.read_all(again)) == [b"before"]
-            assert await node.append(again, b"after") == 1
-
-    asyncio.run(main())
+            await refused
+    statistics = node.engine.statistics()
+    assert (statistics.state, statistics.appends_pending) == ("FAILED", 0)
+    assert payloads_of(await node.engine.read(stream, 0, 100)) == [b"before"], "reading continues"
+    await node.close()
+    assert node.engine.statistics().state == "FAILED"
+    monkeypatch.undo()
+    async with world.node() as node:
+        again = await node.engine.open_stream(stream.stream_id, 1)
+        assert payloads_of(await node.read_all(again)) == [b"before"]
+        assert await node.append(again, b"after") == 1
 
 
 def test_the_bytes_that_can_be_read_without_objects(tmp_path):

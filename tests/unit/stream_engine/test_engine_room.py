@@ -9,6 +9,7 @@ from siltstone.stream_engine.components import Readiness
 from siltstone.stream_engine.errors import EngineNotRunning, EngineOverloaded
 from siltstone.stream_engine.settings import EngineSettings, UploadSettings, WalSettings
 from support.engine.engine_world import SMALL, HeldPuts, World, offsets_of, settled
+from support.scenarios import in_loop
 
 KIB = 1024
 CHARGE = 2 * KIB
@@ -168,22 +169,20 @@ def test_an_append_that_need_not_wait_is_not_refused_for_those_that_could(tmp_pa
     run(tmp_path, scenario, settings)
 
 
-def test_waiting_appends_fail_with_the_engine(tmp_path):
-    async def main():
-        world = World(tmp_path)
-        node = await world.open(CACHE_OF_FOUR)
-        stream = await node.new_stream()
-        HeldPuts(node)
-        answers = [node.engine.append(stream, bytes(KIB), 1) for _ in range(8)]
-        await settled()
-        node.engine._fail(RuntimeError("a reason"))
-        for answer in answers[4:]:
-            with pytest.raises(EngineNotRunning, match="a reason"):
-                await answer
-        assert node.engine.statistics().bytes_waiting == 0
-        await node.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_waiting_appends_fail_with_the_engine(tmp_path) -> None:
+    world = World(tmp_path)
+    node = await world.open(CACHE_OF_FOUR)
+    stream = await node.new_stream()
+    HeldPuts(node)
+    answers = [node.engine.append(stream, bytes(KIB), 1) for _ in range(8)]
+    await settled()
+    node.engine._fail(RuntimeError("a reason"))
+    for answer in answers[4:]:
+        with pytest.raises(EngineNotRunning, match="a reason"):
+            await answer
+    assert node.engine.statistics().bytes_waiting == 0
+    await node.close()
 
 
 def test_a_waiting_append_whose_caller_went_away_stands_all_the_same(tmp_path):

@@ -17,6 +17,7 @@ from siltstone.stream_engine.errors import (
     StreamHeld,
 )
 from support.engine.engine_world import SMALL, HeldPuts, World, payloads_of, settled
+from support.scenarios import in_loop
 
 TOPIC_ID = "a" * 32
 
@@ -141,19 +142,17 @@ def test_one_stream_that_cannot_be_given_back_keeps_none_of_the_others(tmp_path)
     run(tmp_path, scenario)
 
 
-def test_after_a_failure_only_what_is_closed_already_closes(tmp_path):
-    async def main():
-        world = World(tmp_path)
-        node = await world.open()
-        streams = await new_streams(node, 2)
-        await node.engine.close_streams(streams[:1])
-        node.engine._fail(RuntimeError("a reason"))
-        await node.engine.close_streams(streams[:1])
-        with pytest.raises(EngineNotRunning, match="a reason"):
-            await node.engine.close_streams(streams)
-        await node.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_after_a_failure_only_what_is_closed_already_closes(tmp_path) -> None:
+    world = World(tmp_path)
+    node = await world.open()
+    streams = await new_streams(node, 2)
+    await node.engine.close_streams(streams[:1])
+    node.engine._fail(RuntimeError("a reason"))
+    await node.engine.close_streams(streams[:1])
+    with pytest.raises(EngineNotRunning, match="a reason"):
+        await node.engine.close_streams(streams)
+    await node.close()
 
 
 # -- streams whose deletion is committed -----------------------------------------------------------------
@@ -223,54 +222,48 @@ def test_closing_what_was_deleted_meanwhile_is_no_fault(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("appended_after", [False, True])
-def test_recovery_passes_over_what_the_log_holds_of_a_deleted_topic(tmp_path, appended_after):
+@in_loop
+async def test_recovery_passes_over_what_the_log_holds_of_a_deleted_topic(tmp_path, appended_after) -> None:
     """It is neither uploaded nor lost, and what else the log holds is recovered."""
-
-    async def main():
-        world = World(tmp_path)
-        node = await world.open()
-        data, _ = await new_topic(node)
-        other = await node.new_stream()
-        HeldPuts(node)
-        for number in range(5):
-            await node.append(data, b"dead %d" % number)
-            await node.append(other, b"alive %d" % number)
-        await delete_topic(node)
-        if appended_after:  # its handle is not forgotten yet
-            await node.append(data, b"dead")
-        world.crash(node.calls)
-        async with world.node() as again:
-            stream = await again.engine.open_stream(other.stream_id, 1)
-            assert payloads_of(await again.read_all(stream)) == [b"alive %d" % number for number in range(5)]
-            assert set(again.metadata.image.streams) == {other.stream_id}
-
-    asyncio.run(main())
-
-
-def test_recovery_passes_over_a_topic_that_is_deleted_between_its_attempts(tmp_path):
-    """The first attempt cannot upload. A tool that speaks for the node deletes the topic, then it starts again."""
-
-    async def main():
-        world = World(tmp_path)
-        node = await world.open()
-        data, _ = await new_topic(node)
-        HeldPuts(node)
+    world = World(tmp_path)
+    node = await world.open()
+    data, _ = await new_topic(node)
+    other = await node.new_stream()
+    HeldPuts(node)
+    for number in range(5):
+        await node.append(data, b"dead %d" % number)
+        await node.append(other, b"alive %d" % number)
+    await delete_topic(node)
+    if appended_after:  # its handle is not forgotten yet
         await node.append(data, b"dead")
-        world.crash(node.calls)
+    world.crash(node.calls)
+    async with world.node() as again:
+        stream = await again.engine.open_stream(other.stream_id, 1)
+        assert payloads_of(await again.read_all(stream)) == [b"alive %d" % number for number in range(5)]
+        assert set(again.metadata.image.streams) == {other.stream_id}
 
-        def refuse(*_):
-            raise ObjectTruncated("no such thing")
 
-        world.store.put = refuse
-        with pytest.raises(EngineNotRunning, match="no such thing"):
-            await world.open()
-        del world.store.put
-        client = MetadataClient(world.log, world.clock, world.rng)
-        client.execute(DeleteTopic(0, client.image.nodes[0].node_epoch, TOPIC_ID))
-        async with world.node() as again:
-            assert not again.metadata.image.streams
+@in_loop
+async def test_recovery_passes_over_a_topic_that_is_deleted_between_its_attempts(tmp_path) -> None:
+    """The first attempt cannot upload. A tool that speaks for the node deletes the topic, then it starts again."""
+    world = World(tmp_path)
+    node = await world.open()
+    data, _ = await new_topic(node)
+    HeldPuts(node)
+    await node.append(data, b"dead")
+    world.crash(node.calls)
 
-    asyncio.run(main())
+    def refuse(*_):
+        raise ObjectTruncated("no such thing")
+
+    world.store.put = refuse
+    with pytest.raises(EngineNotRunning, match="no such thing"):
+        await world.open()
+    del world.store.put
+    client = MetadataClient(world.log, world.clock, world.rng)
+    client.execute(DeleteTopic(0, client.image.nodes[0].node_epoch, TOPIC_ID))
+    async with world.node() as again:
+        assert not again.metadata.image.streams
 
 
 def test_a_stream_has_the_tags_it_was_created_with(tmp_path):

@@ -11,6 +11,7 @@ from siltstone.metadata.commands import FenceNode, ResumeNode
 from siltstone.metadata.flushes import AskFlush, NodeFlushes, flushes_of
 from siltstone.stream_engine.components import EngineState
 from support.engine.engine_world import SMALL, Node, World, settled
+from support.scenarios import in_loop
 
 
 def run(folder: Path, scenario: Callable[[World, Node], Awaitable[None]]) -> None:
@@ -103,13 +104,11 @@ def test_a_suspended_node_answers_when_it_has_resumed(
     run(tmp_path, scenario)
 
 
-def test_a_question_that_came_while_the_node_was_down_is_answered_at_its_start(tmp_path: Path) -> None:
-    async def restarted() -> None:
-        world = World(tmp_path)
-        async with world.node(SMALL):
-            pass
-        client_of(world).execute(AskFlush(0))
-        async with world.node(SMALL) as node:
-            assert (await answered(world, node, 1)).answered == 1
-
-    asyncio.run(restarted())
+@in_loop
+async def test_a_question_that_came_while_the_node_was_down_is_answered_at_its_start(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    async with world.node(SMALL):
+        pass
+    client_of(world).execute(AskFlush(0))
+    async with world.node(SMALL) as node:
+        assert (await answered(world, node, 1)).answered == 1

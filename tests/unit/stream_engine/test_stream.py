@@ -8,6 +8,7 @@ from siltstone.object_formats.batch_frame import ImpossibleBatch
 from siltstone.stream_engine.errors import StreamHandleClosed
 from siltstone.stream_engine.stream import Stream
 from support.engine.engine_world import settled
+from support.scenarios import in_loop
 
 
 def stream_at(end_offset: int = 0, start_offset: int = 0) -> Stream:
@@ -60,77 +61,67 @@ def test_integers_of_numpy_become_plain_ones():
     assert {type(number) for number in (*numbers, stream.next_offset)} == {int}
 
 
-def test_waiters_are_woken_by_the_confirmation_that_covers_their_offset_and_by_no_other():
-    async def main() -> None:
-        stream = stream_at()
-        waiters = {offset: asyncio.ensure_future(stream.wait_for(offset)) for offset in (4, 0, 5, 9)}
-        await settled()
-        stream.confirm(5)
-        await settled()
-        assert {offset for offset, waiter in waiters.items() if waiter.done()} == {0, 4}
-        stream.confirm(6)
-        await settled()
-        assert {offset for offset, waiter in waiters.items() if waiter.done()} == {0, 4, 5}
-        stream.close()
-        await settled()
-        assert waiters[9].done()
-
-    asyncio.run(main())
+@in_loop
+async def test_waiters_are_woken_by_the_confirmation_that_covers_their_offset_and_by_no_other() -> None:
+    stream = stream_at()
+    waiters = {offset: asyncio.ensure_future(stream.wait_for(offset)) for offset in (4, 0, 5, 9)}
+    await settled()
+    stream.confirm(5)
+    await settled()
+    assert {offset for offset, waiter in waiters.items() if waiter.done()} == {0, 4}
+    stream.confirm(6)
+    await settled()
+    assert {offset for offset, waiter in waiters.items() if waiter.done()} == {0, 4, 5}
+    stream.close()
+    await settled()
+    assert waiters[9].done()
 
 
-def test_what_may_be_read_already_is_not_waited_for():
-    async def main() -> None:
-        stream = stream_at(10)
-        await asyncio.wait_for(stream.wait_for(9), 60)
-        stream.close()
-        await asyncio.wait_for(stream.wait_for(9), 60)
-
-    asyncio.run(main())
+@in_loop
+async def test_what_may_be_read_already_is_not_waited_for() -> None:
+    stream = stream_at(10)
+    await asyncio.wait_for(stream.wait_for(9), 60)
+    stream.close()
+    await asyncio.wait_for(stream.wait_for(9), 60)
 
 
-def test_waiters_that_give_up_leave_nothing_behind():
-    async def main() -> None:
-        stream = stream_at()
-        patient = asyncio.ensure_future(stream.wait_for(3))
-        for _ in range(100):
-            waiter = asyncio.ensure_future(stream.wait_for(0))
-            await settled(2)
-            waiter.cancel()
-            await settled(2)
-        assert stream.waiters == 1
-        stream.confirm(4)
-        await asyncio.wait_for(patient, 60)
-
-    asyncio.run(main())
+@in_loop
+async def test_waiters_that_give_up_leave_nothing_behind() -> None:
+    stream = stream_at()
+    patient = asyncio.ensure_future(stream.wait_for(3))
+    for _ in range(100):
+        waiter = asyncio.ensure_future(stream.wait_for(0))
+        await settled(2)
+        waiter.cancel()
+        await settled(2)
+    assert stream.waiters == 1
+    stream.confirm(4)
+    await asyncio.wait_for(patient, 60)
 
 
-def test_a_failure_is_told_to_who_waits_and_to_who_would_wait():
-    async def main() -> None:
-        stream = stream_at(5)
-        waiter = asyncio.ensure_future(stream.wait_for(5))
-        await settled()
-        stream.fail(RuntimeError("fenced"))
-        with pytest.raises(RuntimeError, match="fenced"):
-            await waiter
-        with pytest.raises(RuntimeError, match="fenced"):
-            await stream.wait_for(6)
-        await stream.wait_for(4)
-
-    asyncio.run(main())
-
-
-def test_who_waits_at_a_closed_stream_is_refused_and_not_sent_round_in_circles():
-    async def main() -> None:
-        stream = stream_at(5)
-        waiter = asyncio.ensure_future(stream.wait_for(5))
-        await settled()
-        stream.close()
+@in_loop
+async def test_a_failure_is_told_to_who_waits_and_to_who_would_wait() -> None:
+    stream = stream_at(5)
+    waiter = asyncio.ensure_future(stream.wait_for(5))
+    await settled()
+    stream.fail(RuntimeError("fenced"))
+    with pytest.raises(RuntimeError, match="fenced"):
         await waiter
-        with pytest.raises(StreamHandleClosed, match="was closed"):
-            await stream.wait_for(5)
-        await stream.wait_for(4)
+    with pytest.raises(RuntimeError, match="fenced"):
+        await stream.wait_for(6)
+    await stream.wait_for(4)
 
-    asyncio.run(main())
+
+@in_loop
+async def test_who_waits_at_a_closed_stream_is_refused_and_not_sent_round_in_circles() -> None:
+    stream = stream_at(5)
+    waiter = asyncio.ensure_future(stream.wait_for(5))
+    await settled()
+    stream.close()
+    await waiter
+    with pytest.raises(StreamHandleClosed, match="was closed"):
+        await stream.wait_for(5)
+    await stream.wait_for(4)
 
 
 def test_a_confirmation_never_goes_back():

@@ -18,6 +18,7 @@ from siltstone.runtime.randomness import seeded_randomness
 from siltstone.stream_engine.version_marks import MARK_INTERVAL_MS, VersionMarks
 from support.engine.engine_world import settled
 from support.engine.faulty_store import Fault, FaultyStore
+from support.scenarios import scenario
 
 
 class World:
@@ -49,57 +50,51 @@ def in_world(scenario: Callable[[World], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_a_version_is_marked_once() -> None:
-    async def scenario(world: World) -> None:
-        await world.change(b"1")
-        for _ in range(3):
-            await world.marks.mark()
-        assert (world.versions(), world.puts()) == ([1], 1)
-        await world.change(b"2")
+@scenario(in_world)
+async def test_a_version_is_marked_once(world: World) -> None:
+    await world.change(b"1")
+    for _ in range(3):
         await world.marks.mark()
-        assert (world.versions(), world.puts()) == ([2], 2)
-
-    in_world(scenario)
-
-
-def test_it_marks_at_once_and_then_when_the_metadata_has_changed() -> None:
-    async def scenario(world: World) -> None:
-        await world.change(b"1")
-        marking = asyncio.ensure_future(world.marks.from_time_to_time())
-        await settled()
-        assert world.versions() == [1]
-        await world.change(b"2")
-        world.clock.advance_ms(MARK_INTERVAL_MS - 1)
-        await settled()
-        assert world.versions() == [1]
-        world.clock.advance_ms(1)
-        await settled()
-        assert world.versions() == [2]
-        world.clock.advance_ms(10 * MARK_INTERVAL_MS)
-        await settled()
-        assert world.puts() == 2
-        marking.cancel()
-
-    in_world(scenario)
+    assert (world.versions(), world.puts()) == ([1], 1)
+    await world.change(b"2")
+    await world.marks.mark()
+    assert (world.versions(), world.puts()) == ([2], 2)
 
 
-def test_a_mark_that_fails_is_reported_and_made_the_next_time(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(world: World) -> None:
-        await world.change(b"1")
-        world.bucket.fail_next(Fault.DENIED)
-        with caplog.at_level(logging.WARNING):
-            await world.marks.mark()
-        assert "could not be marked in bucket 0" in caplog.text
-        assert world.versions() == []
+@scenario(in_world)
+async def test_it_marks_at_once_and_then_when_the_metadata_has_changed(world: World) -> None:
+    await world.change(b"1")
+    marking = asyncio.ensure_future(world.marks.from_time_to_time())
+    await settled()
+    assert world.versions() == [1]
+    await world.change(b"2")
+    world.clock.advance_ms(MARK_INTERVAL_MS - 1)
+    await settled()
+    assert world.versions() == [1]
+    world.clock.advance_ms(1)
+    await settled()
+    assert world.versions() == [2]
+    world.clock.advance_ms(10 * MARK_INTERVAL_MS)
+    await settled()
+    assert world.puts() == 2
+    marking.cancel()
+
+
+@scenario(in_world)
+async def test_a_mark_that_fails_is_reported_and_made_the_next_time(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.change(b"1")
+    world.bucket.fail_next(Fault.DENIED)
+    with caplog.at_level(logging.WARNING):
         await world.marks.mark()
-        assert world.versions() == [1]
+    assert "could not be marked in bucket 0" in caplog.text
+    assert world.versions() == []
+    await world.marks.mark()
+    assert world.versions() == [1]
 
-    in_world(scenario)
 
-
-def test_without_a_guard_nothing_is_marked() -> None:
-    async def scenario(world: World) -> None:
-        await VersionMarks({}, world.metadata, InlineCalls(), world.clock).mark()
-        assert world.bucket.history == []
-
-    in_world(scenario)
+@scenario(in_world)
+async def test_without_a_guard_nothing_is_marked(world: World) -> None:
+    await VersionMarks({}, world.metadata, InlineCalls(), world.clock).mark()
+    assert world.bucket.history == []

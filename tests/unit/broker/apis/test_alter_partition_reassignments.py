@@ -20,6 +20,7 @@ from siltstone.metadata.commands import FenceNode
 from support.broker.broker_cluster import in_broker_cluster
 from support.broker.broker_world import WRITE
 from support.kafka.kafka_requests import batch_of, produce_request
+from support.scenarios import scenario
 
 BROKER = 4
 
@@ -42,82 +43,72 @@ def moving(topic_name, index, replicas):
         ("t", 0, [0], ErrorCode.NONE),
     ],
 )
-def test_what_a_reassignment_may_ask_for(topic_name, index, replicas, code):
-    async def scenario(cluster):
-        await cluster.topic()
-        answer = await cluster.nodes[1].client().ask(moving(topic_name, index, replicas))
-        assert answer.responses[0].partitions[0].error_code == code
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_what_a_reassignment_may_ask_for(cluster, topic_name, index, replicas, code) -> None:
+    await cluster.topic()
+    answer = await cluster.nodes[1].client().ask(moving(topic_name, index, replicas))
+    assert answer.responses[0].partitions[0].error_code == code
 
 
-def test_a_move_is_listed_until_it_has_ended_or_is_cancelled():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        old, other = cluster.nodes
-        await old.client().ask(produce_request(topic, batch_of()))
-        old.calls.hold(WRITE)
-        under_way = old.client().send(produce_request(topic, batch_of()))
-        await other.client().ask(moving("t", 0, [1]))
-        for node in cluster.nodes:
-            cluster.clock.advance_ms(30)
-            (listed,) = (await node.client().ask(ListPartitionReassignmentsRequest())).topics
-            row = listed.partitions[0]
-            assert (row.replicas, row.adding_replicas, row.removing_replicas) == ([0, 1], [1], [0])
-        cancelled = await other.client().ask(moving("t", 0, None))
-        assert cancelled.responses[0].partitions[0].error_code == 0
-        old.calls.release(WRITE)
-        await under_way
+@scenario(in_broker_cluster)
+async def test_a_move_is_listed_until_it_has_ended_or_is_cancelled(cluster) -> None:
+    topic = await cluster.topic()
+    old, other = cluster.nodes
+    await old.client().ask(produce_request(topic, batch_of()))
+    old.calls.hold(WRITE)
+    under_way = old.client().send(produce_request(topic, batch_of()))
+    await other.client().ask(moving("t", 0, [1]))
+    for node in cluster.nodes:
         cluster.clock.advance_ms(30)
-        assert (await old.client().ask(ListPartitionReassignmentsRequest())).topics == []
-        assert cluster.partition(topic).leader == 0
-
-    in_broker_cluster(scenario)
-
-
-def test_n17_a_broker_is_unregistered_when_it_is_gone_and_leads_nothing():
-    async def scenario(cluster):
-        await cluster.topic(leaders=(1,))
-        asked = cluster.nodes[0].client()
-        for broker_id, code in ((9, ErrorCode.BROKER_ID_NOT_REGISTERED), (1, ErrorCode.INVALID_REQUEST)):
-            answer = await asked.ask(UnregisterBrokerRequest(broker_id=broker_id))
-            assert (answer.error_code, bool(answer.error_message)) == (code, True)
-        await cluster.nodes[0].node.metadata.execute(FenceNode(1, 1))
-        answer = await asked.ask(UnregisterBrokerRequest(broker_id=1))
-        assert "leads 1 partitions" in answer.error_message
-
-    in_broker_cluster(scenario)
+        (listed,) = (await node.client().ask(ListPartitionReassignmentsRequest())).topics
+        row = listed.partitions[0]
+        assert (row.replicas, row.adding_replicas, row.removing_replicas) == ([0, 1], [1], [0])
+    cancelled = await other.client().ask(moving("t", 0, None))
+    assert cancelled.responses[0].partitions[0].error_code == 0
+    old.calls.release(WRITE)
+    await under_way
+    cluster.clock.advance_ms(30)
+    assert (await old.client().ask(ListPartitionReassignmentsRequest())).topics == []
+    assert cluster.partition(topic).leader == 0
 
 
-def test_no_leader_is_elected_in_place_of_one_that_is_gone():
-    async def scenario(cluster):
-        await cluster.topic(leaders=(0, 1))
-        ask = cluster.nodes[0].client().ask
-        assert (await ask(ElectLeadersRequest(topic_partitions=None))).replica_election_results == []
-        await cluster.nodes[0].node.metadata.execute(FenceNode(1, 1))
-        for kind, code in (
-            (0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
-            (1, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
-        ):
-            request = ElectLeadersRequest(election_type=kind, topic_partitions=None)
-            (result,) = (await ask(request)).replica_election_results
-            assert [(row.partition_id, row.error_code) for row in result.partition_result] == [(1, code)]
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_n17_a_broker_is_unregistered_when_it_is_gone_and_leads_nothing(cluster) -> None:
+    await cluster.topic(leaders=(1,))
+    asked = cluster.nodes[0].client()
+    for broker_id, code in ((9, ErrorCode.BROKER_ID_NOT_REGISTERED), (1, ErrorCode.INVALID_REQUEST)):
+        answer = await asked.ask(UnregisterBrokerRequest(broker_id=broker_id))
+        assert (answer.error_code, bool(answer.error_message)) == (code, True)
+    await cluster.nodes[0].node.metadata.execute(FenceNode(1, 1))
+    answer = await asked.ask(UnregisterBrokerRequest(broker_id=1))
+    assert "leads 1 partitions" in answer.error_message
 
 
-def test_the_throttles_of_kafka_s_tool_are_accepted_for_every_broker():
-    async def scenario(cluster):
-        configs = [
-            AlterableConfig(name=name, config_operation=operation, value=value)
-            for name, operation, value in (
-                ("leader.replication.throttled.rate", 0, "1000"),
-                ("follower.replication.throttled.rate", 1, None),
-            )
-        ]
-        resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=configs)
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        (row,) = (await cluster.nodes[0].client().ask(request)).responses
-        assert row.error_code == 0
+@scenario(in_broker_cluster)
+async def test_no_leader_is_elected_in_place_of_one_that_is_gone(cluster) -> None:
+    await cluster.topic(leaders=(0, 1))
+    ask = cluster.nodes[0].client().ask
+    assert (await ask(ElectLeadersRequest(topic_partitions=None))).replica_election_results == []
+    await cluster.nodes[0].node.metadata.execute(FenceNode(1, 1))
+    for kind, code in (
+        (0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (1, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ):
+        request = ElectLeadersRequest(election_type=kind, topic_partitions=None)
+        (result,) = (await ask(request)).replica_election_results
+        assert [(row.partition_id, row.error_code) for row in result.partition_result] == [(1, code)]
 
-    in_broker_cluster(scenario)
+
+@scenario(in_broker_cluster)
+async def test_the_throttles_of_kafka_s_tool_are_accepted_for_every_broker(cluster) -> None:
+    configs = [
+        AlterableConfig(name=name, config_operation=operation, value=value)
+        for name, operation, value in (
+            ("leader.replication.throttled.rate", 0, "1000"),
+            ("follower.replication.throttled.rate", 1, None),
+        )
+    ]
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    (row,) = (await cluster.nodes[0].client().ask(request)).responses
+    assert row.error_code == 0

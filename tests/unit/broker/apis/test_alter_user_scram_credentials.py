@@ -16,6 +16,7 @@ from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
 )
 from siltstone.model.access import ScramMechanism, SecurityProtocol, SessionState
 from support.broker.broker_world import in_broker_world
+from support.scenarios import scenario
 
 SALTED = salted_password("sha256", b"pencil", b"salt", 4096)
 
@@ -42,63 +43,57 @@ def codes(answer) -> dict[str, int]:
     return {each.user: each.error_code for each in answer.results}
 
 
-def test_a_salted_password_becomes_keys_and_nothing_else_is_kept():
-    async def scenario(world):
-        client = near(world)
-        assert codes(await client.ask(asked(upsertions=[upsertion()]))) == {"ada": 0}
-        (kept,) = world.parts.metadata.image.users["ada"].credentials
-        keys = keys_of("sha256", SALTED)
-        assert (kept.stored_key, kept.server_key) == (keys.stored_key, keys.server_key)
-        assert (kept.mechanism, kept.salt, kept.rounds) == (ScramMechanism.SCRAM_SHA_256, b"salt", 4096)
-        (described,) = (await client.ask(DescribeUserScramCredentialsRequest(users=None))).results
-        assert described.user == "ada"
-        assert [(each.mechanism, each.iterations) for each in described.credential_infos] == [(1, 4096)]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_salted_password_becomes_keys_and_nothing_else_is_kept(world) -> None:
+    client = near(world)
+    assert codes(await client.ask(asked(upsertions=[upsertion()]))) == {"ada": 0}
+    (kept,) = world.parts.metadata.image.users["ada"].credentials
+    keys = keys_of("sha256", SALTED)
+    assert (kept.stored_key, kept.server_key) == (keys.stored_key, keys.server_key)
+    assert (kept.mechanism, kept.salt, kept.rounds) == (ScramMechanism.SCRAM_SHA_256, b"salt", 4096)
+    (described,) = (await client.ask(DescribeUserScramCredentialsRequest(users=None))).results
+    assert described.user == "ada"
+    assert [(each.mechanism, each.iterations) for each in described.credential_infos] == [(1, 4096)]
 
 
-def test_sa11_each_user_is_answered_for_itself():
-    async def scenario(world):
-        client = near(world)
-        refused = {
-            "few": (upsertion("few", iterations=4095), 93),
-            "many": (upsertion("many", iterations=16385), 93),
-            "": (upsertion(""), 93),
-            "odd": (upsertion("odd", mechanism=3), 33),
-            "none": (upsertion("none", salted_password=b""), 93),
-            "unsalted": (upsertion("unsalted", salt=b""), 93),
-            "siltstone-node": (upsertion("siltstone-node"), 93),
-        }
-        fine = {"least": upsertion("least"), "most": upsertion("most", iterations=16384)}
-        rows = [each for each, _ in refused.values()]
-        twice = [upsertion("twice"), upsertion("twice")]
-        missing = [ScramCredentialDeletion(name="missing", mechanism=1)]
-        answer = await client.ask(asked(missing, [*rows, *fine.values(), *twice]))
-        assert codes(answer) == {
-            **{name: code for name, (_, code) in refused.items()},
-            **dict.fromkeys(fine, 0),
-            "twice": ErrorCode.DUPLICATE_RESOURCE,
-            "missing": ErrorCode.RESOURCE_NOT_FOUND,
-        }
-        assert set(world.parts.metadata.image.users) == {"least", "most"}
-        assert all(bool(each.error_message) == bool(each.error_code) for each in answer.results)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_sa11_each_user_is_answered_for_itself(world) -> None:
+    client = near(world)
+    refused = {
+        "few": (upsertion("few", iterations=4095), 93),
+        "many": (upsertion("many", iterations=16385), 93),
+        "": (upsertion(""), 93),
+        "odd": (upsertion("odd", mechanism=3), 33),
+        "none": (upsertion("none", salted_password=b""), 93),
+        "unsalted": (upsertion("unsalted", salt=b""), 93),
+        "siltstone-node": (upsertion("siltstone-node"), 93),
+    }
+    fine = {"least": upsertion("least"), "most": upsertion("most", iterations=16384)}
+    rows = [each for each, _ in refused.values()]
+    twice = [upsertion("twice"), upsertion("twice")]
+    missing = [ScramCredentialDeletion(name="missing", mechanism=1)]
+    answer = await client.ask(asked(missing, [*rows, *fine.values(), *twice]))
+    assert codes(answer) == {
+        **{name: code for name, (_, code) in refused.items()},
+        **dict.fromkeys(fine, 0),
+        "twice": ErrorCode.DUPLICATE_RESOURCE,
+        "missing": ErrorCode.RESOURCE_NOT_FOUND,
+    }
+    assert set(world.parts.metadata.image.users) == {"least", "most"}
+    assert all(bool(each.error_message) == bool(each.error_code) for each in answer.results)
 
 
-def test_deletions_and_upsertions_of_one_user():
-    async def scenario(world):
-        client = near(world)
-        await client.ask(asked(upsertions=[upsertion()]))
-        other = upsertion(mechanism=2)
-        removal = ScramCredentialDeletion(name="ada", mechanism=1)
-        assert codes(await client.ask(asked([removal], [upsertion()]))) == {"ada": 92}
-        assert codes(await client.ask(asked([removal], [other]))) == {"ada": 0}
-        (kept,) = world.parts.metadata.image.users["ada"].credentials
-        assert kept.mechanism is ScramMechanism.SCRAM_SHA_512
-        assert codes(await client.ask(asked([removal]))) == {"ada": 91}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_deletions_and_upsertions_of_one_user(world) -> None:
+    client = near(world)
+    await client.ask(asked(upsertions=[upsertion()]))
+    other = upsertion(mechanism=2)
+    removal = ScramCredentialDeletion(name="ada", mechanism=1)
+    assert codes(await client.ask(asked([removal], [upsertion()]))) == {"ada": 92}
+    assert codes(await client.ask(asked([removal], [other]))) == {"ada": 0}
+    (kept,) = world.parts.metadata.image.users["ada"].credentials
+    assert kept.mechanism is ScramMechanism.SCRAM_SHA_512
+    assert codes(await client.ask(asked([removal]))) == {"ada": 91}
 
 
 @pytest.mark.parametrize(
@@ -111,24 +106,22 @@ def test_deletions_and_upsertions_of_one_user():
         (SecurityProtocol.PLAINTEXT, "unknown", 93),
     ],
 )
-def test_sa11_a_salted_password_does_not_come_over_a_network_without_tls(protocol, host, code):
-    async def scenario(world):
-        client = world.client()
-        client.connection.listener = Listener("X", "localhost", 9092, protocol)
-        client.connection.session.state = SessionState.AUTHENTICATED
-        client.connection.client_host = host
-        assert codes(await client.ask(asked(upsertions=[upsertion()]))) == {"ada": code}
+@scenario(in_broker_world)
+async def test_sa11_a_salted_password_does_not_come_over_a_network_without_tls(
+    world, protocol, host, code
+) -> None:
+    client = world.client()
+    client.connection.listener = Listener("X", "localhost", 9092, protocol)
+    client.connection.session.state = SessionState.AUTHENTICATED
+    client.connection.client_host = host
+    assert codes(await client.ask(asked(upsertions=[upsertion()]))) == {"ada": code}
 
-    in_broker_world(scenario)
 
-
-def test_sa19_no_part_of_a_password_is_logged(caplog):
-    async def scenario(world):
-        with caplog.at_level(logging.DEBUG):
-            await near(world).ask(asked(upsertions=[upsertion(), upsertion("few", iterations=1)]))
-        keys = keys_of("sha256", SALTED)
-        for secret in (SALTED, keys.stored_key, keys.server_key):
-            for written in (secret.hex(), repr(secret)[2:-1]):
-                assert written not in caplog.text
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_sa19_no_part_of_a_password_is_logged(world, caplog) -> None:
+    with caplog.at_level(logging.DEBUG):
+        await near(world).ask(asked(upsertions=[upsertion(), upsertion("few", iterations=1)]))
+    keys = keys_of("sha256", SALTED)
+    for secret in (SALTED, keys.stored_key, keys.server_key):
+        for written in (secret.hex(), repr(secret)[2:-1]):
+            assert written not in caplog.text

@@ -12,6 +12,7 @@ from siltstone.kafka_protocol.messages.alter_configs import (
 )
 from siltstone.metadata.refusals import TopicConfiguredOtherwise
 from support.broker.admin_world import NODE_ID, in_admin_world
+from support.scenarios import scenario
 from support.values.left_out import numbers_left_out
 
 TOPIC, BROKER = 2, 4
@@ -27,20 +28,18 @@ def altering(*resources: AlterConfigsResource, validate_only: bool = False) -> A
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_what_is_not_named_goes_back_to_its_default(version):
-    async def scenario(world):
-        await world.create("t", retention_ms="5", max_message_bytes="6")
-        request = altering(resource("t", ("retention.ms", " 7 "), ("cleanup.policy", "compact , delete")))
-        (response,) = (await world.answer(request, version)).responses
-        assert (response.error_code, response.error_message) == (0, None)
-        assert (response.resource_type, response.resource_name) == (TOPIC, "t")
-        assert world.parts.topics.by_name("t").metadata.configs == {
-            "retention.ms": "7", "cleanup.policy": "compact,delete",
-        }  # fmt: skip
-        await world.answer(altering(resource("t")), version)
-        assert world.parts.topics.by_name("t").metadata.configs == {}
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_what_is_not_named_goes_back_to_its_default(world, version) -> None:
+    await world.create("t", retention_ms="5", max_message_bytes="6")
+    request = altering(resource("t", ("retention.ms", " 7 "), ("cleanup.policy", "compact , delete")))
+    (response,) = (await world.answer(request, version)).responses
+    assert (response.error_code, response.error_message) == (0, None)
+    assert (response.resource_type, response.resource_name) == (TOPIC, "t")
+    assert world.parts.topics.by_name("t").metadata.configs == {
+        "retention.ms": "7", "cleanup.policy": "compact,delete",
+    }  # fmt: skip
+    await world.answer(altering(resource("t")), version)
+    assert world.parts.topics.by_name("t").metadata.configs == {}
 
 
 REFUSED = {
@@ -74,48 +73,40 @@ def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_on
     in_admin_world(scenario)
 
 
-def test_what_is_replaced_conflicts_with_nothing():
-    async def scenario(world):
-        await world.create("t", min_compaction_lag_ms="9")
-        request = altering(resource("t", ("max.compaction.lag.ms", "8")))
-        assert (await world.answer(request)).responses[0].error_code == 0
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_what_is_replaced_conflicts_with_nothing(world) -> None:
+    await world.create("t", min_compaction_lag_ms="9")
+    request = altering(resource("t", ("max.compaction.lag.ms", "8")))
+    assert (await world.answer(request)).responses[0].error_code == 0
 
 
-def test_who_would_configure_the_broker_is_told_where_to_do_it():
-    async def scenario(world):
-        (response,) = (await world.answer(altering(resource("7", kind=BROKER)))).responses
-        assert "settings file" in response.error_message
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_who_would_configure_the_broker_is_told_where_to_do_it(world) -> None:
+    (response,) = (await world.answer(altering(resource("7", kind=BROKER)))).responses
+    assert "settings file" in response.error_message
 
 
-def test_validating_changes_nothing():
-    async def scenario(world):
-        await world.create("t", retention_ms="5")
-        version = world.version
-        request = altering(resource("t", ("retention.ms", "7")), validate_only=True)
-        (response,) = (await world.answer(request)).responses
-        assert (response.error_code, world.version) == (0, version)
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_validating_changes_nothing(world) -> None:
+    await world.create("t", retention_ms="5")
+    version = world.version
+    request = altering(resource("t", ("retention.ms", "7")), validate_only=True)
+    (response,) = (await world.answer(request)).responses
+    assert (response.error_code, world.version) == (0, version)
 
 
-def test_a_resource_named_twice_is_altered_by_neither():
-    async def scenario(world):
-        for name in ("a", "b"):
-            await world.create(name)
-        request = altering(
-            resource("a", ("retention.ms", "1")),
-            resource("b", ("retention.ms", "1")),
-            resource("a", ("retention.ms", "2")),
-        )
-        codes = [response.error_code for response in (await world.answer(request)).responses]
-        assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
-        assert [topic.config.retention_ms for topic in world.parts.topics.all()] == [604_800_000, 1]
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_a_resource_named_twice_is_altered_by_neither(world) -> None:
+    for name in ("a", "b"):
+        await world.create(name)
+    request = altering(
+        resource("a", ("retention.ms", "1")),
+        resource("b", ("retention.ms", "1")),
+        resource("a", ("retention.ms", "2")),
+    )
+    codes = [response.error_code for response in (await world.answer(request)).responses]
+    assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+    assert [topic.config.retention_ms for topic in world.parts.topics.all()] == [604_800_000, 1]
 
 
 def test_what_is_left_out() -> None:

@@ -10,6 +10,7 @@ from siltstone.kafka_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from support.broker.admin_world import NODE_ID, in_admin_world
+from support.scenarios import scenario
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -33,42 +34,35 @@ async def altered(world, *changes: tuple[str, int, str | None], version: int = 1
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_set_and_delete_leave_the_others_as_they_are(version):
-    async def scenario(world):
-        await world.create("t", retention_ms="5", max_message_bytes="6", segment_ms="8")
-        changes = (("retention.ms", SET, " 7 "), ("segment.ms", DELETE, None), ("preallocate", SET, "TRUE"))
-        assert await altered(world, *changes, version=version) == {
-            "retention.ms": "7", "max.message.bytes": "6", "preallocate": "true",
-        }  # fmt: skip
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_set_and_delete_leave_the_others_as_they_are(world, version) -> None:
+    await world.create("t", retention_ms="5", max_message_bytes="6", segment_ms="8")
+    changes = (("retention.ms", SET, " 7 "), ("segment.ms", DELETE, None), ("preallocate", SET, "TRUE"))
+    assert await altered(world, *changes, version=version) == {
+        "retention.ms": "7", "max.message.bytes": "6", "preallocate": "true",
+    }  # fmt: skip
 
 
-def test_of_changes_at_once_none_is_lost():
+@scenario(in_admin_world)
+async def test_of_changes_at_once_none_is_lost(world) -> None:
     """Each list is made from what stood when it was asked for."""
-
-    async def scenario(world):
-        await world.create("t", retention_ms="5", cleanup_policy="")
-        key = "leader.replication.throttled.replicas"
-        asked = [altering(resource("t", (key, APPEND, f"{number}:0"))) for number in range(20)]
-        answers = await asyncio.gather(*(world.answer(each, 1) for each in asked))
-        assert [answer.responses[0].error_code for answer in answers] == [0] * 20
-        standing = world.parts.topics.by_name("t").metadata.configs[key]
-        assert sorted(standing.split(",")) == sorted(f"{number}:0" for number in range(20))
-
-    in_admin_world(scenario)
+    await world.create("t", retention_ms="5", cleanup_policy="")
+    key = "leader.replication.throttled.replicas"
+    asked = [altering(resource("t", (key, APPEND, f"{number}:0"))) for number in range(20)]
+    answers = await asyncio.gather(*(world.answer(each, 1) for each in asked))
+    assert [answer.responses[0].error_code for answer in answers] == [0] * 20
+    standing = world.parts.topics.by_name("t").metadata.configs[key]
+    assert sorted(standing.split(",")) == sorted(f"{number}:0" for number in range(20))
 
 
-def test_deleting_what_does_not_stand_changes_nothing():
-    async def scenario(world):
-        await world.create("t", retention_ms="5")
-        version = world.version
-        configs = await altered(
-            world, ("segment.ms", DELETE, None), ("foo", DELETE, None), ("flush.ms", DELETE, "x")
-        )
-        assert (configs, world.version) == ({"retention.ms": "5"}, version)
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_deleting_what_does_not_stand_changes_nothing(world) -> None:
+    await world.create("t", retention_ms="5")
+    version = world.version
+    configs = await altered(
+        world, ("segment.ms", DELETE, None), ("foo", DELETE, None), ("flush.ms", DELETE, "x")
+    )
+    assert (configs, world.version) == ({"retention.ms": "5"}, version)
 
 
 @pytest.mark.parametrize(
@@ -85,36 +79,28 @@ def test_deleting_what_does_not_stand_changes_nothing():
         (None, SUBTRACT, "delete", ""),
     ],
 )
-def test_lists_grow_and_shrink(standing, how, value, expected):
-    async def scenario(world):
-        await (world.create("t") if standing is None else world.create("t", cleanup_policy=standing))
-        assert await altered(world, ("cleanup.policy", how, value)) == {"cleanup.policy": expected}
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_lists_grow_and_shrink(world, standing, how, value, expected) -> None:
+    await (world.create("t") if standing is None else world.create("t", cleanup_policy=standing))
+    assert await altered(world, ("cleanup.policy", how, value)) == {"cleanup.policy": expected}
 
 
-def test_items_with_commas_in_brackets_are_added_and_taken_away_whole():
-    async def scenario(world):
-        by, columns = "siltstone.table.partition.by", "siltstone.table.columns"
-        nested = "at struct<a: int,b: int>"
-        await world.create("t", **{"siltstone.table.value": "json", "siltstone.table.key": "string"})
-        await altered(world, (by, SET, "bucket(key,16),truncate(key,16)"))
-        assert (await altered(world, (by, SUBTRACT, "bucket(key,16)")))[by] == "truncate(key,16)"
-        await altered(world, (columns, APPEND, "c array<int>"))
-        assert (await altered(world, (columns, APPEND, nested)))[columns] == f"c array<int>,{nested}"
-        assert (await altered(world, (columns, SUBTRACT, "c array<int>")))[columns] == nested
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_items_with_commas_in_brackets_are_added_and_taken_away_whole(world) -> None:
+    by, columns = "siltstone.table.partition.by", "siltstone.table.columns"
+    nested = "at struct<a: int,b: int>"
+    await world.create("t", **{"siltstone.table.value": "json", "siltstone.table.key": "string"})
+    await altered(world, (by, SET, "bucket(key,16),truncate(key,16)"))
+    assert (await altered(world, (by, SUBTRACT, "bucket(key,16)")))[by] == "truncate(key,16)"
+    await altered(world, (columns, APPEND, "c array<int>"))
+    assert (await altered(world, (columns, APPEND, nested)))[columns] == f"c array<int>,{nested}"
+    assert (await altered(world, (columns, SUBTRACT, "c array<int>")))[columns] == nested
 
 
-def test_lists_grow_from_the_brokers_default():
-    async def scenario(world):
-        await world.create("t")
-        assert await altered(world, ("cleanup.policy", APPEND, "delete")) == {
-            "cleanup.policy": "compact,delete"
-        }
-
-    in_admin_world(scenario, BrokerSettings(topic_defaults={"cleanup.policy": "compact"}))
+@scenario(in_admin_world, BrokerSettings(topic_defaults={"cleanup.policy": "compact"}))
+async def test_lists_grow_from_the_brokers_default(world) -> None:
+    await world.create("t")
+    assert await altered(world, ("cleanup.policy", APPEND, "delete")) == {"cleanup.policy": "compact,delete"}
 
 
 REFUSED = {
@@ -157,48 +143,40 @@ def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_on
 @pytest.mark.parametrize(
     ("name", "how"), [("retention.ms", APPEND), ("compression.type", SUBTRACT), ("foo", 2)]
 )
-def test_only_lists_grow_and_shrink(name, how):
-    async def scenario(world):
-        await world.create("t")
-        (response,) = (await world.answer(altering(resource("t", (name, how, "1"))))).responses
-        operation = "APPEND" if how == APPEND else "SUBTRACT"
-        assert response.error_message == f"Can't {operation} to key {name} because its type is not LIST."
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_only_lists_grow_and_shrink(world, name, how) -> None:
+    await world.create("t")
+    (response,) = (await world.answer(altering(resource("t", (name, how, "1"))))).responses
+    operation = "APPEND" if how == APPEND else "SUBTRACT"
+    assert response.error_message == f"Can't {operation} to key {name} because its type is not LIST."
 
 
-def test_a_request_that_is_partly_wrong_changes_nothing_of_that_topic_and_all_of_another():
-    async def scenario(world):
-        for name in ("a", "b"):
-            await world.create(name)
-        request = altering(
-            resource("a", ("retention.ms", SET, "1"), ("segment.ms", SET, "x")),
-            resource("b", ("retention.ms", SET, "1")),
-        )
-        codes = [response.error_code for response in (await world.answer(request)).responses]
-        assert codes == [ErrorCode.INVALID_CONFIG, 0]
-        assert [topic.metadata.configs for topic in world.parts.topics.all()] == [{}, {"retention.ms": "1"}]
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_a_request_that_is_partly_wrong_changes_nothing_of_that_topic_and_all_of_another(world) -> None:
+    for name in ("a", "b"):
+        await world.create(name)
+    request = altering(
+        resource("a", ("retention.ms", SET, "1"), ("segment.ms", SET, "x")),
+        resource("b", ("retention.ms", SET, "1")),
+    )
+    codes = [response.error_code for response in (await world.answer(request)).responses]
+    assert codes == [ErrorCode.INVALID_CONFIG, 0]
+    assert [topic.metadata.configs for topic in world.parts.topics.all()] == [{}, {"retention.ms": "1"}]
 
 
-def test_validating_changes_nothing():
-    async def scenario(world):
-        await world.create("t")
-        version = world.version
-        request = altering(resource("t", ("retention.ms", SET, "7")), validate_only=True)
-        (response,) = (await world.answer(request)).responses
-        assert (response.error_code, world.version) == (0, version)
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_validating_changes_nothing(world) -> None:
+    await world.create("t")
+    version = world.version
+    request = altering(resource("t", ("retention.ms", SET, "7")), validate_only=True)
+    (response,) = (await world.answer(request)).responses
+    assert (response.error_code, world.version) == (0, version)
 
 
-def test_a_resource_named_twice_is_altered_by_neither():
-    async def scenario(world):
-        await world.create("t")
-        one = resource("t", ("retention.ms", SET, "1"))
-        responses = (await world.answer(altering(one, one))).responses
-        assert [response.error_code for response in responses] == [ErrorCode.INVALID_REQUEST] * 2
-        assert world.parts.topics.by_name("t").metadata.configs == {}
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_a_resource_named_twice_is_altered_by_neither(world) -> None:
+    await world.create("t")
+    one = resource("t", ("retention.ms", SET, "1"))
+    responses = (await world.answer(altering(one, one))).responses
+    assert [response.error_code for response in responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert world.parts.topics.by_name("t").metadata.configs == {}

@@ -10,6 +10,7 @@ from siltstone.kafka_protocol.messages.create_partitions import (
 )
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from support.broker.admin_world import NODE_ID, in_admin_world
+from support.scenarios import scenario
 
 
 def growing(name: str, count: int, assigned: list[list[int]] | None = None) -> CreatePartitionsTopic:
@@ -24,27 +25,23 @@ def asking(*topics: CreatePartitionsTopic, validate_only: bool = False) -> Creat
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_more_partitions_in_every_version(version):
-    async def scenario(world):
-        topic = await world.create("t", partitions=2)
-        (result,) = (await world.answer(asking(growing("t", 5)), version)).results
-        assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
-        grown = world.parts.topics.by_name("t")
-        assert (grown.partition_count, grown.topic_id) == (5, topic.topic_id)
-        assert grown.metadata.partitions[:2] == topic.metadata.partitions
-        await world.parts.partitions.open(grown, 4)
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_more_partitions_in_every_version(world, version) -> None:
+    topic = await world.create("t", partitions=2)
+    (result,) = (await world.answer(asking(growing("t", 5)), version)).results
+    assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
+    grown = world.parts.topics.by_name("t")
+    assert (grown.partition_count, grown.topic_id) == (5, topic.topic_id)
+    assert grown.metadata.partitions[:2] == topic.metadata.partitions
+    await world.parts.partitions.open(grown, 4)
 
 
-def test_assigned_by_hand():
-    async def scenario(world):
-        await world.create("t")
-        (result,) = (await world.answer(asking(growing("t", 3, [[NODE_ID], [NODE_ID]])))).results
-        assert result.error_code == 0
-        assert world.parts.topics.by_name("t").partition_count == 3
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_assigned_by_hand(world) -> None:
+    await world.create("t")
+    (result,) = (await world.answer(asking(growing("t", 3, [[NODE_ID], [NODE_ID]])))).results
+    assert result.error_code == 0
+    assert world.parts.topics.by_name("t").partition_count == 3
 
 
 REFUSED = {
@@ -78,35 +75,29 @@ def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_on
     in_admin_world(scenario)
 
 
-def test_validating_changes_nothing():
-    async def scenario(world):
-        await world.create("t")
-        version = world.version
-        (result,) = (await world.answer(asking(growing("t", 2), validate_only=True))).results
-        assert (result.error_code, world.version) == (0, version)
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_validating_changes_nothing(world) -> None:
+    await world.create("t")
+    version = world.version
+    (result,) = (await world.answer(asking(growing("t", 2), validate_only=True))).results
+    assert (result.error_code, world.version) == (0, version)
 
 
-def test_one_refused_does_not_stop_the_others_and_who_is_named_twice_stays_as_he_is():
-    async def scenario(world):
-        for name in ("a", "b"):
-            await world.create(name)
-        request = asking(growing("a", 2), growing("nowhere", 2), growing("b", 2), growing("b", 3))
-        codes = {result.name: result.error_code for result in (await world.answer(request)).results}
-        assert codes == {"a": 0, "nowhere": 3, "b": ErrorCode.INVALID_REQUEST}
-        assert [topic.partition_count for topic in world.parts.topics.all()] == [2, 1]
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_one_refused_does_not_stop_the_others_and_who_is_named_twice_stays_as_he_is(world) -> None:
+    for name in ("a", "b"):
+        await world.create(name)
+    request = asking(growing("a", 2), growing("nowhere", 2), growing("b", 2), growing("b", 3))
+    codes = {result.name: result.error_code for result in (await world.answer(request)).results}
+    assert codes == {"a": 0, "nowhere": 3, "b": ErrorCode.INVALID_REQUEST}
+    assert [topic.partition_count for topic in world.parts.topics.all()] == [2, 1]
 
 
 @pytest.mark.parametrize(
     ("count", "reason"), [(3, "already has 3"), (2, "currently has 3 .*; 2 would not"), (0, "; 0 would not")]
 )
-def test_who_asks_for_no_more_than_there_are_is_told_how_many_there_are(count, reason):
-    async def scenario(world):
-        await world.create("t", partitions=3)
-        (result,) = (await world.answer(asking(growing("t", count)))).results
-        assert re.search(reason, result.error_message)
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_who_asks_for_no_more_than_there_are_is_told_how_many_there_are(world, count, reason) -> None:
+    await world.create("t", partitions=3)
+    (result,) = (await world.answer(asking(growing("t", count)))).results
+    assert re.search(reason, result.error_message)

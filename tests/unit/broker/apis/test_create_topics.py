@@ -14,6 +14,7 @@ from siltstone.kafka_protocol.notation import NO_UUID
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.topic_configs.rows import TABLE
 from support.broker.admin_world import NODE_ID, in_admin_world
+from support.scenarios import scenario
 
 
 def wanted(name: str, partitions: int = -1, replicas: int = -1, **configs: str | None) -> CreatableTopic:
@@ -41,42 +42,36 @@ def creating(*topics: CreatableTopic, validate_only: bool = False) -> CreateTopi
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_item_21_created_in_every_version(version):
-    async def scenario(world):
-        request = creating(wanted("t", partitions=3, replicas=1, retention_ms="5"))
-        (result,) = (await world.answer(request, version)).topics
-        assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
-        topic = world.parts.topics.by_name("t")
-        assert (topic.partition_count, topic.config.retention_ms) == (3, 5)
-        assert topic.topic_id != NO_UUID
-        assert result.topic_id == (topic.topic_id if version >= 7 else NO_UUID)
-        if version >= 5:
-            assert (result.num_partitions, result.replication_factor) == (3, 1)
-            assert (result.topic_config_error_code, len(result.configs)) == (0, len(TABLE))
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_item_21_created_in_every_version(world, version) -> None:
+    request = creating(wanted("t", partitions=3, replicas=1, retention_ms="5"))
+    (result,) = (await world.answer(request, version)).topics
+    assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
+    topic = world.parts.topics.by_name("t")
+    assert (topic.partition_count, topic.config.retention_ms) == (3, 5)
+    assert topic.topic_id != NO_UUID
+    assert result.topic_id == (topic.topic_id if version >= 7 else NO_UUID)
+    if version >= 5:
+        assert (result.num_partitions, result.replication_factor) == (3, 1)
+        assert (result.topic_config_error_code, len(result.configs)) == (0, len(TABLE))
 
 
-def test_item_21_the_answer_tells_every_configuration_and_where_it_comes_from():
-    async def scenario(world):
-        (result,) = (await world.answer(creating(wanted("t", retention_ms=" 5 ")))).topics
-        entries = {config.name: config for config in result.configs}
-        assert [*entries] == [*TABLE]
-        told = {name: (config.value, config.config_source) for name, config in entries.items()}
-        assert told["retention.ms"] == ("5", 1)
-        assert told["max.message.bytes"] == ("77", 4)
-        assert told["cleanup.policy"] == ("delete", 5)
-        assert not any(config.read_only or config.is_sensitive for config in result.configs)
-
-    in_admin_world(scenario, BrokerSettings(topic_defaults={"message.max.bytes": "77"}))
+@scenario(in_admin_world, BrokerSettings(topic_defaults={"message.max.bytes": "77"}))
+async def test_item_21_the_answer_tells_every_configuration_and_where_it_comes_from(world) -> None:
+    (result,) = (await world.answer(creating(wanted("t", retention_ms=" 5 ")))).topics
+    entries = {config.name: config for config in result.configs}
+    assert [*entries] == [*TABLE]
+    told = {name: (config.value, config.config_source) for name, config in entries.items()}
+    assert told["retention.ms"] == ("5", 1)
+    assert told["max.message.bytes"] == ("77", 4)
+    assert told["cleanup.policy"] == ("delete", 5)
+    assert not any(config.read_only or config.is_sensitive for config in result.configs)
 
 
-def test_item_21_minus_one_is_the_brokers_default():
-    async def scenario(world):
-        (result,) = (await world.answer(creating(wanted("t")))).topics
-        assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
-
-    in_admin_world(scenario, BrokerSettings(num_partitions=4))
+@scenario(in_admin_world, BrokerSettings(num_partitions=4))
+async def test_item_21_minus_one_is_the_brokers_default(world) -> None:
+    (result,) = (await world.answer(creating(wanted("t")))).topics
+    assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
 
 
 @pytest.mark.parametrize("replicas", [1, 3, 32767])
@@ -134,84 +129,70 @@ def test_item_21_refused_with_a_code_and_a_reason_and_nothing_is_made(which, val
     in_admin_world(scenario)
 
 
-def test_partitions_assigned_by_hand():
-    async def scenario(world):
-        topic = assigned([NODE_ID], [NODE_ID], [NODE_ID])
-        (result,) = (await world.answer(creating(topic))).topics
-        assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 3, 1)
-        shuffled = CreatableTopic(
-            name="s", num_partitions=-1, replication_factor=-1, assignments=list(reversed(topic.assignments))
-        )
-        assert (await world.answer(creating(shuffled))).topics[0].num_partitions == 3
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_partitions_assigned_by_hand(world) -> None:
+    topic = assigned([NODE_ID], [NODE_ID], [NODE_ID])
+    (result,) = (await world.answer(creating(topic))).topics
+    assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 3, 1)
+    shuffled = CreatableTopic(
+        name="s", num_partitions=-1, replication_factor=-1, assignments=list(reversed(topic.assignments))
+    )
+    assert (await world.answer(creating(shuffled))).topics[0].num_partitions == 3
 
 
-def test_item_21_validating_makes_nothing_and_answers_the_same():
-    async def scenario(world):
-        version = world.version
-        topic = wanted("t", partitions=2, replicas=3, retention_ms="5")
-        (validated,) = (await world.answer(creating(topic, validate_only=True))).topics
-        assert world.version == version and world.parts.topics.by_name("t") is None
-        assert validated.topic_id == NO_UUID
-        (created,) = (await world.answer(creating(topic))).topics
-        assert (created.num_partitions, created.replication_factor, created.configs) == (
-            validated.num_partitions, validated.replication_factor, validated.configs,
-        )  # fmt: skip
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_item_21_validating_makes_nothing_and_answers_the_same(world) -> None:
+    version = world.version
+    topic = wanted("t", partitions=2, replicas=3, retention_ms="5")
+    (validated,) = (await world.answer(creating(topic, validate_only=True))).topics
+    assert world.version == version and world.parts.topics.by_name("t") is None
+    assert validated.topic_id == NO_UUID
+    (created,) = (await world.answer(creating(topic))).topics
+    assert (created.num_partitions, created.replication_factor, created.configs) == (
+        validated.num_partitions, validated.replication_factor, validated.configs,
+    )  # fmt: skip
 
 
-def test_one_topic_refused_does_not_stop_the_others_and_one_append_makes_them_all():
-    async def scenario(world):
-        version = world.version
-        request = creating(wanted("a"), wanted("a/b"), wanted("b"), wanted("c", foo="1"), wanted("d"))
-        results = (await world.answer(request)).topics
-        assert [(result.name, result.error_code) for result in results] == [
-            ("a", 0), ("a/b", 17), ("b", 0), ("c", 40), ("d", 0),
-        ]  # fmt: skip
-        assert [topic.name for topic in world.parts.topics.all()] == ["a", "b", "d"]
-        assert world.version == version + 1
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_one_topic_refused_does_not_stop_the_others_and_one_append_makes_them_all(world) -> None:
+    version = world.version
+    request = creating(wanted("a"), wanted("a/b"), wanted("b"), wanted("c", foo="1"), wanted("d"))
+    results = (await world.answer(request)).topics
+    assert [(result.name, result.error_code) for result in results] == [
+        ("a", 0), ("a/b", 17), ("b", 0), ("c", 40), ("d", 0),
+    ]  # fmt: skip
+    assert [topic.name for topic in world.parts.topics.all()] == ["a", "b", "d"]
+    assert world.version == version + 1
 
 
-def test_a_name_that_stands_twice_in_a_request_is_not_made_at_all():
-    async def scenario(world):
-        request = creating(wanted("a"), wanted("b"), wanted("a", partitions=2))
-        results = {result.name: result.error_code for result in (await world.answer(request)).topics}
-        assert results == {"a": ErrorCode.INVALID_REQUEST, "b": 0}
-        assert world.parts.topics.by_name("a") is None
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_a_name_that_stands_twice_in_a_request_is_not_made_at_all(world) -> None:
+    request = creating(wanted("a"), wanted("b"), wanted("a", partitions=2))
+    results = {result.name: result.error_code for result in (await world.answer(request)).topics}
+    assert results == {"a": ErrorCode.INVALID_REQUEST, "b": 0}
+    assert world.parts.topics.by_name("a") is None
 
 
-def test_two_names_of_one_request_that_collide():
-    async def scenario(world):
-        results = (await world.answer(creating(wanted("a.b"), wanted("a_b")))).topics
-        assert [result.error_code for result in results] == [0, ErrorCode.INVALID_TOPIC_EXCEPTION]
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_two_names_of_one_request_that_collide(world) -> None:
+    results = (await world.answer(creating(wanted("a.b"), wanted("a_b")))).topics
+    assert [result.error_code for result in results] == [0, ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
-def test_many_topics_may_not_have_more_partitions_together_than_one():
-    async def scenario(world):
-        half = PARTITIONS_PER_COMMAND_MAX // 2
-        version = world.version
-        results = (await world.answer(creating(wanted("a", half), wanted("b", half + 1)))).topics
-        assert [result.error_code for result in results] == [ErrorCode.POLICY_VIOLATION] * 2
-        assert world.version == version
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_many_topics_may_not_have_more_partitions_together_than_one(world) -> None:
+    half = PARTITIONS_PER_COMMAND_MAX // 2
+    version = world.version
+    results = (await world.answer(creating(wanted("a", half), wanted("b", half + 1)))).topics
+    assert [result.error_code for result in results] == [ErrorCode.POLICY_VIOLATION] * 2
+    assert world.version == version
 
 
-def test_two_requests_for_one_name_make_it_once():
-    async def scenario(world):
-        request = creating(wanted("t"))
-        answers = await asyncio.gather(world.answer(request), world.answer(request))
-        assert sorted(answer.topics[0].error_code for answer in answers) == [
-            0,
-            ErrorCode.TOPIC_ALREADY_EXISTS,
-        ]
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_two_requests_for_one_name_make_it_once(world) -> None:
+    request = creating(wanted("t"))
+    answers = await asyncio.gather(world.answer(request), world.answer(request))
+    assert sorted(answer.topics[0].error_code for answer in answers) == [
+        0,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+    ]

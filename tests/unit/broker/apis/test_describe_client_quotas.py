@@ -6,6 +6,7 @@ from siltstone.kafka_protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
 )
 from support.broker.broker_world import in_broker_world
+from support.scenarios import scenario
 
 EXACT, DEFAULT, SPECIFIED = range(3)
 
@@ -20,17 +21,15 @@ async def ask(world, version, *components, strict=False):
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_there_are_none(version):
-    async def scenario(world):
-        for components in (
-            [],
-            [component("user", SPECIFIED), component("client-id", DEFAULT)],
-            [component("ip", EXACT, "127.0.0.1")],
-        ):
-            answer = await ask(world, version, *components, strict=bool(components))
-            assert (answer.error_code, answer.error_message, answer.entries) == (0, None, [])
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_there_are_none(world, version) -> None:
+    for components in (
+        [],
+        [component("user", SPECIFIED), component("client-id", DEFAULT)],
+        [component("ip", EXACT, "127.0.0.1")],
+    ):
+        answer = await ask(world, version, *components, strict=bool(components))
+        assert (answer.error_code, answer.error_message, answer.entries) == (0, None, [])
 
 
 @pytest.mark.parametrize(
@@ -44,10 +43,8 @@ def test_there_are_none(version):
         ([component("user", DEFAULT, "me")], "to match exactly"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused(components, why):
-    async def scenario(world):
-        answer = await ask(world, 1, *components)
-        assert (answer.error_code, answer.entries) == (ErrorCode.INVALID_REQUEST, None)
-        assert why in answer.error_message
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_filter_that_makes_no_sense_is_refused(world, components, why) -> None:
+    answer = await ask(world, 1, *components)
+    assert (answer.error_code, answer.entries) == (ErrorCode.INVALID_REQUEST, None)
+    assert why in answer.error_message

@@ -7,6 +7,7 @@ from siltstone.kafka_protocol.messages.describe_configs import DescribeConfigsRe
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.topic_configs.rows import TABLE
 from support.broker.admin_world import NODE_ID, connection_at, in_admin_world
+from support.scenarios import scenario
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
@@ -26,86 +27,74 @@ async def described(world, request, version=None) -> dict:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_item_22_every_configuration_of_a_topic_in_every_version(version):
-    async def scenario(world):
-        await world.create("t", retention_ms="5", cleanup_policy="compact")
-        configs = await described(world, describing(TOPIC, "t"), version)
-        assert [*configs] == [*TABLE]
-        assert {name: config.value for name, config in configs.items()} == {
-            name: row.default for name, row in TABLE.items()
-        } | {"retention.ms": "5", "cleanup.policy": "compact"}
-        sources = {name for name, config in configs.items() if config.config_source == TOPIC_CONFIG}
-        assert sources == {"retention.ms", "cleanup.policy"}
-        assert not any(config.read_only or config.is_sensitive for config in configs.values())
-        if version >= 3:
-            assert {name: config.config_type for name, config in configs.items()} == {
-                name: row.kind for name, row in TABLE.items()
-            }
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_item_22_every_configuration_of_a_topic_in_every_version(world, version) -> None:
+    await world.create("t", retention_ms="5", cleanup_policy="compact")
+    configs = await described(world, describing(TOPIC, "t"), version)
+    assert [*configs] == [*TABLE]
+    assert {name: config.value for name, config in configs.items()} == {
+        name: row.default for name, row in TABLE.items()
+    } | {"retention.ms": "5", "cleanup.policy": "compact"}
+    sources = {name for name, config in configs.items() if config.config_source == TOPIC_CONFIG}
+    assert sources == {"retention.ms", "cleanup.policy"}
+    assert not any(config.read_only or config.is_sensitive for config in configs.values())
+    if version >= 3:
+        assert {name: config.config_type for name, config in configs.items()} == {
+            name: row.kind for name, row in TABLE.items()
+        }
 
 
-def test_item_22_only_the_keys_asked_for():
-    async def scenario(world):
-        await world.create("t")
-        keys = ["retention.ms", "no.such.key", "cleanup.policy"]
-        assert [*await described(world, describing(TOPIC, "t", keys))] == ["cleanup.policy", "retention.ms"]
-        assert len(await described(world, describing(TOPIC, "t", []))) == len(TABLE)
-        assert [*await described(world, describing(BROKER, str(NODE_ID), ["node.id"]))] == ["node.id"]
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_item_22_only_the_keys_asked_for(world) -> None:
+    await world.create("t")
+    keys = ["retention.ms", "no.such.key", "cleanup.policy"]
+    assert [*await described(world, describing(TOPIC, "t", keys))] == ["cleanup.policy", "retention.ms"]
+    assert len(await described(world, describing(TOPIC, "t", []))) == len(TABLE)
+    assert [*await described(world, describing(BROKER, str(NODE_ID), ["node.id"]))] == ["node.id"]
 
 
-def test_item_22_synonyms_say_which_place_holds():
-    async def scenario(world):
-        await world.create("t", retention_ms="5")
-        for asked, expected in (
-            (True, [("retention.ms", "5", TOPIC_CONFIG), ("log.retention.ms", "9", STATIC_BROKER_CONFIG)]),
-            (False, []),
-        ):  # fmt: skip
-            configs = await described(world, describing(TOPIC, "t", include_synonyms=asked))
-            synonyms = configs["retention.ms"].synonyms
-            assert [(synonym.name, synonym.value, synonym.source) for synonym in synonyms] == expected
-        configs = await described(world, describing(TOPIC, "t", include_synonyms=True))
-        assert configs["flush.ms"].synonyms == [], "its first name has no default in Kafka"
-        (synonym,) = configs["retention.bytes"].synonyms
-        assert (synonym.name, synonym.source) == ("log.retention.bytes", DEFAULT_CONFIG)
-
-    in_admin_world(scenario, BrokerSettings(topic_defaults={"retention.ms": "9"}))
+@scenario(in_admin_world, BrokerSettings(topic_defaults={"retention.ms": "9"}))
+async def test_item_22_synonyms_say_which_place_holds(world) -> None:
+    await world.create("t", retention_ms="5")
+    for asked, expected in (
+        (True, [("retention.ms", "5", TOPIC_CONFIG), ("log.retention.ms", "9", STATIC_BROKER_CONFIG)]),
+        (False, []),
+    ):  # fmt: skip
+        configs = await described(world, describing(TOPIC, "t", include_synonyms=asked))
+        synonyms = configs["retention.ms"].synonyms
+        assert [(synonym.name, synonym.value, synonym.source) for synonym in synonyms] == expected
+    configs = await described(world, describing(TOPIC, "t", include_synonyms=True))
+    assert configs["flush.ms"].synonyms == [], "its first name has no default in Kafka"
+    (synonym,) = configs["retention.bytes"].synonyms
+    assert (synonym.name, synonym.source) == ("log.retention.bytes", DEFAULT_CONFIG)
 
 
-def test_item_22_a_default_of_the_broker_is_told_as_such():
-    async def scenario(world):
-        await world.create("t")
-        config = (await described(world, describing(TOPIC, "t")))["siltstone.record.validation"]
-        assert (config.value, config.config_source) == ("full", STATIC_BROKER_CONFIG)
-
-    in_admin_world(scenario, BrokerSettings(topic_defaults={"siltstone.record.validation": "full"}))
+@scenario(in_admin_world, BrokerSettings(topic_defaults={"siltstone.record.validation": "full"}))
+async def test_item_22_a_default_of_the_broker_is_told_as_such(world) -> None:
+    await world.create("t")
+    config = (await described(world, describing(TOPIC, "t")))["siltstone.record.validation"]
+    assert (config.value, config.config_source) == ("full", STATIC_BROKER_CONFIG)
 
 
-def test_item_22_documentation_when_asked_for():
-    async def scenario(world):
-        await world.create("t")
-        told = await described(world, describing(TOPIC, "t", include_documentation=True))
-        silent = await described(world, describing(TOPIC, "t"))
-        assert all(told[name].documentation == row.documentation for name, row in TABLE.items())
-        assert all(config.documentation is None for config in silent.values())
-        broker = await described(world, describing(BROKER, str(NODE_ID), include_documentation=True))
-        assert all(config.documentation for config in broker.values())
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_item_22_documentation_when_asked_for(world) -> None:
+    await world.create("t")
+    told = await described(world, describing(TOPIC, "t", include_documentation=True))
+    silent = await described(world, describing(TOPIC, "t"))
+    assert all(told[name].documentation == row.documentation for name, row in TABLE.items())
+    assert all(config.documentation is None for config in silent.values())
+    broker = await described(world, describing(BROKER, str(NODE_ID), include_documentation=True))
+    assert all(config.documentation for config in broker.values())
 
 
-def test_what_is_stored_and_not_understood_is_not_told():
-    async def scenario(world):
-        topic = await world.create("t")
-        stored = {"from.the.future": "1", "retention.ms": "soon"}
-        await world.parts.metadata.execute(AlterTopicConfigs(topic.id, put=stored))
-        configs = await described(world, describing(TOPIC, "t"))
-        assert [*configs] == [*TABLE]
-        assert configs["retention.ms"].config_source == DEFAULT_CONFIG
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_what_is_stored_and_not_understood_is_not_told(world) -> None:
+    topic = await world.create("t")
+    stored = {"from.the.future": "1", "retention.ms": "soon"}
+    await world.parts.metadata.execute(AlterTopicConfigs(topic.id, put=stored))
+    configs = await described(world, describing(TOPIC, "t"))
+    assert [*configs] == [*TABLE]
+    assert configs["retention.ms"].config_source == DEFAULT_CONFIG
 
 
 def test_item_22_this_broker_by_its_number():
@@ -136,27 +125,21 @@ def test_item_22_this_broker_by_its_number():
     in_admin_world(scenario, settings)
 
 
-def test_every_setting_of_the_broker_is_told():
-    async def scenario(world):
-        configs = await described(world, describing(BROKER, str(NODE_ID), include_documentation=True))
-        documentation = " ".join(config.documentation for config in configs.values())
-        told_one_by_one = {"topic_defaults"}
-        for section, settings in (("broker", BrokerSettings()), ("groups", GroupSettings())):
-            for name in set(settings.__struct_fields__) - told_one_by_one:
-                assert isinstance(getattr(settings, name), bool | int | str), f"tell {name} as well"
-                assert f"{section}.{name} " in documentation
-        assert configs["group.max.session.timeout.ms"].value == str(
-            GroupSettings().group_max_session_timeout_ms
-        )
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_every_setting_of_the_broker_is_told(world) -> None:
+    configs = await described(world, describing(BROKER, str(NODE_ID), include_documentation=True))
+    documentation = " ".join(config.documentation for config in configs.values())
+    told_one_by_one = {"topic_defaults"}
+    for section, settings in (("broker", BrokerSettings()), ("groups", GroupSettings())):
+        for name in set(settings.__struct_fields__) - told_one_by_one:
+            assert isinstance(getattr(settings, name), bool | int | str), f"tell {name} as well"
+            assert f"{section}.{name} " in documentation
+    assert configs["group.max.session.timeout.ms"].value == str(GroupSettings().group_max_session_timeout_ms)
 
 
-def test_what_was_altered_for_all_brokers_at_once_is_nothing():
-    async def scenario(world):
-        assert await described(world, describing(BROKER, "")) == {}
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_what_was_altered_for_all_brokers_at_once_is_nothing(world) -> None:
+    assert await described(world, describing(BROKER, "")) == {}
 
 
 @pytest.mark.parametrize(
@@ -173,26 +156,21 @@ def test_what_was_altered_for_all_brokers_at_once_is_nothing():
         (99, "x", ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
     ],
 )
-def test_item_22_what_has_no_configuration_here(kind, name, code, fault):
-    async def scenario(world):
-        await world.create("t")
-        request = describing(kind, name)
-        request = DescribeConfigsRequest(resources=[*request.resources, *describing(TOPIC, "t").resources])
-        refused, found = (await world.answer(request)).results
-        assert (refused.error_code, refused.configs) == (code, [])
-        assert (refused.resource_type, refused.resource_name) == (kind, name)
-        assert fault in refused.error_message
-        assert found.error_code == 0
-
-    in_admin_world(scenario)
+@scenario(in_admin_world)
+async def test_item_22_what_has_no_configuration_here(world, kind, name, code, fault) -> None:
+    await world.create("t")
+    request = describing(kind, name)
+    request = DescribeConfigsRequest(resources=[*request.resources, *describing(TOPIC, "t").resources])
+    refused, found = (await world.answer(request)).results
+    assert (refused.error_code, refused.configs) == (code, [])
+    assert (refused.resource_type, refused.resource_name) == (kind, name)
+    assert fault in refused.error_message
+    assert found.error_code == 0
 
 
-def test_groups_are_described_and_have_no_configurations():
+@scenario(in_admin_world)
+async def test_groups_are_described_and_have_no_configurations(world) -> None:
     """Kafka 4 describes those of the new group protocol, which this broker does not offer."""
-
-    async def scenario(world):
-        assert await described(world, describing(GROUP, "any group")) == {}
-        (refused,) = (await world.answer(describing(GROUP, ""))).results
-        assert refused.error_code == ErrorCode.INVALID_REQUEST
-
-    in_admin_world(scenario)
+    assert await described(world, describing(GROUP, "any group")) == {}
+    (refused,) = (await world.answer(describing(GROUP, ""))).results
+    assert refused.error_code == ErrorCode.INVALID_REQUEST

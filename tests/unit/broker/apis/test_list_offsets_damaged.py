@@ -6,6 +6,7 @@ from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker.broker_world import in_broker_world
 from support.kafka.kafka_requests import list_offsets_request, produce_request, row_of, timed_batch
+from support.scenarios import scenario
 
 EARLIEST, LATEST, NEWEST = -2, -1, -3
 
@@ -31,48 +32,40 @@ async def with_a_hole(world, damaged_read: str):
     return topic, lambda: store.put(keys[1], [intact])
 
 
-def test_a_lookup_that_meets_the_damage_is_refused_until_the_object_is_restored(caplog):
-    async def scenario(world):
-        topic, restore = await with_a_hole(world, "fail")
-        assert await found(world, topic, 10) == (ErrorCode.NONE, 0)
-        for timestamp_ms in (15, 25):
-            assert await found(world, topic, timestamp_ms) == (ErrorCode.CORRUPT_MESSAGE, -1)
-        assert await found(world, topic, EARLIEST) == (ErrorCode.NONE, 0)
-        assert await found(world, topic, LATEST) == (ErrorCode.NONE, 3)
-        assert await found(world, topic, NEWEST) == (ErrorCode.NONE, 2)
-        assert world.parts.partitions.damage.statistics() == DamageStatistics(reads_refused=2)
-        assert caplog.text.count("partition t-0: offsets 1 to 1") == 1
-        restore()
-        assert await found(world, topic, 15) == (ErrorCode.NONE, 1)
-        assert await found(world, topic, 25) == (ErrorCode.NONE, 2)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_lookup_that_meets_the_damage_is_refused_until_the_object_is_restored(world, caplog) -> None:
+    topic, restore = await with_a_hole(world, "fail")
+    assert await found(world, topic, 10) == (ErrorCode.NONE, 0)
+    for timestamp_ms in (15, 25):
+        assert await found(world, topic, timestamp_ms) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    assert await found(world, topic, EARLIEST) == (ErrorCode.NONE, 0)
+    assert await found(world, topic, LATEST) == (ErrorCode.NONE, 3)
+    assert await found(world, topic, NEWEST) == (ErrorCode.NONE, 2)
+    assert world.parts.partitions.damage.statistics() == DamageStatistics(reads_refused=2)
+    assert caplog.text.count("partition t-0: offsets 1 to 1") == 1
+    restore()
+    assert await found(world, topic, 15) == (ErrorCode.NONE, 1)
+    assert await found(world, topic, 25) == (ErrorCode.NONE, 2)
 
 
-def test_a_lookup_continues_behind_the_damage_where_the_topic_says_so(caplog):
-    async def scenario(world):
-        topic, restore = await with_a_hole(world, "skip")
-        assert await found(world, topic, 15) == (ErrorCode.NONE, 2)
-        assert await found(world, topic, 31) == (ErrorCode.NONE, -1)
-        assert "read on at offset 2" in caplog.text
-        restore()
-        assert await found(world, topic, 15) == (ErrorCode.NONE, 1)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_lookup_continues_behind_the_damage_where_the_topic_says_so(world, caplog) -> None:
+    topic, restore = await with_a_hole(world, "skip")
+    assert await found(world, topic, 15) == (ErrorCode.NONE, 2)
+    assert await found(world, topic, 31) == (ErrorCode.NONE, -1)
+    assert "read on at offset 2" in caplog.text
+    restore()
+    assert await found(world, topic, 15) == (ErrorCode.NONE, 1)
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_the_newest_record_found_by_skipping_is_not_remembered(restored):
-    async def scenario(world):
-        topic, restore = await with_a_hole(world, "skip")
-        partition = await world.partition(topic)
-        partition.times.renew_newest(
-            type(partition.times.newest)(99, 1)
-        )  # as if a later snapshot had said so
-        assert await found(world, topic, NEWEST) == (ErrorCode.NONE, 2)
-        if restored:
-            restore()
-            await found(world, topic, NEWEST)
-        assert (partition.times.newest.offset == 2) is restored
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_the_newest_record_found_by_skipping_is_not_remembered(world, restored) -> None:
+    topic, restore = await with_a_hole(world, "skip")
+    partition = await world.partition(topic)
+    partition.times.renew_newest(type(partition.times.newest)(99, 1))  # as if a later snapshot had said so
+    assert await found(world, topic, NEWEST) == (ErrorCode.NONE, 2)
+    if restored:
+        restore()
+        await found(world, topic, NEWEST)
+    assert (partition.times.newest.offset == 2) is restored

@@ -27,6 +27,7 @@ from siltstone.kafka_protocol.messages import (
     offset_delete,
 )
 from support.broker.broker_cluster import in_broker_cluster
+from support.scenarios import scenario
 
 TOPIC = ResourceType.TOPIC.value
 REQUESTS: dict[ApiKey, Callable[[Any], Any]] = {
@@ -117,27 +118,23 @@ def test_every_api_of_the_table_is_tried() -> None:
 
 
 @pytest.mark.parametrize("api", REQUESTS, ids=lambda api: api.name.lower())
-def test_a_broker_knows_what_another_one_has_just_created(api: ApiKey) -> None:
-    async def scenario(cluster: Any) -> None:
-        await cluster.topic("there")
-        first, second = cluster.nodes
-        made = await first.parts.creation.create(NewTopic(name="new", partition_count=2, leaders=(1, 1)))
-        assert second.parts.topics.by_name("new") is None, "or this test shows nothing"
-        response = await second.client().ask(REQUESTS[api](made))
-        assert not codes_in(response) & UNKNOWN, response
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_a_broker_knows_what_another_one_has_just_created(cluster: Any, api: ApiKey) -> None:
+    await cluster.topic("there")
+    first, second = cluster.nodes
+    made = await first.parts.creation.create(NewTopic(name="new", partition_count=2, leaders=(1, 1)))
+    assert second.parts.topics.by_name("new") is None, "or this test shows nothing"
+    response = await second.client().ask(REQUESTS[api](made))
+    assert not codes_in(response) & UNKNOWN, response
 
 
-def test_a_broker_alone_reads_no_log_for_a_topic_that_is_not_there() -> None:
-    async def scenario(cluster: Any) -> None:
-        (alone,) = cluster.nodes
-        reads = alone.log.heads
-        request = metadata.MetadataRequest(
-            topics=[metadata.MetadataRequestTopic(name="not-there")], allow_auto_topic_creation=False
-        )
-        response = await alone.client().ask(request)
-        assert codes_in(response) & UNKNOWN
-        assert alone.log.heads == reads
-
-    in_broker_cluster(scenario, count=1)
+@scenario(in_broker_cluster, count=1)
+async def test_a_broker_alone_reads_no_log_for_a_topic_that_is_not_there(cluster: Any) -> None:
+    (alone,) = cluster.nodes
+    reads = alone.log.heads
+    request = metadata.MetadataRequest(
+        topics=[metadata.MetadataRequestTopic(name="not-there")], allow_auto_topic_creation=False
+    )
+    response = await alone.client().ask(request)
+    assert codes_in(response) & UNKNOWN
+    assert alone.log.heads == reads

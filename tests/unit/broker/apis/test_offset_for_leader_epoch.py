@@ -12,6 +12,7 @@ from siltstone.model.errors import Unavailable
 from support.broker.broker_world import READ, WRITE, in_broker_world
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, produce_request, row_of, rows_of
+from support.scenarios import scenario
 
 VERSIONS = (2, 3, 4)
 
@@ -50,43 +51,37 @@ async def lives(world, *records):
         (2**31 - 1, (-1, -1)),
     ],
 )
-def test_item_20_where_epochs_ended(epoch, answer, version):
-    async def scenario(world):
-        await lives(world, 3, 0, 2, 1)
-        assert await ask(world, epoch, version) == (ErrorCode.NONE, *answer)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_item_20_where_epochs_ended(world, epoch, answer, version) -> None:
+    await lives(world, 3, 0, 2, 1)
+    assert await ask(world, epoch, version) == (ErrorCode.NONE, *answer)
 
 
-def test_item_20_of_the_current_epoch_it_is_the_end_of_what_is_durable():
-    async def scenario(world):
-        topic = await lives(world, 3, 2)
-        world.calls.hold(WRITE)
-        on_its_way = world.client().send(produce_request(topic, batch_of(7)))
-        await settled()
-        assert await ask(world, 1) == (ErrorCode.NONE, 1, 5)
-        world.calls.release(WRITE)
-        await on_its_way
-        assert await ask(world, 1) == (ErrorCode.NONE, 1, 12)
-        assert await ask(world, 0) == (ErrorCode.NONE, 0, 3)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_item_20_of_the_current_epoch_it_is_the_end_of_what_is_durable(world) -> None:
+    topic = await lives(world, 3, 2)
+    world.calls.hold(WRITE)
+    on_its_way = world.client().send(produce_request(topic, batch_of(7)))
+    await settled()
+    assert await ask(world, 1) == (ErrorCode.NONE, 1, 5)
+    world.calls.release(WRITE)
+    await on_its_way
+    assert await ask(world, 1) == (ErrorCode.NONE, 1, 12)
+    assert await ask(world, 0) == (ErrorCode.NONE, 0, 3)
 
 
-def test_item_20_after_a_crash_and_a_trim():
-    async def scenario(world):
-        topic = await lives(world, 3, 2)
-        await world.crash()
-        partition = await world.partition(topic)
-        assert [await ask(world, epoch) for epoch in range(3)] == [
-            (ErrorCode.NONE, 0, 3),
-            (ErrorCode.NONE, 1, 5),
-            (ErrorCode.NONE, 2, 5),
-        ]
-        await world.parts.partitions.trim(partition, 4)
-        assert await ask(world, 0) == (ErrorCode.NONE, 0, 4)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_item_20_after_a_crash_and_a_trim(world) -> None:
+    topic = await lives(world, 3, 2)
+    await world.crash()
+    partition = await world.partition(topic)
+    assert [await ask(world, epoch) for epoch in range(3)] == [
+        (ErrorCode.NONE, 0, 3),
+        (ErrorCode.NONE, 1, 5),
+        (ErrorCode.NONE, 2, 5),
+    ]
+    await world.parts.partitions.trim(partition, 4)
+    assert await ask(world, 0) == (ErrorCode.NONE, 0, 4)
 
 
 @pytest.mark.parametrize(
@@ -99,37 +94,29 @@ def test_item_20_after_a_crash_and_a_trim():
     ],
 )
 @pytest.mark.parametrize("version", VERSIONS)
-def test_item_19_the_epoch_a_client_believes_in(current, code, version):
-    async def scenario(world):
-        await lives(world, 3, 2)
-        expected = (code, 0, 3) if code is ErrorCode.NONE else (code, -1, -1)
-        assert await ask(world, 0, version, current=current) == expected
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_item_19_the_epoch_a_client_believes_in(world, current, code, version) -> None:
+    await lives(world, 3, 2)
+    expected = (code, 0, 3) if code is ErrorCode.NONE else (code, -1, -1)
+    assert await ask(world, 0, version, current=current) == expected
 
 
 @pytest.mark.parametrize(("name", "index"), [("t", 1), ("t", -1), ("u", 0)])
-def test_item_13_what_there_is_not(name, index):
-    async def scenario(world):
-        await world.topic()
-        answer = await ask(world, 0, name=name, index=index)
-        assert answer == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_item_13_what_there_is_not(world, name, index) -> None:
+    await world.topic()
+    answer = await ask(world, 0, name=name, index=index)
+    assert answer == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
 
 
-def test_a_partition_that_cannot_be_opened():
-    async def scenario(world):
-        await lives(world, 3)
-        await world.restart()
-        world.calls.fail(READ, Unavailable("no bucket"))
-        assert await ask(world, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_partition_that_cannot_be_opened(world) -> None:
+    await lives(world, 3)
+    await world.restart()
+    world.calls.fail(READ, Unavailable("no bucket"))
+    assert await ask(world, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1)
 
 
-def test_nothing_asked():
-    async def scenario(world):
-        assert rows_of(await world.client().ask(OffsetForLeaderEpochRequest())) == []
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_nothing_asked(world) -> None:
+    assert rows_of(await world.client().ask(OffsetForLeaderEpochRequest())) == []

@@ -6,6 +6,7 @@ from collections import defaultdict
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
 from siltstone.broker.request import ConnectionContext, Listener
 from siltstone.runtime.randomness import seeded_randomness
+from support.scenarios import in_loop
 
 A, B, C = ("t", 0), ("t", 1), ("u", 0)
 
@@ -14,41 +15,37 @@ def connection() -> ConnectionContext:
     return ConnectionContext(1, "client.example", Listener("PLAINTEXT", "127.0.0.1", 9092))
 
 
-def test_a_request_queues_only_behind_those_that_name_one_of_its_partitions() -> None:
-    async def run() -> None:
-        client = connection()
-        assert not has_to_queue(client, [A, B])
-        first = Turn(client, [A, B])
-        assert has_to_queue(client, [B, C]) and not has_to_queue(client, [C])
+@in_loop
+async def test_a_request_queues_only_behind_those_that_name_one_of_its_partitions() -> None:
+    client = connection()
+    assert not has_to_queue(client, [A, B])
+    first = Turn(client, [A, B])
+    assert has_to_queue(client, [B, C]) and not has_to_queue(client, [C])
+    async with first:
+        assert has_to_queue(client, [A])
+    assert not has_to_queue(client, [A, B]) and client.produces_waiting == {}
+
+
+@in_loop
+async def test_a_turn_that_fails_or_is_cancelled_lets_the_next_one_begin() -> None:
+    client = connection()
+    first, second = Turn(client, [A]), Turn(client, [A])
+
+    async def fails() -> None:
         async with first:
-            assert has_to_queue(client, [A])
-        assert not has_to_queue(client, [A, B]) and client.produces_waiting == {}
+            raise ValueError
 
-    asyncio.run(run())
+    async def waits() -> None:
+        async with second:
+            pass
 
-
-def test_a_turn_that_fails_or_is_cancelled_lets_the_next_one_begin() -> None:
-    async def run() -> None:
-        client = connection()
-        first, second = Turn(client, [A]), Turn(client, [A])
-
-        async def fails() -> None:
-            async with first:
-                raise ValueError
-
-        async def waits() -> None:
-            async with second:
-                pass
-
-        waiting = asyncio.create_task(waits())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        (failure,) = await asyncio.gather(fails(), return_exceptions=True)
-        assert isinstance(failure, ValueError)
-        await waiting
-        assert client.produces_waiting == {}
-
-    asyncio.run(run())
+    waiting = asyncio.create_task(waits())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    (failure,) = await asyncio.gather(fails(), return_exceptions=True)
+    assert isinstance(failure, ValueError)
+    await waiting
+    assert client.produces_waiting == {}
 
 
 class Drawn:

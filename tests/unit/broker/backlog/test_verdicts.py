@@ -7,6 +7,7 @@ from siltstone.broker.backlog.verdicts import BacklogQuotaExceeded, QuotaVerdict
 from siltstone.model.limits import HELD_PRODUCE_BYTES_MAX, MIB
 from siltstone.runtime.clock import ManualClock
 from support.engine.engine_world import settled
+from support.scenarios import in_loop
 
 BACKLOG = Backlog("readers", 130 * MIB, 100 * MIB)
 HELD = {("t", 0): Sentence(Verdict.HOLD, BACKLOG)}
@@ -35,72 +36,62 @@ def test_held_is_not_refused():
     assert verdicts.holds("t", 0) and not verdicts.holds("t", 1)
 
 
-def test_who_waits_is_released_when_nothing_of_his_is_held():
-    async def scenario():
-        verdicts, clock = QuotaVerdicts(), ManualClock()
-        verdicts.pronounce({**HELD, ("t", 1): HELD["t", 0]})
-        wait = waiting(verdicts, clock, keys=(("t", 0), ("t", 1)))
+@in_loop
+async def test_who_waits_is_released_when_nothing_of_his_is_held() -> None:
+    verdicts, clock = QuotaVerdicts(), ManualClock()
+    verdicts.pronounce({**HELD, ("t", 1): HELD["t", 0]})
+    wait = waiting(verdicts, clock, keys=(("t", 0), ("t", 1)))
+    await settled()
+    assert verdicts.held_bytes == 10
+    verdicts.pronounce(HELD)
+    await settled()
+    assert not wait.done(), "one of the two is held yet"
+    verdicts.pronounce({})
+    await settled()
+    assert wait.done() and verdicts.held_bytes == 0
+
+
+@in_loop
+async def test_who_waits_long_enough_waits_no_more() -> None:
+    verdicts, clock = QuotaVerdicts(), ManualClock()
+    verdicts.pronounce(HELD)
+    wait = waiting(verdicts, clock)
+    for passed_ms in (2_000, 2_999):
         await settled()
-        assert verdicts.held_bytes == 10
-        verdicts.pronounce(HELD)
+        verdicts.pronounce(HELD)  # looked at again, and still too much
         await settled()
-        assert not wait.done(), "one of the two is held yet"
-        verdicts.pronounce({})
-        await settled()
-        assert wait.done() and verdicts.held_bytes == 0
-
-    asyncio.run(scenario())
-
-
-def test_who_waits_long_enough_waits_no_more():
-    async def scenario():
-        verdicts, clock = QuotaVerdicts(), ManualClock()
-        verdicts.pronounce(HELD)
-        wait = waiting(verdicts, clock)
-        for passed_ms in (2_000, 2_999):
-            await settled()
-            verdicts.pronounce(HELD)  # looked at again, and still too much
-            await settled()
-            clock.advance_ms(passed_ms)
-        await settled()
-        assert not wait.done()
-        clock.advance_ms(1)
-        await settled()
-        assert wait.done() and verdicts.held_bytes == 0 and verdicts.holds("t", 0)
-        assert not verdicts._waiting, (
-            "a wait that is over is kept by nobody, however long the partition is held"
-        )
-
-    asyncio.run(scenario())
+        clock.advance_ms(passed_ms)
+    await settled()
+    assert not wait.done()
+    clock.advance_ms(1)
+    await settled()
+    assert wait.done() and verdicts.held_bytes == 0 and verdicts.holds("t", 0)
+    assert not verdicts._waiting, "a wait that is over is kept by nobody, however long the partition is held"
 
 
-def test_beyond_the_limit_of_bytes_nobody_waits():
-    async def scenario():
-        verdicts, clock = QuotaVerdicts(), ManualClock()
-        verdicts.pronounce(HELD)
-        first = waiting(verdicts, clock, HELD_PRODUCE_BYTES_MAX - 10)
-        await settled()
-        fits, does_not = waiting(verdicts, clock, 10), waiting(verdicts, clock, 1)
-        await settled()
-        assert (first.done(), fits.done(), does_not.done()) == (False, False, True)
-        first.cancel()
-        await settled()
-        assert verdicts.held_bytes == 10, "whose connection is lost waits no more"
-        verdicts.pronounce({})
-        await fits
-
-    asyncio.run(scenario())
+@in_loop
+async def test_beyond_the_limit_of_bytes_nobody_waits() -> None:
+    verdicts, clock = QuotaVerdicts(), ManualClock()
+    verdicts.pronounce(HELD)
+    first = waiting(verdicts, clock, HELD_PRODUCE_BYTES_MAX - 10)
+    await settled()
+    fits, does_not = waiting(verdicts, clock, 10), waiting(verdicts, clock, 1)
+    await settled()
+    assert (first.done(), fits.done(), does_not.done()) == (False, False, True)
+    first.cancel()
+    await settled()
+    assert verdicts.held_bytes == 10, "whose connection is lost waits no more"
+    verdicts.pronounce({})
+    await fits
 
 
-def test_the_end_of_the_node_ends_all_waits():
-    async def scenario():
-        verdicts, clock = QuotaVerdicts(), ManualClock()
-        verdicts.pronounce(HELD)
-        wait = waiting(verdicts, clock)
-        await settled()
-        verdicts.end_waits()
-        await wait
-        await waiting(verdicts, clock)
-        assert verdicts.holds("t", 0), "it is told to come again"
-
-    asyncio.run(scenario())
+@in_loop
+async def test_the_end_of_the_node_ends_all_waits() -> None:
+    verdicts, clock = QuotaVerdicts(), ManualClock()
+    verdicts.pronounce(HELD)
+    wait = waiting(verdicts, clock)
+    await settled()
+    verdicts.end_waits()
+    await wait
+    await waiting(verdicts, clock)
+    assert verdicts.holds("t", 0), "it is told to come again"

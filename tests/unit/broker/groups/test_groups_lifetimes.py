@@ -24,6 +24,7 @@ from support.groups.group_client import (
     state,
 )
 from support.groups.groups_world import GroupsWorld, run, turns
+from support.scenarios import scenario
 
 DAY_MS = 24 * 3_600_000
 
@@ -31,130 +32,118 @@ DAY_MS = 24 * 3_600_000
 # -- 47 --------------------------------------------------------------------------------------------------
 
 
-def test_item_47_offsets_are_kept_seven_days_from_the_moment_the_group_became_empty() -> None:
-    async def story(world: GroupsWorld) -> None:
-        (first,) = await stable_group(world, "first", session_ms=1_800_000)
-        await first.commit(5)
-        for _ in range(9 * 72):  # nine days with members
-            await world.pass_ms(DAY_MS // 72, steps=1)
-            assert await first.beat() == ErrorCode.NONE
-        await first.leave()
-        await world.pass_ms(7 * DAY_MS - 1_000, steps=50)
-        assert await committed(world) == {("flights", 0): 5}
-        await world.pass_ms(700_000)
-        assert await committed(world) == {}
-        assert (await describe(world)).group_state == "Dead"
-        assert world.log.records[-1][1][1] is None  # buried in the log, too
-
-    run(story)
-
-
-def test_item_47_of_a_topic_nobody_subscribes_to_they_go_while_the_group_lives() -> None:
-    async def story(world: GroupsWorld) -> None:
-        await commit(world, commit_request(8, topic="planes"))
-        (first,) = await stable_group(world, "first", session_ms=1_800_000)
-        await first.commit(5)
-        for _ in range(8 * 72):
-            await world.pass_ms(DAY_MS // 72, steps=1)
-            assert await first.beat() == ErrorCode.NONE
-        assert await committed(world) == {("flights", 0): 5}
-
-    run(story)
+@scenario(run)
+async def test_item_47_offsets_are_kept_seven_days_from_the_moment_the_group_became_empty(
+    world: GroupsWorld,
+) -> None:
+    (first,) = await stable_group(world, "first", session_ms=1_800_000)
+    await first.commit(5)
+    for _ in range(9 * 72):  # nine days with members
+        await world.pass_ms(DAY_MS // 72, steps=1)
+        assert await first.beat() == ErrorCode.NONE
+    await first.leave()
+    await world.pass_ms(7 * DAY_MS - 1_000, steps=50)
+    assert await committed(world) == {("flights", 0): 5}
+    await world.pass_ms(700_000)
+    assert await committed(world) == {}
+    assert (await describe(world)).group_state == "Dead"
+    assert world.log.records[-1][1][1] is None  # buried in the log, too
 
 
-def test_item_47_simple_groups_count_from_the_commit() -> None:
-    async def story(world: GroupsWorld) -> None:
-        await commit(world, commit_request(5, partition=0))
-        await world.pass_ms(4 * DAY_MS)
-        await commit(world, commit_request(6, partition=1))
-        await world.pass_ms(3 * DAY_MS + 700_000, steps=40)
-        assert await committed(world) == {("flights", 1): 6}
-        await world.pass_ms(4 * DAY_MS, steps=40)
-        assert (await describe(world)).group_state == "Dead"
+@scenario(run)
+async def test_item_47_of_a_topic_nobody_subscribes_to_they_go_while_the_group_lives(
+    world: GroupsWorld,
+) -> None:
+    await commit(world, commit_request(8, topic="planes"))
+    (first,) = await stable_group(world, "first", session_ms=1_800_000)
+    await first.commit(5)
+    for _ in range(8 * 72):
+        await world.pass_ms(DAY_MS // 72, steps=1)
+        assert await first.beat() == ErrorCode.NONE
+    assert await committed(world) == {("flights", 0): 5}
 
-    run(story)
+
+@scenario(run)
+async def test_item_47_simple_groups_count_from_the_commit(world: GroupsWorld) -> None:
+    await commit(world, commit_request(5, partition=0))
+    await world.pass_ms(4 * DAY_MS)
+    await commit(world, commit_request(6, partition=1))
+    await world.pass_ms(3 * DAY_MS + 700_000, steps=40)
+    assert await committed(world) == {("flights", 1): 6}
+    await world.pass_ms(4 * DAY_MS, steps=40)
+    assert (await describe(world)).group_state == "Dead"
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_item_47_older_clients_say_how_long(version: int) -> None:
-    async def story(world: GroupsWorld) -> None:
-        assert await commit(world, commit_request(5, retention_ms=DAY_MS), version) == ErrorCode.NONE
-        world.restart()
-        await committed(world)
-        await world.pass_ms(DAY_MS - 1_000)
-        assert await committed(world) == {("flights", 0): 5}
-        await world.pass_ms(700_000)
-        assert await committed(world) == {}
-
-    run(story)
+@scenario(run)
+async def test_item_47_older_clients_say_how_long(world: GroupsWorld, version: int) -> None:
+    assert await commit(world, commit_request(5, retention_ms=DAY_MS), version) == ErrorCode.NONE
+    world.restart()
+    await committed(world)
+    await world.pass_ms(DAY_MS - 1_000)
+    assert await committed(world) == {("flights", 0): 5}
+    await world.pass_ms(700_000)
+    assert await committed(world) == {}
 
 
-def test_item_47_groups_with_members_are_not_deleted() -> None:
-    async def story(world: GroupsWorld) -> None:
-        (first,) = await stable_group(world, "first")
-        await first.commit(5)
-        request = DeleteGroupsRequest(groups_names=[GROUP, "nobody", GROUP])
-        codes = [(row.group_id, row.error_code) for row in (await world.ask(request, 2)).results]
-        assert codes == [(GROUP, ErrorCode.NON_EMPTY_GROUP), ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)]
-        await first.leave()
-        assert (await world.ask(request, 2)).results[0].error_code == ErrorCode.NONE
-        assert await committed(world) == {}
-        world.restart()
-        assert await committed(world) == {}
-        assert (await describe(world)).group_state == "Dead"
-
-    run(story)
+@scenario(run)
+async def test_item_47_groups_with_members_are_not_deleted(world: GroupsWorld) -> None:
+    (first,) = await stable_group(world, "first")
+    await first.commit(5)
+    request = DeleteGroupsRequest(groups_names=[GROUP, "nobody", GROUP])
+    codes = [(row.group_id, row.error_code) for row in (await world.ask(request, 2)).results]
+    assert codes == [(GROUP, ErrorCode.NON_EMPTY_GROUP), ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)]
+    await first.leave()
+    assert (await world.ask(request, 2)).results[0].error_code == ErrorCode.NONE
+    assert await committed(world) == {}
+    world.restart()
+    assert await committed(world) == {}
+    assert (await describe(world)).group_state == "Dead"
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_item_47_an_unknown_group_is_dead(version: int) -> None:
-    async def story(world: GroupsWorld) -> None:
-        described = await describe(world, "nobody", version)
-        assert described.group_state == "Dead"
-        assert described.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
-        assert (described.error_message is not None) is (version >= 6)
-
-    run(story)
+@scenario(run)
+async def test_item_47_an_unknown_group_is_dead(world: GroupsWorld, version: int) -> None:
+    described = await describe(world, "nobody", version)
+    assert described.group_state == "Dead"
+    assert described.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
+    assert (described.error_message is not None) is (version >= 6)
 
 
 # -- 48 --------------------------------------------------------------------------------------------------
 
 
-def test_item_48_after_a_restart_members_go_on_as_if_nothing_had_been() -> None:
-    async def story(world: GroupsWorld) -> None:
-        first, second = await stable_group(world, "first", "second")
-        await first.commit(5)
-        world.restart()
-        assert await first.beat() == await second.beat() == ErrorCode.NONE
-        assert bytes((await second.begin_sync()).result().assignment) == second.assignment
-        assert await second.commit(6, partition=1) == ErrorCode.NONE
-        assert await committed(world) == {("flights", 0): 5, ("flights", 1): 6}
-        described = await describe(world)
-        assert described.group_state == "Stable" and described.protocol_data == "range"
-        assert [member.client_id for member in described.members] == ["first", "second"]
-
-    run(story)
+@scenario(run)
+async def test_item_48_after_a_restart_members_go_on_as_if_nothing_had_been(world: GroupsWorld) -> None:
+    first, second = await stable_group(world, "first", "second")
+    await first.commit(5)
+    world.restart()
+    assert await first.beat() == await second.beat() == ErrorCode.NONE
+    assert bytes((await second.begin_sync()).result().assignment) == second.assignment
+    assert await second.commit(6, partition=1) == ErrorCode.NONE
+    assert await committed(world) == {("flights", 0): 5, ("flights", 1): 6}
+    described = await describe(world)
+    assert described.group_state == "Stable" and described.protocol_data == "range"
+    assert [member.client_id for member in described.members] == ["first", "second"]
 
 
-def test_item_48_a_restart_in_the_middle_of_a_rebalance_is_a_rebalance() -> None:
-    async def story(world: GroupsWorld) -> None:
-        first, second = await stable_group(world, "first", "second")
-        await first.commit(5)
-        third = GroupClient(world, "third")
-        joining = await third.begin_join()
-        world.restart()  # the third's place is not written down
-        joining.cancel()
-        assert await first.beat() == ErrorCode.NONE
-        assert (await third.begin_join()).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        third.member_id = ""
-        waiting = await third.begin_join()
-        assert await first.beat() == ErrorCode.REBALANCE_IN_PROGRESS
-        first.has_joined((await _both(first, second))[0])
-        third.has_joined(waiting.result())
-        assert first.generation == third.generation == 2
-        assert await committed(world) == {("flights", 0): 5}
-
-    run(story)
+@scenario(run)
+async def test_item_48_a_restart_in_the_middle_of_a_rebalance_is_a_rebalance(world: GroupsWorld) -> None:
+    first, second = await stable_group(world, "first", "second")
+    await first.commit(5)
+    third = GroupClient(world, "third")
+    joining = await third.begin_join()
+    world.restart()  # the third's place is not written down
+    joining.cancel()
+    assert await first.beat() == ErrorCode.NONE
+    assert (await third.begin_join()).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    third.member_id = ""
+    waiting = await third.begin_join()
+    assert await first.beat() == ErrorCode.REBALANCE_IN_PROGRESS
+    first.has_joined((await _both(first, second))[0])
+    third.has_joined(waiting.result())
+    assert first.generation == third.generation == 2
+    assert await committed(world) == {("flights", 0): 5}
 
 
 async def _both(first: GroupClient, second: GroupClient) -> list[Any]:
@@ -163,74 +152,67 @@ async def _both(first: GroupClient, second: GroupClient) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-def test_item_48_sessions_begin_anew_after_a_restart() -> None:
-    async def story(world: GroupsWorld) -> None:
-        first, second = await stable_group(world, "first", "second", session_ms=10_000)
-        world.restart()
-        assert await first.beat() == ErrorCode.NONE
-        for _ in range(4):
-            await world.pass_ms(3_000)
-            await first.beat()
-        assert await second.beat() == ErrorCode.UNKNOWN_MEMBER_ID
-
-    run(story)
+@scenario(run)
+async def test_item_48_sessions_begin_anew_after_a_restart(world: GroupsWorld) -> None:
+    first, second = await stable_group(world, "first", "second", session_ms=10_000)
+    world.restart()
+    assert await first.beat() == ErrorCode.NONE
+    for _ in range(4):
+        await world.pass_ms(3_000)
+        await first.beat()
+    assert await second.beat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_item_48_while_it_loads_each_api_says_what_its_clients_survive() -> None:
-    async def story(world: GroupsWorld) -> None:
-        (first,) = await stable_group(world, "first")
-        world.log.reading.clear()
-        world.restart()
-        tasks = {
-            "join": await first.begin_join(),
-            "sync": await first.begin_sync(),
-            "commit": await world.begin(commit_request(5), 8),
-            "fetch": await world.begin(fetch_request(7, GROUP, "flights", 0), 7),
-        }
-        beating = asyncio.get_running_loop().create_task(first.beat())
-        await turns()
-        assert not any(task.done() for task in tasks.values())
-        await world.pass_ms(600)
-        assert tasks["join"].result().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert tasks["sync"].result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
-        assert tasks["fetch"].result().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert tasks["commit"].result().topics[0].partitions[0].error_code == (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        )
-        assert beating.result() == ErrorCode.NONE
-        world.log.reading.set()
-        await turns()
-        assert await first.beat() == ErrorCode.NONE
-
-    run(story)
+@scenario(run)
+async def test_item_48_while_it_loads_each_api_says_what_its_clients_survive(world: GroupsWorld) -> None:
+    (first,) = await stable_group(world, "first")
+    world.log.reading.clear()
+    world.restart()
+    tasks = {
+        "join": await first.begin_join(),
+        "sync": await first.begin_sync(),
+        "commit": await world.begin(commit_request(5), 8),
+        "fetch": await world.begin(fetch_request(7, GROUP, "flights", 0), 7),
+    }
+    beating = asyncio.get_running_loop().create_task(first.beat())
+    await turns()
+    assert not any(task.done() for task in tasks.values())
+    await world.pass_ms(600)
+    assert tasks["join"].result().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert tasks["sync"].result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert tasks["fetch"].result().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert tasks["commit"].result().topics[0].partitions[0].error_code == (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
+    assert beating.result() == ErrorCode.NONE
+    world.log.reading.set()
+    await turns()
+    assert await first.beat() == ErrorCode.NONE
 
 
-def test_item_48_who_waits_when_it_closes_is_told_so() -> None:
-    async def story(world: GroupsWorld) -> None:
-        first, second = await stable_group(world, "first", "second")
-        joining = await first.begin_join()
-        await world.groups.close()
-        await turns()
-        assert joining.result().error_code == ErrorCode.NOT_COORDINATOR
-        assert await second.beat() == ErrorCode.NOT_COORDINATOR
-
-    run(story)
+@scenario(run)
+async def test_item_48_who_waits_when_it_closes_is_told_so(world: GroupsWorld) -> None:
+    first, second = await stable_group(world, "first", "second")
+    joining = await first.begin_join()
+    await world.groups.close()
+    await turns()
+    assert joining.result().error_code == ErrorCode.NOT_COORDINATOR
+    assert await second.beat() == ErrorCode.NOT_COORDINATOR
 
 
-def test_item_47_a_group_whose_last_offset_is_deleted_is_empty_and_can_be_deleted() -> None:
+@scenario(run)
+async def test_item_47_a_group_whose_last_offset_is_deleted_is_empty_and_can_be_deleted(
+    world: GroupsWorld,
+) -> None:
     """As kafka-consumer-groups --delete-offsets and then --delete does it."""
-
-    async def story(world: GroupsWorld) -> None:
-        await commit(world, commit_request(5))
-        topic = OffsetDeleteRequestTopic(
-            name="flights", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
-        )
-        gone = await world.ask(OffsetDeleteRequest(group_id=GROUP, topics=[topic]), 0)
-        assert gone.error_code == ErrorCode.NONE
-        assert await committed(world) == {}
-        assert await state(world) == "Empty"
-        (deleted,) = (await world.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)).results
-        assert deleted.error_code == ErrorCode.NONE
-        assert await state(world) == "Dead"
-
-    run(story)
+    await commit(world, commit_request(5))
+    topic = OffsetDeleteRequestTopic(
+        name="flights", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+    )
+    gone = await world.ask(OffsetDeleteRequest(group_id=GROUP, topics=[topic]), 0)
+    assert gone.error_code == ErrorCode.NONE
+    assert await committed(world) == {}
+    assert await state(world) == "Empty"
+    (deleted,) = (await world.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)).results
+    assert deleted.error_code == ErrorCode.NONE
+    assert await state(world) == "Dead"

@@ -25,6 +25,7 @@ from siltstone.runtime.tasks import TaskGroup
 from support.groups.group_logs import MemoryGroupLog
 from support.groups.group_world import NO_DELAY, join
 from support.groups.groups_world import FakeTopics, turns
+from support.scenarios import scenario
 
 GROUP = "readers"
 PARTITION = ("flights", 0)
@@ -77,38 +78,34 @@ def told(story: Callable[[World], Awaitable[None]]) -> None:
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_nothing_that_needs_a_record_is_decided_while_the_log_has_a_backlog(refused: Request) -> None:
-    async def story(world: World) -> None:
-        world.fill_the_log()
-        records = world.writer.records_added
-        assert world.ask(refused).result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert world.writer.records_added == records
-        assert world.cells.by_id == {}, "a group is not made for what was refused"
-
-    told(story)
-
-
-def test_what_needs_no_record_is_decided_while_the_log_has_a_backlog() -> None:
-    async def story(world: World) -> None:
-        world.fill_the_log()
-        assert world.ask(Heartbeat("nobody", None, 1)).result() == ErrorCode.UNKNOWN_MEMBER_ID
-
-    told(story)
+@scenario(told)
+async def test_nothing_that_needs_a_record_is_decided_while_the_log_has_a_backlog(
+    world: World, refused: Request
+) -> None:
+    world.fill_the_log()
+    records = world.writer.records_added
+    assert world.ask(refused).result() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.writer.records_added == records
+    assert world.cells.by_id == {}, "a group is not made for what was refused"
 
 
-def test_offsets_are_moved_once_the_log_has_taken_its_backlog() -> None:
-    async def story(world: World) -> None:
-        world.fill_the_log()
-        world.ask(MOVE)
-        await turns()
-        world.log.release()
-        await turns()
-        moving = world.ask(MOVE)
-        await turns()
-        assert not moving.done(), "the offset is moved when its record is durable"
-        world.log.release()
-        await turns()
-        assert moving.result() == OffsetsMoved({PARTITION: 7})
-        assert world.cells.by_id[GROUP].offsets[PARTITION].offset == 7
+@scenario(told)
+async def test_what_needs_no_record_is_decided_while_the_log_has_a_backlog(world: World) -> None:
+    world.fill_the_log()
+    assert world.ask(Heartbeat("nobody", None, 1)).result() == ErrorCode.UNKNOWN_MEMBER_ID
 
-    told(story)
+
+@scenario(told)
+async def test_offsets_are_moved_once_the_log_has_taken_its_backlog(world: World) -> None:
+    world.fill_the_log()
+    world.ask(MOVE)
+    await turns()
+    world.log.release()
+    await turns()
+    moving = world.ask(MOVE)
+    await turns()
+    assert not moving.done(), "the offset is moved when its record is durable"
+    world.log.release()
+    await turns()
+    assert moving.result() == OffsetsMoved({PARTITION: 7})
+    assert world.cells.by_id[GROUP].offsets[PARTITION].offset == 7

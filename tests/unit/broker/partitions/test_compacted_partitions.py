@@ -21,6 +21,7 @@ from siltstone.offline.tasks import source_bytes as stores
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.kafka.kafka_requests import NOW_MS, list_offsets_request, produce_request, row_of
 from support.maintenance.compacted_store import compact_keys, roll, split
+from support.scenarios import scenario
 
 NEWEST = -3
 
@@ -79,53 +80,45 @@ async def left(partition: Partition) -> list[tuple[int, list[int]]]:
     return found
 
 
-def test_k17_what_producers_sent_is_known_from_what_is_left() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic(cleanup_policy="compact")
-        await produced(world, topic, keyed("k0"), of_producer(1, 0, "k0"), of_producer(2, 0, "k0"))
-        await produced(world, topic, of_producer(3, 0, "k0"), of_producer(2, 1, "k1"))
-        await compact(world)
-        partition = await world.partition(topic)
-        assert await left(partition) == [(1, []), (3, [3]), (4, [4])]
-        sequences = {
-            each.producer_id: each.batches[-1].last_sequence for each in partition.producers.entries()
-        }
-        assert sequences == {1: 0, 2: 1, 3: 0}
-        assert await produced(world, topic, of_producer(1, 0, "k0")) == [1], "sent again: it stands already"
-        assert await produced(world, topic, of_producer(1, 1, "k0")) == [5]
-        row = row_of(await world.client().ask(produce_request(topic, of_producer(3, 2, "k0"))))
-        assert row.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_k17_what_producers_sent_is_known_from_what_is_left(world: BrokerWorld) -> None:
+    topic = await world.topic(cleanup_policy="compact")
+    await produced(world, topic, keyed("k0"), of_producer(1, 0, "k0"), of_producer(2, 0, "k0"))
+    await produced(world, topic, of_producer(3, 0, "k0"), of_producer(2, 1, "k1"))
+    await compact(world)
+    partition = await world.partition(topic)
+    assert await left(partition) == [(1, []), (3, [3]), (4, [4])]
+    sequences = {each.producer_id: each.batches[-1].last_sequence for each in partition.producers.entries()}
+    assert sequences == {1: 0, 2: 1, 3: 0}
+    assert await produced(world, topic, of_producer(1, 0, "k0")) == [1], "sent again: it stands already"
+    assert await produced(world, topic, of_producer(1, 1, "k0")) == [5]
+    row = row_of(await world.client().ask(produce_request(topic, of_producer(3, 2, "k0"))))
+    assert row.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_k20_the_end_is_where_it_was_though_nothing_is_left_before_it() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic(cleanup_policy="compact", delete_retention_ms="0")
-        await produced(world, topic, keyed("a"), keyed("b"), keyed("b", value=None))
-        await compact(world, passes=2)
-        partition = await world.partition(topic)
-        assert await left(partition) == [(0, [0]), (2, [])]
-        assert (partition.high_watermark, partition.next_offset) == (3, 3)
-        assert await produced(world, topic, keyed("c")) == [3]
-        assert await left(partition) == [(0, [0]), (2, []), (3, [3])]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_k20_the_end_is_where_it_was_though_nothing_is_left_before_it(world: BrokerWorld) -> None:
+    topic = await world.topic(cleanup_policy="compact", delete_retention_ms="0")
+    await produced(world, topic, keyed("a"), keyed("b"), keyed("b", value=None))
+    await compact(world, passes=2)
+    partition = await world.partition(topic)
+    assert await left(partition) == [(0, [0]), (2, [])]
+    assert (partition.high_watermark, partition.next_offset) == (3, 3)
+    assert await produced(world, topic, keyed("c")) == [3]
+    assert await left(partition) == [(0, [0]), (2, []), (3, [3])]
 
 
-def test_g12_offsets_stay_and_any_of_them_may_be_asked_for() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic(cleanup_policy="compact")
-        await produced(world, topic, *(keyed(*(f"k{number % 3}" for number in range(10))) for _ in range(30)))
-        await compact(world)
-        partition = await world.partition(topic)
-        assert await left(partition) == [(299, [297, 298, 299])]
-        (batch,) = await partition.read(0, 1)
-        header = read_batch_header(batch.payload)
-        assert (header.base_offset, header.last_offset, header.record_count) == (290, 299, 3)
-        assert partition.log_start_offset == 0
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_g12_offsets_stay_and_any_of_them_may_be_asked_for(world: BrokerWorld) -> None:
+    topic = await world.topic(cleanup_policy="compact")
+    await produced(world, topic, *(keyed(*(f"k{number % 3}" for number in range(10))) for _ in range(30)))
+    await compact(world)
+    partition = await world.partition(topic)
+    assert await left(partition) == [(299, [297, 298, 299])]
+    (batch,) = await partition.read(0, 1)
+    header = read_batch_header(batch.payload)
+    assert (header.base_offset, header.last_offset, header.record_count) == (290, 299, 3)
+    assert partition.log_start_offset == 0
 
 
 def test_times_of_what_is_left() -> None:

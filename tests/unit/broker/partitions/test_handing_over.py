@@ -35,6 +35,7 @@ from support.broker.broker_cluster import BrokerCluster, ServingNode, in_broker_
 from support.broker.broker_world import WRITE
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of, sequenced
+from support.scenarios import scenario
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -64,522 +65,466 @@ def hold_entries_from_the_hand_over_on(node: ServingNode) -> None:
     node.node.metadata.execute = holding
 
 
-def test_m01_the_target_goes_on_under_the_next_epoch_and_m02_knows_the_producers():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        first = await produced(cluster, 0, topic, sequenced(5, 0, 3))
-        await cluster.move(topic, 1)
-        await cluster.until(lambda: cluster.partition(topic).leader == 1)
-        again = await produced(cluster, 1, topic, sequenced(5, 0, 3))
-        assert (again.error_code, again.base_offset) == (0, first.base_offset)
-        assert not cluster.nodes[1].parts.partitions.opened(topic.id, 0).needs_snapshot, (
-            "no batch was read again"
-        )
-        following = await produced(cluster, 1, topic, sequenced(5, 3))
-        assert (following.error_code, following.base_offset) == (0, 3)
-        opened = cluster.nodes[1].parts.partitions.opened(topic.id, 0)
-        assert (opened.leader_epoch, opened.next_offset) == (1, 4)
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_m01_the_target_goes_on_under_the_next_epoch_and_m02_knows_the_producers(cluster) -> None:
+    topic = await cluster.topic()
+    first = await produced(cluster, 0, topic, sequenced(5, 0, 3))
+    await cluster.move(topic, 1)
+    await cluster.until(lambda: cluster.partition(topic).leader == 1)
+    again = await produced(cluster, 1, topic, sequenced(5, 0, 3))
+    assert (again.error_code, again.base_offset) == (0, first.base_offset)
+    assert not cluster.nodes[1].parts.partitions.opened(topic.id, 0).needs_snapshot, "no batch was read again"
+    following = await produced(cluster, 1, topic, sequenced(5, 3))
+    assert (following.error_code, following.base_offset) == (0, 3)
+    opened = cluster.nodes[1].parts.partitions.opened(topic.id, 0)
+    assert (opened.leader_epoch, opened.next_offset) == (1, 4)
 
 
-def test_a_partition_comes_back_and_is_read_across_both_moves():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        for turn in range(4):
-            assert (await produced(cluster, turn % 2, topic, batch_of(2))).base_offset == 2 * turn
-            await cluster.move(topic, 1 - turn % 2)
-            await cluster.until(lambda turn=turn: cluster.partition(topic).leader == 1 - turn % 2)
-        answer = await cluster.nodes[0].client().ask(fetch_request(topic, {0: 0}))
-        assert row_of(answer).high_watermark == 8
-        opened = cluster.nodes[0].parts.partitions.opened(topic.id, 0)
-        read = [batch for offset in (0, 2, 4, 6) for batch in await opened.read(offset, 1)]
-        assert [batch.base_offset for batch in read] == [0, 2, 4, 6]
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_a_partition_comes_back_and_is_read_across_both_moves(cluster) -> None:
+    topic = await cluster.topic()
+    for turn in range(4):
+        assert (await produced(cluster, turn % 2, topic, batch_of(2))).base_offset == 2 * turn
+        await cluster.move(topic, 1 - turn % 2)
+        await cluster.until(lambda turn=turn: cluster.partition(topic).leader == 1 - turn % 2)
+    answer = await cluster.nodes[0].client().ask(fetch_request(topic, {0: 0}))
+    assert row_of(answer).high_watermark == 8
+    opened = cluster.nodes[0].parts.partitions.opened(topic.id, 0)
+    read = [batch for offset in (0, 2, 4, 6) for batch in await opened.read(offset, 1)]
+    assert [batch.base_offset for batch in read] == [0, 2, 4, 6]
 
 
-def test_m04_a_held_produce_is_answered_with_the_new_leader_and_nothing_was_appended():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        old = cluster.nodes[0]
-        partition = old.parts.partitions.opened(topic.id, 0)
-        partition.hold()
-        waiting = old.client().send(produce_request(topic, batch_of()))
-        await settled()
-        assert not waiting.done()
-        await cluster.move(topic, 1)
-        await cluster.until(waiting.done)
-        answer = waiting.result()
-        row = row_of(answer)
-        assert (row.error_code, row.current_leader.leader_id, row.current_leader.leader_epoch) == (
-            NOT_LEADER,
-            1,
-            1,
-        )
-        (endpoint,) = answer.node_endpoints
-        assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, "node-1.example", 9092)
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 1
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_m04_a_held_produce_is_answered_with_the_new_leader_and_nothing_was_appended(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    old = cluster.nodes[0]
+    partition = old.parts.partitions.opened(topic.id, 0)
+    partition.hold()
+    waiting = old.client().send(produce_request(topic, batch_of()))
+    await settled()
+    assert not waiting.done()
+    await cluster.move(topic, 1)
+    await cluster.until(waiting.done)
+    answer = waiting.result()
+    row = row_of(answer)
+    assert (row.error_code, row.current_leader.leader_id, row.current_leader.leader_epoch) == (
+        NOT_LEADER,
+        1,
+        1,
+    )
+    (endpoint,) = answer.node_endpoints
+    assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, "node-1.example", 9092)
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 1
 
 
-def test_m03_of_five_batches_in_flight_the_lost_one_makes_none_out_of_order():
+@scenario(in_broker_cluster)
+async def test_m03_of_five_batches_in_flight_the_lost_one_makes_none_out_of_order(cluster) -> None:
     """The first one is stored before the partition is held, the second never arrives, the others wait."""
-
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        assert (await produced(cluster, 0, topic, sequenced(7, 0))).base_offset == 0
-        old = cluster.nodes[0]
-        old.parts.partitions.opened(topic.id, 0).hold()
-        waiting = [old.client().send(produce_request(topic, sequenced(7, number))) for number in (2, 3, 4)]
-        await settled()
-        await cluster.move(topic, 1)
-        for each in waiting:
-            await cluster.until(each.done)
-        assert [row_of(each.result()).error_code for each in waiting] == [NOT_LEADER] * 3
-        again = [await produced(cluster, 1, topic, sequenced(7, number)) for number in (0, 1, 2, 3, 4)]
-        assert [(row.error_code, row.base_offset) for row in again] == [(0, number) for number in range(5)]
-
-    in_broker_cluster(scenario)
+    topic = await cluster.topic()
+    assert (await produced(cluster, 0, topic, sequenced(7, 0))).base_offset == 0
+    old = cluster.nodes[0]
+    old.parts.partitions.opened(topic.id, 0).hold()
+    waiting = [old.client().send(produce_request(topic, sequenced(7, number))) for number in (2, 3, 4)]
+    await settled()
+    await cluster.move(topic, 1)
+    for each in waiting:
+        await cluster.until(each.done)
+    assert [row_of(each.result()).error_code for each in waiting] == [NOT_LEADER] * 3
+    again = [await produced(cluster, 1, topic, sequenced(7, number)) for number in (0, 1, 2, 3, 4)]
+    assert [(row.error_code, row.base_offset) for row in again] == [(0, number) for number in range(5)]
 
 
 @pytest.mark.parametrize("bytes_held", [0, HELD_PRODUCE_BYTES_MAX])
-def test_what_waits_for_a_hand_over_has_limits_in_time_and_bytes(bytes_held):
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        node = cluster.nodes[0]
-        partition = node.parts.partitions.opened(topic.id, 0)
-        partition.hold()
-        node.broker._produce._held_bytes = bytes_held
-        waiting = node.client().send(produce_request(topic, batch_of()))
-        await settled()
-        assert waiting.done() == bool(bytes_held)
-        cluster.clock.advance_ms(HAND_OVER_MS_MAX)
-        row = row_of(await waiting)
-        assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, -1), "no other one leads it"
-        assert node.broker._produce._held_bytes == bytes_held
-        partition.release()
-        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_what_waits_for_a_hand_over_has_limits_in_time_and_bytes(cluster, bytes_held) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    node = cluster.nodes[0]
+    partition = node.parts.partitions.opened(topic.id, 0)
+    partition.hold()
+    node.broker._produce._held_bytes = bytes_held
+    waiting = node.client().send(produce_request(topic, batch_of()))
+    await settled()
+    assert waiting.done() == bool(bytes_held)
+    cluster.clock.advance_ms(HAND_OVER_MS_MAX)
+    row = row_of(await waiting)
+    assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, -1), "no other one leads it"
+    assert node.broker._produce._held_bytes == bytes_held
+    partition.release()
+    assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
 
 
-def test_m05_a_produce_without_hints_is_refused_alike():
-    async def scenario(cluster):
-        topic = await cluster.topic(leaders=(1,))
-        answer = await cluster.nodes[0].client().ask(produce_request(topic, batch_of()), 9)
-        assert row_of(answer).error_code == NOT_LEADER
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_m05_a_produce_without_hints_is_refused_alike(cluster) -> None:
+    topic = await cluster.topic(leaders=(1,))
+    answer = await cluster.nodes[0].client().ask(produce_request(topic, batch_of()), 9)
+    assert row_of(answer).error_code == NOT_LEADER
 
 
-def test_m06_a_waiting_fetch_is_woken_and_the_old_epoch_has_its_end():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of(5))
-        waiting = cluster.nodes[0].client().send(fetch_request(topic, {0: 5}, wait_ms=60_000, min_bytes=1))
-        await settled()
-        await cluster.move(topic, 1)
-        await cluster.until(waiting.done)
-        row = row_of(waiting.result())
-        assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, 1)
-        await produced(cluster, 1, topic, batch_of())
-        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=1, leader_epoch=0)
-        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
-        found = (await cluster.nodes[1].client().ask(request)).topics[0].partitions[0]
-        assert (found.leader_epoch, found.end_offset) == (0, 5)
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_m06_a_waiting_fetch_is_woken_and_the_old_epoch_has_its_end(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of(5))
+    waiting = cluster.nodes[0].client().send(fetch_request(topic, {0: 5}, wait_ms=60_000, min_bytes=1))
+    await settled()
+    await cluster.move(topic, 1)
+    await cluster.until(waiting.done)
+    row = row_of(waiting.result())
+    assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, 1)
+    await produced(cluster, 1, topic, batch_of())
+    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=1, leader_epoch=0)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
+    found = (await cluster.nodes[1].client().ask(request)).topics[0].partitions[0]
+    assert (found.leader_epoch, found.end_offset) == (0, 5)
 
 
-def test_appends_under_way_are_answered_before_the_partition_leaves():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        old = cluster.nodes[0]
-        old.calls.hold(WRITE)
-        under_way = old.client().send(produce_request(topic, batch_of()))
-        await cluster.move(topic, 1)
+@scenario(in_broker_cluster)
+async def test_appends_under_way_are_answered_before_the_partition_leaves(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    old = cluster.nodes[0]
+    old.calls.hold(WRITE)
+    under_way = old.client().send(produce_request(topic, batch_of()))
+    await cluster.move(topic, 1)
+    await cluster.passes(1_000)
+    assert cluster.partition(topic).leader == 0
+    old.calls.release(WRITE)
+    await cluster.until(lambda: cluster.partition(topic).leader == 1)
+    assert row_of(await under_way).base_offset == 1
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 2
+
+
+@scenario(in_broker_cluster)
+async def test_m10_while_the_bucket_refuses_the_old_leader_serves_on(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    put = cluster.store.put
+
+    def refused(*_, **__):
+        raise StoreTransient("out of reach")
+
+    cluster.store.put = cluster.store.put_if_absent = refused
+    await cluster.move(topic, 1)
+    for offset in range(1, 20):
+        sent = cluster.nodes[0].client().send(produce_request(topic, batch_of()))
         await cluster.passes(1_000)
-        assert cluster.partition(topic).leader == 0
-        old.calls.release(WRITE)
-        await cluster.until(lambda: cluster.partition(topic).leader == 1)
-        assert row_of(await under_way).base_offset == 1
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 2
-
-    in_broker_cluster(scenario)
-
-
-def test_m10_while_the_bucket_refuses_the_old_leader_serves_on():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        put = cluster.store.put
-
-        def refused(*_, **__):
-            raise StoreTransient("out of reach")
-
-        cluster.store.put = cluster.store.put_if_absent = refused
-        await cluster.move(topic, 1)
-        for offset in range(1, 20):
-            sent = cluster.nodes[0].client().send(produce_request(topic, batch_of()))
-            await cluster.passes(1_000)
-            assert sent.done(), "never longer than the time a hand-over may hold"
-            assert row_of(sent.result()).base_offset == offset
-        assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, 1)
-        cluster.store.put = put
-        del cluster.store.put_if_absent
-        await cluster.until(lambda: cluster.partition(topic).leader == 1, 400_000)
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 20
-
-    in_broker_cluster(scenario)
+        assert sent.done(), "never longer than the time a hand-over may hold"
+        assert row_of(sent.result()).base_offset == offset
+    assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, 1)
+    cluster.store.put = put
+    del cluster.store.put_if_absent
+    await cluster.until(lambda: cluster.partition(topic).leader == 1, 400_000)
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 20
 
 
 @pytest.mark.parametrize("lands", [False, True])
-def test_m11_while_the_outcome_is_unknown_nothing_is_appended(lands):
+@scenario(in_broker_cluster)
+async def test_m11_while_the_outcome_is_unknown_nothing_is_appended(cluster, lands) -> None:
     """The entry is under way for half a minute; then it arrives, or never does."""
-
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of(3))
-        old = cluster.nodes[0]
-        partition = old.parts.partitions.opened(topic.id, 0)
-        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
-        hold_entries_from_the_hand_over_on(old)
-        await cluster.until(lambda: old.log.under_way)
-        for _ in range(10):
-            refused = old.client().send(produce_request(topic, batch_of()))
-            await cluster.passes(3_000)
-            assert row_of(refused.result()).error_code == NOT_LEADER
-            assert partition.next_offset == 3
-            assert old.parts.partitions.opened(topic.id, 0) is partition
-        if lands:
-            assert old.log.land() == 1
-        del old.node.metadata.execute
-        old.log.is_holding = False
-        await cluster.until(lambda: cluster.partition(topic).leader == 1)
-        assert old.log.land() == 0, "an entry that is late finds its version taken"
-        await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is None)
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 3
-        assert (await produced(cluster, 0, topic, batch_of())).error_code == NOT_LEADER
-
-    in_broker_cluster(scenario)
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of(3))
+    old = cluster.nodes[0]
+    partition = old.parts.partitions.opened(topic.id, 0)
+    await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
+    hold_entries_from_the_hand_over_on(old)
+    await cluster.until(lambda: old.log.under_way)
+    for _ in range(10):
+        refused = old.client().send(produce_request(topic, batch_of()))
+        await cluster.passes(3_000)
+        assert row_of(refused.result()).error_code == NOT_LEADER
+        assert partition.next_offset == 3
+        assert old.parts.partitions.opened(topic.id, 0) is partition
+    if lands:
+        assert old.log.land() == 1
+    del old.node.metadata.execute
+    old.log.is_holding = False
+    await cluster.until(lambda: cluster.partition(topic).leader == 1)
+    assert old.log.land() == 0, "an entry that is late finds its version taken"
+    await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is None)
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 3
+    assert (await produced(cluster, 0, topic, batch_of())).error_code == NOT_LEADER
 
 
-def test_m23_a_partition_that_came_back_while_the_outcome_was_unknown_is_opened_anew():
+@scenario(in_broker_cluster)
+async def test_m23_a_partition_that_came_back_while_the_outcome_was_unknown_is_opened_anew(cluster) -> None:
     """The streams were closed by the hand-over. A node that served on would acknowledge records which its next start
     leaves out, as it recovers the records of open streams only (seed 988665047 of the simulated clusters)."""
-
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of(3))
-        old, target = cluster.nodes
-        partition = old.parts.partitions.opened(topic.id, 0)
-        hold_entries_from_the_hand_over_on(old)
-        await target.node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
-        await cluster.until(lambda: old.log.under_way)
-        assert old.log.land() == 1
-        await target.node.metadata.execute(MovePartitions(((topic.id, 0, 0),)))
-        await cluster.until(lambda: cluster.partition(topic).leader == 0)
-        del old.node.metadata.execute
-        old.log.is_holding = False
-        await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is not partition)
-        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 3
-        stream = image_of(cluster, 0).streams[partition.streams.data.stream_id]
-        assert (stream.state, stream.epoch) == (StreamState.OPENED, partition.streams.data.epoch + 1)
-
-    in_broker_cluster(scenario)
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of(3))
+    old, target = cluster.nodes
+    partition = old.parts.partitions.opened(topic.id, 0)
+    hold_entries_from_the_hand_over_on(old)
+    await target.node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
+    await cluster.until(lambda: old.log.under_way)
+    assert old.log.land() == 1
+    await target.node.metadata.execute(MovePartitions(((topic.id, 0, 0),)))
+    await cluster.until(lambda: cluster.partition(topic).leader == 0)
+    del old.node.metadata.execute
+    old.log.is_holding = False
+    await cluster.until(lambda: old.parts.partitions.opened(topic.id, 0) is not partition)
+    assert (await produced(cluster, 0, topic, batch_of())).base_offset == 3
+    stream = image_of(cluster, 0).streams[partition.streams.data.stream_id]
+    assert (stream.state, stream.epoch) == (StreamState.OPENED, partition.streams.data.epoch + 1)
 
 
-def test_m24_the_old_leader_tells_no_end_while_the_outcome_is_unknown():
+@scenario(in_broker_cluster)
+async def test_m24_the_old_leader_tells_no_end_while_the_outcome_is_unknown(cluster) -> None:
     """The new leader had appended, and the old one told where its own records ended (seed 688069509401 of the simulated
     clusters)."""
-
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of(3))
-        old = cluster.nodes[0]
-        hold_entries_from_the_hand_over_on(old)
-        waiting = old.client().send(fetch_request(topic, {0: 3}, wait_ms=60_000, min_bytes=1))
-        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
-        await cluster.until(lambda: old.log.under_way)
-        old.log.is_unreadable = True
-        assert old.log.land() == 1
-        await cluster.nodes[1].node.metadata.refresh()
-        assert (await produced(cluster, 1, topic, batch_of(2))).base_offset == 3
-        late = old.client().send(end_of(topic))
-        await cluster.passes(HAND_OVER_MS_MAX)
-        assert row_of(late.result()).error_code == NOT_LEADER
-        empty = await old.client().ask(fetch_request(topic, {0: 3}, wait_ms=0))
-        assert row_of(empty).error_code == NOT_LEADER
-        row = row_of(await old.client().ask(fetch_request(topic, {0: 0}, wait_ms=0)))
-        assert (row.error_code, bool(row.records)) == (0, True), "its records are right all the same"
-        asked = old.client().send(end_of(topic))
-        old.log.is_holding = old.log.is_unreadable = False
-        await cluster.until(lambda: asked.done() and waiting.done())
-        assert [row_of(each.result()).error_code for each in (asked, waiting)] == [NOT_LEADER] * 2
-        assert row_of(await cluster.nodes[1].client().ask(end_of(topic))).offset == 5
-
-    in_broker_cluster(scenario)
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of(3))
+    old = cluster.nodes[0]
+    hold_entries_from_the_hand_over_on(old)
+    waiting = old.client().send(fetch_request(topic, {0: 3}, wait_ms=60_000, min_bytes=1))
+    await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, 1),)))
+    await cluster.until(lambda: old.log.under_way)
+    old.log.is_unreadable = True
+    assert old.log.land() == 1
+    await cluster.nodes[1].node.metadata.refresh()
+    assert (await produced(cluster, 1, topic, batch_of(2))).base_offset == 3
+    late = old.client().send(end_of(topic))
+    await cluster.passes(HAND_OVER_MS_MAX)
+    assert row_of(late.result()).error_code == NOT_LEADER
+    empty = await old.client().ask(fetch_request(topic, {0: 3}, wait_ms=0))
+    assert row_of(empty).error_code == NOT_LEADER
+    row = row_of(await old.client().ask(fetch_request(topic, {0: 0}, wait_ms=0)))
+    assert (row.error_code, bool(row.records)) == (0, True), "its records are right all the same"
+    asked = old.client().send(end_of(topic))
+    old.log.is_holding = old.log.is_unreadable = False
+    await cluster.until(lambda: asked.done() and waiting.done())
+    assert [row_of(each.result()).error_code for each in (asked, waiting)] == [NOT_LEADER] * 2
+    assert row_of(await cluster.nodes[1].client().ask(end_of(topic))).offset == 5
 
 
-def test_m24_a_hand_over_that_did_not_happen_lets_the_end_be_told():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of(3))
-        old = cluster.nodes[0]
-        execute, may_go_on = old.node.metadata.execute, asyncio.Event()
+@scenario(in_broker_cluster)
+async def test_m24_a_hand_over_that_did_not_happen_lets_the_end_be_told(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of(3))
+    old = cluster.nodes[0]
+    execute, may_go_on = old.node.metadata.execute, asyncio.Event()
 
-        async def waiting(command):
-            if isinstance(command, GiveUpPartitions):
-                await may_go_on.wait()
-            return await execute(command)
+    async def waiting(command):
+        if isinstance(command, GiveUpPartitions):
+            await may_go_on.wait()
+        return await execute(command)
 
-        old.node.metadata.execute = waiting
-        partition = old.parts.partitions.opened(topic.id, 0)
-        await cluster.move(topic, 1)
-        await cluster.until(lambda: not partition.knows_its_end)
-        asked = old.client().send(end_of(topic))
-        await settled()
-        assert not asked.done()
-        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
-        may_go_on.set()
-        await cluster.until(asked.done)
-        assert (row_of(asked.result()).error_code, row_of(asked.result()).offset) == (0, 3)
-
-    in_broker_cluster(scenario)
+    old.node.metadata.execute = waiting
+    partition = old.parts.partitions.opened(topic.id, 0)
+    await cluster.move(topic, 1)
+    await cluster.until(lambda: not partition.knows_its_end)
+    asked = old.client().send(end_of(topic))
+    await settled()
+    assert not asked.done()
+    await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
+    may_go_on.set()
+    await cluster.until(asked.done)
+    assert (row_of(asked.result()).error_code, row_of(asked.result()).offset) == (0, 3)
 
 
-def test_m12_a_cancelled_move_is_served_on_and_one_that_ended_cannot_be_cancelled():
-    async def scenario(cluster):
-        topic = await cluster.topic()
+@scenario(in_broker_cluster)
+async def test_m12_a_cancelled_move_is_served_on_and_one_that_ended_cannot_be_cancelled(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    cluster.nodes[0].calls.hold(WRITE)
+    under_way = cluster.nodes[0].client().send(produce_request(topic, batch_of()))
+    await cluster.move(topic, 1)
+    await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
+    cluster.nodes[0].calls.release(WRITE)
+    await cluster.passes(3_000)
+    assert row_of(await under_way).base_offset == 1
+    assert (await produced(cluster, 0, topic, batch_of())).base_offset == 2
+    assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, NO_NODE)
+    row = ReassignablePartition(partition_index=0, replicas=None)
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[row])])
+    answer = await cluster.nodes[1].client().ask(request)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+@scenario(in_broker_cluster, 3)
+async def test_m14_many_partitions_leave_by_one_command_of_their_leader(cluster) -> None:
+    topic = await cluster.topic(leaders=(0,) * 60)
+    await cluster.nodes[0].client().ask(produce_request(topic, *(batch_of() for _ in range(60))))
+    metadata, given_up = cluster.nodes[0].node.metadata, []
+    execute = metadata.execute
+
+    async def counted(command):
+        if isinstance(command, GiveUpPartitions):
+            given_up.append(len(command.partitions))
+        return await execute(command)
+
+    metadata.execute = counted
+    moves = tuple((topic.id, index, 1 + index % 2) for index in range(60))
+    await cluster.nodes[1].node.metadata.execute(MovePartitions(moves))
+    await cluster.until(lambda: all(cluster.partition(topic, each).leader for each in range(60)))
+    assert given_up == [60]
+    for node_id in (1, 2):
+        answer = await cluster.nodes[node_id].client().ask(produce_request(topic, *[batch_of()] * 3))
+        codes = [row.error_code for row in answer.topics[0].partitions]
+        assert codes == [0 if 1 + index % 2 == node_id else NOT_LEADER for index in range(3)]
+
+
+@scenario(in_broker_cluster)
+async def test_m16_the_old_leader_with_its_old_handles_can_neither_append_nor_open(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    old = cluster.nodes[0]
+    streams = old.parts.partitions.opened(topic.id, 0).streams
+    await cluster.move(topic, 1)
+    await cluster.until(lambda: cluster.partition(topic).leader == 1)
+    with pytest.raises(StreamHandleClosed):
+        old.node.engine.append(streams.data, b"late", 1)
+    partition = cluster.partition(topic)
+    with pytest.raises(NotLeader):
+        await old.node.engine.open_partition(
+            topic.id, 0, (partition.data_stream_id, partition.meta_stream_id)
+        )
+
+
+@scenario(in_broker_cluster)
+async def test_m19_a_move_that_is_cancelled_while_it_is_given_up_is_refused_and_served_on(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    old, other = cluster.nodes
+    execute = old.node.metadata.execute
+
+    async def cancelled_before(command):
+        if type(command).__name__ == "GiveUpPartitions":
+            await other.node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
+        return await execute(command)
+
+    old.node.metadata.execute = cancelled_before
+    await cluster.move(topic, 1)
+    await cluster.passes(3_000)
+    assert cluster.partition(topic).leader == 0
+    assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
+
+
+@scenario(in_broker_cluster)
+async def test_m20_a_topic_deleted_meanwhile_does_not_hold_up_the_others(cluster) -> None:
+    topics = [await cluster.topic(f"t{number}") for number in range(3)]
+    for topic in topics:
         await produced(cluster, 0, topic, batch_of())
-        cluster.nodes[0].calls.hold(WRITE)
-        under_way = cluster.nodes[0].client().send(produce_request(topic, batch_of()))
-        await cluster.move(topic, 1)
-        await cluster.nodes[1].node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
-        cluster.nodes[0].calls.release(WRITE)
-        await cluster.passes(3_000)
-        assert row_of(await under_way).base_offset == 1
-        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 2
-        assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, NO_NODE)
-        row = ReassignablePartition(partition_index=0, replicas=None)
-        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[row])])
-        answer = await cluster.nodes[1].client().ask(request)
-        assert answer.responses[0].partitions[0].error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    old, other = cluster.nodes
+    execute = old.node.metadata.execute
 
-    in_broker_cluster(scenario)
+    async def deleted_before(command):
+        if type(command).__name__ == "GiveUpPartitions" and topics[1].id in other.node.metadata.image.topics:
+            await other.node.metadata.execute(DeleteTopic(1, 1, topics[1].id))
+        return await execute(command)
 
-
-def test_m14_many_partitions_leave_by_one_command_of_their_leader():
-    async def scenario(cluster):
-        topic = await cluster.topic(leaders=(0,) * 60)
-        await cluster.nodes[0].client().ask(produce_request(topic, *(batch_of() for _ in range(60))))
-        metadata, given_up = cluster.nodes[0].node.metadata, []
-        execute = metadata.execute
-
-        async def counted(command):
-            if isinstance(command, GiveUpPartitions):
-                given_up.append(len(command.partitions))
-            return await execute(command)
-
-        metadata.execute = counted
-        moves = tuple((topic.id, index, 1 + index % 2) for index in range(60))
-        await cluster.nodes[1].node.metadata.execute(MovePartitions(moves))
-        await cluster.until(lambda: all(cluster.partition(topic, each).leader for each in range(60)))
-        assert given_up == [60]
-        for node_id in (1, 2):
-            answer = await cluster.nodes[node_id].client().ask(produce_request(topic, *[batch_of()] * 3))
-            codes = [row.error_code for row in answer.topics[0].partitions]
-            assert codes == [0 if 1 + index % 2 == node_id else NOT_LEADER for index in range(3)]
-
-    in_broker_cluster(scenario, 3)
+    old.node.metadata.execute = deleted_before
+    targets = tuple((topic.id, 0, 1) for topic in topics)
+    await other.node.metadata.execute(MovePartitions(targets))
+    await cluster.until(lambda: cluster.partition(topics[0]).leader == 1)
+    assert cluster.partition(topics[2]).leader == 1
+    assert all(old.parts.partitions.opened(topic.id, 0) is None for topic in topics)
 
 
-def test_m16_the_old_leader_with_its_old_handles_can_neither_append_nor_open():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        old = cluster.nodes[0]
-        streams = old.parts.partitions.opened(topic.id, 0).streams
-        await cluster.move(topic, 1)
-        await cluster.until(lambda: cluster.partition(topic).leader == 1)
-        with pytest.raises(StreamHandleClosed):
-            old.node.engine.append(streams.data, b"late", 1)
-        partition = cluster.partition(topic)
-        with pytest.raises(NotLeader):
-            await old.node.engine.open_partition(
-                topic.id, 0, (partition.data_stream_id, partition.meta_stream_id)
-            )
-
-    in_broker_cluster(scenario)
-
-
-def test_m19_a_move_that_is_cancelled_while_it_is_given_up_is_refused_and_served_on():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        old, other = cluster.nodes
-        execute = old.node.metadata.execute
-
-        async def cancelled_before(command):
-            if type(command).__name__ == "GiveUpPartitions":
-                await other.node.metadata.execute(MovePartitions(((topic.id, 0, NO_NODE),)))
-            return await execute(command)
-
-        old.node.metadata.execute = cancelled_before
-        await cluster.move(topic, 1)
-        await cluster.passes(3_000)
-        assert cluster.partition(topic).leader == 0
-        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
-
-    in_broker_cluster(scenario)
-
-
-def test_m20_a_topic_deleted_meanwhile_does_not_hold_up_the_others():
-    async def scenario(cluster):
-        topics = [await cluster.topic(f"t{number}") for number in range(3)]
-        for topic in topics:
-            await produced(cluster, 0, topic, batch_of())
-        old, other = cluster.nodes
-        execute = old.node.metadata.execute
-
-        async def deleted_before(command):
-            if (
-                type(command).__name__ == "GiveUpPartitions"
-                and topics[1].id in other.node.metadata.image.topics
-            ):
-                await other.node.metadata.execute(DeleteTopic(1, 1, topics[1].id))
-            return await execute(command)
-
-        old.node.metadata.execute = deleted_before
-        targets = tuple((topic.id, 0, 1) for topic in topics)
-        await other.node.metadata.execute(MovePartitions(targets))
-        await cluster.until(lambda: cluster.partition(topics[0]).leader == 1)
-        assert cluster.partition(topics[2]).leader == 1
-        assert all(old.parts.partitions.opened(topic.id, 0) is None for topic in topics)
-
-    in_broker_cluster(scenario)
-
-
-def test_m21_after_the_last_snapshot_nothing_is_appended():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, sequenced(5, 0, 4))
-        partition = cluster.nodes[0].parts.partitions.opened(topic.id, 0)
-        partition.hold()
-        partition.hold_snapshots()
-        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
-        answer = await cluster.nodes[0].client().ask(DeleteRecordsRequest(topics=[asked]))
-        assert answer.topics[0].partitions[0].error_code == NOT_LEADER
-        with pytest.raises(StreamHeld):
-            await partition.write_snapshot()
-        partition.release()
+@scenario(in_broker_cluster)
+async def test_m21_after_the_last_snapshot_nothing_is_appended(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, sequenced(5, 0, 4))
+    partition = cluster.nodes[0].parts.partitions.opened(topic.id, 0)
+    partition.hold()
+    partition.hold_snapshots()
+    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+    answer = await cluster.nodes[0].client().ask(DeleteRecordsRequest(topics=[asked]))
+    assert answer.topics[0].partitions[0].error_code == NOT_LEADER
+    with pytest.raises(StreamHeld):
         await partition.write_snapshot()
-
-    in_broker_cluster(scenario)
-
-
-def test_m22_a_node_that_is_fenced_before_it_gives_up_serves_on_when_it_has_resumed():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        old, other = cluster.nodes
-        life = image_of(cluster, 0).nodes[0]
-        execute, fences = old.node.metadata.execute, iter([FenceNode(0, life.node_epoch)])
-
-        async def fenced_before(command):
-            if type(command).__name__ == "GiveUpPartitions" and (fence := next(fences, None)):
-                await other.node.metadata.execute(fence)
-            return await execute(command)
-
-        old.node.metadata.execute = fenced_before
-        await cluster.move(topic, 1)
-        await cluster.passes(500)
-        assert cluster.partition(topic).leader == 0
-        await other.node.metadata.execute(ResumeNode(0, life.node_epoch, life.incarnation))
-        await cluster.until(lambda: cluster.partition(topic).leader == 1)
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 1
-
-    in_broker_cluster(scenario)
+    partition.release()
+    await partition.write_snapshot()
 
 
-def test_a_partition_waits_for_a_target_that_is_fenced_and_leaves_when_it_has_resumed(caplog):
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of())
-        life = image_of(cluster, 1).nodes[1]
-        for command in (MovePartitions(((topic.id, 0, 1),)), FenceNode(1, life.node_epoch)):
-            await cluster.nodes[1].node.metadata.execute(command)
-        await cluster.known()
-        await cluster.passes(3_000)
-        assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, 1)
-        assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
-        assert "not handed over" not in caplog.text, "nothing was tried"
-        await cluster.nodes[1].node.metadata.execute(ResumeNode(1, life.node_epoch, life.incarnation))
-        await cluster.passes(3_000)
-        assert cluster.partition(topic).leader == 1
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 2
+@scenario(in_broker_cluster)
+async def test_m22_a_node_that_is_fenced_before_it_gives_up_serves_on_when_it_has_resumed(cluster) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    old, other = cluster.nodes
+    life = image_of(cluster, 0).nodes[0]
+    execute, fences = old.node.metadata.execute, iter([FenceNode(0, life.node_epoch)])
 
-    in_broker_cluster(scenario)
+    async def fenced_before(command):
+        if type(command).__name__ == "GiveUpPartitions" and (fence := next(fences, None)):
+            await other.node.metadata.execute(fence)
+        return await execute(command)
 
-
-def test_a_partition_is_not_opened_for_a_client_while_it_is_given_up(caplog):
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        old = cluster.nodes[0]
-        execute, asked = old.node.metadata.execute, []
-
-        async def asked_before(command):
-            if type(command).__name__ == "GiveUpPartitions":
-                asked.append(old.client().send(produce_request(topic, batch_of())))
-                await settled()
-            return await execute(command)
-
-        old.node.metadata.execute = asked_before
-        await cluster.move(topic, 1)
-        await cluster.until(lambda: cluster.partition(topic).leader == 1)
-        assert [row_of(await each).error_code for each in asked] == [NOT_LEADER]
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 0
-        assert image_of(cluster, 1).streams[0].epoch == 0, "the old leader never opened it"
-
-    in_broker_cluster(scenario)
+    old.node.metadata.execute = fenced_before
+    await cluster.move(topic, 1)
+    await cluster.passes(500)
+    assert cluster.partition(topic).leader == 0
+    await other.node.metadata.execute(ResumeNode(0, life.node_epoch, life.incarnation))
+    await cluster.until(lambda: cluster.partition(topic).leader == 1)
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 1
 
 
-def test_a_partition_that_was_never_opened_moves_as_well():
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await cluster.move(topic, 1)
-        await cluster.until(lambda: cluster.partition(topic).leader == 1)
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 0
+@scenario(in_broker_cluster)
+async def test_a_partition_waits_for_a_target_that_is_fenced_and_leaves_when_it_has_resumed(
+    cluster, caplog
+) -> None:
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of())
+    life = image_of(cluster, 1).nodes[1]
+    for command in (MovePartitions(((topic.id, 0, 1),)), FenceNode(1, life.node_epoch)):
+        await cluster.nodes[1].node.metadata.execute(command)
+    await cluster.known()
+    await cluster.passes(3_000)
+    assert (cluster.partition(topic).leader, cluster.partition(topic).target) == (0, 1)
+    assert (await produced(cluster, 0, topic, batch_of())).base_offset == 1
+    assert "not handed over" not in caplog.text, "nothing was tried"
+    await cluster.nodes[1].node.metadata.execute(ResumeNode(1, life.node_epoch, life.incarnation))
+    await cluster.passes(3_000)
+    assert cluster.partition(topic).leader == 1
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 2
 
-    in_broker_cluster(scenario)
+
+@scenario(in_broker_cluster)
+async def test_a_partition_is_not_opened_for_a_client_while_it_is_given_up(cluster, caplog) -> None:
+    topic = await cluster.topic()
+    old = cluster.nodes[0]
+    execute, asked = old.node.metadata.execute, []
+
+    async def asked_before(command):
+        if type(command).__name__ == "GiveUpPartitions":
+            asked.append(old.client().send(produce_request(topic, batch_of())))
+            await settled()
+        return await execute(command)
+
+    old.node.metadata.execute = asked_before
+    await cluster.move(topic, 1)
+    await cluster.until(lambda: cluster.partition(topic).leader == 1)
+    assert [row_of(await each).error_code for each in asked] == [NOT_LEADER]
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 0
+    assert image_of(cluster, 1).streams[0].epoch == 0, "the old leader never opened it"
 
 
-def test_a_partition_whose_log_was_carried_over_a_start_is_opened_before_it_leaves():
+@scenario(in_broker_cluster)
+async def test_a_partition_that_was_never_opened_moves_as_well(cluster) -> None:
+    topic = await cluster.topic()
+    await cluster.move(topic, 1)
+    await cluster.until(lambda: cluster.partition(topic).leader == 1)
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 0
+
+
+@scenario(in_broker_cluster)
+async def test_a_partition_whose_log_was_carried_over_a_start_is_opened_before_it_leaves(cluster) -> None:
     """Its end in the metadata is not its end: what the log holds was acknowledged."""
+    topic = await cluster.topic()
+    await produced(cluster, 0, topic, batch_of(7))
+    old = cluster.nodes[0]
+    put, if_absent = cluster.store.put, cluster.store.put_if_absent
 
-    async def scenario(cluster):
-        topic = await cluster.topic()
-        await produced(cluster, 0, topic, batch_of(7))
-        old = cluster.nodes[0]
-        put, if_absent = cluster.store.put, cluster.store.put_if_absent
+    def refused(*_, **__):
+        raise StoreTransient("out of reach")
 
-        def refused(*_, **__):
-            raise StoreTransient("out of reach")
-
-        cluster.store.put = cluster.store.put_if_absent = refused
-        old.world.crash(old.calls)
-        old.calls = type(old.calls)()
-        await old.world.passing(old.start())
-        assert image_of(cluster, 0).streams[0].state is StreamState.OPENED
-        assert old.parts.partitions.opened(topic.id, 0) is None
-        cluster.store.put, cluster.store.put_if_absent = put, if_absent
-        await cluster.move(topic, 1)
-        await cluster.until(lambda: cluster.partition(topic).leader == 1, 400_000)
-        assert (await produced(cluster, 1, topic, batch_of())).base_offset == 7
-
-    in_broker_cluster(scenario)
+    cluster.store.put = cluster.store.put_if_absent = refused
+    old.world.crash(old.calls)
+    old.calls = type(old.calls)()
+    await old.world.passing(old.start())
+    assert image_of(cluster, 0).streams[0].state is StreamState.OPENED
+    assert old.parts.partitions.opened(topic.id, 0) is None
+    cluster.store.put, cluster.store.put_if_absent = put, if_absent
+    await cluster.move(topic, 1)
+    await cluster.until(lambda: cluster.partition(topic).leader == 1, 400_000)
+    assert (await produced(cluster, 1, topic, batch_of())).base_offset == 7

@@ -19,6 +19,7 @@ from siltstone.sinking.staging import StagedPart
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.broker.partition_state import ReadOffsets, knowledge
 from support.kafka.kafka_requests import NOW_MS, produce_request, row_of, sequenced
+from support.scenarios import scenario
 
 
 class Loads:
@@ -62,62 +63,56 @@ async def opened(world: BrokerWorld, topic: Any) -> tuple[Any, list[tuple[int, i
     return partition, reads.of(partition.streams.data.stream_id)
 
 
-def test_nothing_of_a_load_is_read_and_its_times_and_sizes_are_known() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic()
-        Loads(world).load(topic, NOW_MS + 5, NOW_MS - 7, NOW_MS + 9)
-        partition, reads = await opened(world, topic)
-        assert reads == []
-        assert (partition.high_watermark, partition.next_offset, partition.leader_epoch) == (30, 30, 1)
-        assert partition.times.newest.timestamp_ms == NOW_MS + 9 and partition.times.newest.offset == 20
-        active = partition.segments.active
-        assert (active.start_offset, active.end_offset, active.largest_timestamp_ms) == (0, 30, NOW_MS + 9)
-        held = world.node.metadata.image.streams[partition.stream_id].ranges
-        assert active.size_bytes == sum(each.size_bytes for each in held)
-        assert active.opened_ms == world.clock.now_ms()
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_nothing_of_a_load_is_read_and_its_times_and_sizes_are_known(world: BrokerWorld) -> None:
+    topic = await world.topic()
+    Loads(world).load(topic, NOW_MS + 5, NOW_MS - 7, NOW_MS + 9)
+    partition, reads = await opened(world, topic)
+    assert reads == []
+    assert (partition.high_watermark, partition.next_offset, partition.leader_epoch) == (30, 30, 1)
+    assert partition.times.newest.timestamp_ms == NOW_MS + 9 and partition.times.newest.offset == 20
+    active = partition.segments.active
+    assert (active.start_offset, active.end_offset, active.largest_timestamp_ms) == (0, 30, NOW_MS + 9)
+    held = world.node.metadata.image.streams[partition.stream_id].ranges
+    assert active.size_bytes == sum(each.size_bytes for each in held)
+    assert active.opened_ms == world.clock.now_ms()
 
 
-def test_producers_from_before_a_load_are_known_behind_it() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic()
-        loads = Loads(world)
-        for number in range(3):
-            answer = await world.client().ask(produce_request(topic, sequenced(1, 2 * number, 2)))
-            assert row_of(answer).error_code == 0
-        await world.restart()
-        await world.stop()
-        loads.load(topic, NOW_MS, NOW_MS + 1)
-        await world.start()
-        partition, reads = await opened(world, topic)
-        assert reads == [] and [entry.producer_id for entry in partition.producers.entries()] == [1]
-        repeated = row_of(await world.client().ask(produce_request(topic, sequenced(1, 4, 2))))
-        assert (repeated.error_code, repeated.base_offset) == (0, 4)
-        answer = row_of(await world.client().ask(produce_request(topic, sequenced(1, 6, 2))))
-        assert (answer.error_code, answer.base_offset) == (0, 26)
-        before = knowledge(partition)
-        await world.crash()
-        again, reads = await opened(world, topic)
-        assert knowledge(again) == before
-        assert {offset for offset, _ in reads} == {26}, "only what the broker has appended itself"
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_producers_from_before_a_load_are_known_behind_it(world: BrokerWorld) -> None:
+    topic = await world.topic()
+    loads = Loads(world)
+    for number in range(3):
+        answer = await world.client().ask(produce_request(topic, sequenced(1, 2 * number, 2)))
+        assert row_of(answer).error_code == 0
+    await world.restart()
+    await world.stop()
+    loads.load(topic, NOW_MS, NOW_MS + 1)
+    await world.start()
+    partition, reads = await opened(world, topic)
+    assert reads == [] and [entry.producer_id for entry in partition.producers.entries()] == [1]
+    repeated = row_of(await world.client().ask(produce_request(topic, sequenced(1, 4, 2))))
+    assert (repeated.error_code, repeated.base_offset) == (0, 4)
+    answer = row_of(await world.client().ask(produce_request(topic, sequenced(1, 6, 2))))
+    assert (answer.error_code, answer.base_offset) == (0, 26)
+    before = knowledge(partition)
+    await world.crash()
+    again, reads = await opened(world, topic)
+    assert knowledge(again) == before
+    assert {offset for offset, _ in reads} == {26}, "only what the broker has appended itself"
 
 
-def test_a_load_that_was_trimmed_counts_from_the_start_on() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await world.topic()
-        Loads(world).load(topic, NOW_MS, NOW_MS + 1)
-        partition, _ = await opened(world, topic)
-        await partition.trim(15)
-        await world.crash()
-        again, reads = await opened(world, topic)
-        assert (reads, again.log_start_offset, again.next_offset) == ([], 15, 20)
-        assert again.times.newest.timestamp_ms == NOW_MS + 1
-        assert again.segments.active.start_offset == 15
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_load_that_was_trimmed_counts_from_the_start_on(world: BrokerWorld) -> None:
+    topic = await world.topic()
+    Loads(world).load(topic, NOW_MS, NOW_MS + 1)
+    partition, _ = await opened(world, topic)
+    await partition.trim(15)
+    await world.crash()
+    again, reads = await opened(world, topic)
+    assert (reads, again.log_start_offset, again.next_offset) == ([], 15, 20)
+    assert again.times.newest.timestamp_ms == NOW_MS + 1
+    assert again.segments.active.start_offset == 15
 
 
 def test_loads_side_by_side_are_passed_over_together() -> None:

@@ -13,6 +13,7 @@ from siltstone.broker.partitions.opening_watch import (
 )
 from siltstone.runtime.clock import ManualClock
 from support.engine.engine_world import settled
+from support.scenarios import in_loop
 
 URL = "s3://bucket/"
 
@@ -40,25 +41,23 @@ def test_a_silent_bucket_is_named_soon_and_a_slow_opening_late(
     assert words in trouble and bool(trouble) == bool(words)
 
 
-def test_one_line_at_the_beginning_and_one_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        clock = ManualClock()
-        watch = OpeningWatch(clock, lambda: [URL])
-        assert watch.begin("a") and not watch.begin("b"), "one look is enough"
-        looking = asyncio.ensure_future(watch.look_while_there_are())
-        for _ in range(20):
-            clock.advance_ms(OPENING_LOOK_INTERVAL_MS)
-            await settled()
-        watch.end("a")
-        assert "1 partition cannot be opened for 20.0 s" in watch.trouble
-        watch.end("b")
-        assert watch.trouble == ""
+@in_loop
+async def test_one_line_at_the_beginning_and_one_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    watch = OpeningWatch(clock, lambda: [URL])
+    assert watch.begin("a") and not watch.begin("b"), "one look is enough"
+    looking = asyncio.ensure_future(watch.look_while_there_are())
+    for _ in range(20):
         clock.advance_ms(OPENING_LOOK_INTERVAL_MS)
         await settled()
-        assert looking.done() and watch.begin("c")
-        assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
-
-    asyncio.run(scenario())
+    watch.end("a")
+    assert "1 partition cannot be opened for 20.0 s" in watch.trouble
+    watch.end("b")
+    assert watch.trouble == ""
+    clock.advance_ms(OPENING_LOOK_INTERVAL_MS)
+    await settled()
+    assert looking.done() and watch.begin("c")
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
 def test_appends_that_wait_are_counted_until_they_go_on() -> None:

@@ -15,6 +15,7 @@ from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker,
 from support.broker.broker_world import WRITE, in_broker_world
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, sequenced
+from support.scenarios import scenario
 
 PID = 9
 
@@ -41,84 +42,76 @@ async def last(begun):
     return await begun.durable
 
 
-def test_tp2_tp7_the_last_stable_offset_follows_a_marker_when_it_is_durable():
-    async def scenario(world):
-        partition = await world.partition(await world.topic())
-        with pytest.raises(NotInTransaction):
-            partition.append_admitted(admitted(0))
-        await last(partition.append_admitted(plain()))
-        await last(begin(partition))
-        await last(partition.append_admitted(admitted(1)))
-        assert (partition.last_stable_offset, partition.high_watermark) == (1, 3)
-        world.calls.hold(WRITE)
-        marker = partition.append_marker(ending(Outcome.ABORT))
-        await settled()
-        assert partition.last_stable_offset == 1
-        world.calls.release(WRITE)
-        await marker
-        assert partition.last_stable_offset == partition.high_watermark == 4
-        assert [*partition.transactions.aborted] == [AbortedTransaction(PID, 1, 3)]
-        stored = (await partition.read(3, 10_000))[0].payload
-        assert read_control_batch(stored) == TransactionMarker(Outcome.ABORT, 3)
-        assert read_batch_header(stored).attributes == 0x30
-        assert partition.append_marker(ending(Outcome.ABORT)) is None
-        assert partition.next_offset == 4
-        with pytest.raises(StaleProducerEpoch):
-            partition.append_admitted(admitted(2))
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tp2_tp7_the_last_stable_offset_follows_a_marker_when_it_is_durable(world) -> None:
+    partition = await world.partition(await world.topic())
+    with pytest.raises(NotInTransaction):
+        partition.append_admitted(admitted(0))
+    await last(partition.append_admitted(plain()))
+    await last(begin(partition))
+    await last(partition.append_admitted(admitted(1)))
+    assert (partition.last_stable_offset, partition.high_watermark) == (1, 3)
+    world.calls.hold(WRITE)
+    marker = partition.append_marker(ending(Outcome.ABORT))
+    await settled()
+    assert partition.last_stable_offset == 1
+    world.calls.release(WRITE)
+    await marker
+    assert partition.last_stable_offset == partition.high_watermark == 4
+    assert [*partition.transactions.aborted] == [AbortedTransaction(PID, 1, 3)]
+    stored = (await partition.read(3, 10_000))[0].payload
+    assert read_control_batch(stored) == TransactionMarker(Outcome.ABORT, 3)
+    assert read_batch_header(stored).attributes == 0x30
+    assert partition.append_marker(ending(Outcome.ABORT)) is None
+    assert partition.next_offset == 4
+    with pytest.raises(StaleProducerEpoch):
+        partition.append_admitted(admitted(2))
 
 
 @pytest.mark.parametrize("end", ["restart", "crash", "snapshot, then crash"])
-def test_tp19_an_open_transaction_and_aborted_ones_are_known_again(end):
-    async def scenario(world):
-        topic = await world.topic()
-        partition = await world.partition(topic)
-        begin(partition, pid=8)
-        await partition.append_marker(ending(Outcome.ABORT, pid=8))
-        await last(begin(partition))
-        if end.startswith("snapshot"):
-            await partition.write_snapshot()
-        await last(partition.append_admitted(plain()))
-        before = (partition.last_stable_offset, [*partition.transactions.aborted], partition.next_offset)
-        assert before == (2, [AbortedTransaction(8, 0, 1)], 4)
-        await (world.restart() if end == "restart" else world.crash())
-        partition = await world.partition(topic)
-        after = (partition.last_stable_offset, [*partition.transactions.aborted], partition.next_offset)
-        assert after == before
-        await last(partition.append_admitted(admitted(1)))
-        await partition.append_marker(ending(Outcome.ABORT))
-        assert partition.last_stable_offset == partition.high_watermark == 6
-        assert [*partition.transactions.aborted][-1] == AbortedTransaction(PID, 2, 5)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tp19_an_open_transaction_and_aborted_ones_are_known_again(world, end) -> None:
+    topic = await world.topic()
+    partition = await world.partition(topic)
+    begin(partition, pid=8)
+    await partition.append_marker(ending(Outcome.ABORT, pid=8))
+    await last(begin(partition))
+    if end.startswith("snapshot"):
+        await partition.write_snapshot()
+    await last(partition.append_admitted(plain()))
+    before = (partition.last_stable_offset, [*partition.transactions.aborted], partition.next_offset)
+    assert before == (2, [AbortedTransaction(8, 0, 1)], 4)
+    await (world.restart() if end == "restart" else world.crash())
+    partition = await world.partition(topic)
+    after = (partition.last_stable_offset, [*partition.transactions.aborted], partition.next_offset)
+    assert after == before
+    await last(partition.append_admitted(admitted(1)))
+    await partition.append_marker(ending(Outcome.ABORT))
+    assert partition.last_stable_offset == partition.high_watermark == 6
+    assert [*partition.transactions.aborted][-1] == AbortedTransaction(PID, 2, 5)
 
 
-def test_tp23_an_open_transaction_outlives_the_time_of_idle_producers():
-    async def scenario(world):
-        topic = await world.topic()
-        partition = await world.partition(topic)
-        await last(begin(partition))
-        await world.restart()
-        world.clock.advance_ms(3 * 86_400_000)
-        partition = await world.partition(topic)
-        partition.expire_producers(world.clock.now_ms())
-        assert partition.last_stable_offset == 0
-        await partition.append_marker(ending(Outcome.COMMIT))
-        assert partition.last_stable_offset == 2
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tp23_an_open_transaction_outlives_the_time_of_idle_producers(world) -> None:
+    topic = await world.topic()
+    partition = await world.partition(topic)
+    await last(begin(partition))
+    await world.restart()
+    world.clock.advance_ms(3 * 86_400_000)
+    partition = await world.partition(topic)
+    partition.expire_producers(world.clock.now_ms())
+    assert partition.last_stable_offset == 0
+    await partition.append_marker(ending(Outcome.COMMIT))
+    assert partition.last_stable_offset == 2
 
 
-def test_tp25_aborted_transactions_leave_with_the_start_of_the_log():
-    async def scenario(world):
-        partition = await world.partition(await world.topic())
-        begin(partition)
-        await partition.append_marker(ending(Outcome.ABORT))
-        await last(partition.append_admitted(plain()))
-        await partition.trim(1)
-        assert len(partition.transactions.aborted) == 1
-        await partition.trim(2)
-        assert len(partition.transactions.aborted) == 0
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tp25_aborted_transactions_leave_with_the_start_of_the_log(world) -> None:
+    partition = await world.partition(await world.topic())
+    begin(partition)
+    await partition.append_marker(ending(Outcome.ABORT))
+    await last(partition.append_admitted(plain()))
+    await partition.trim(1)
+    assert len(partition.transactions.aborted) == 1
+    await partition.trim(2)
+    assert len(partition.transactions.aborted) == 0

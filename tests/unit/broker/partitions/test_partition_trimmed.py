@@ -22,6 +22,7 @@ from support.kafka.kafka_requests import (
     row_of,
     timed_batch,
 )
+from support.scenarios import scenario
 
 OUT_OF_RANGE = 1
 EARLIEST, NEWEST = -2, -3
@@ -47,71 +48,60 @@ async def trimmed(world: BrokerWorld, offset: int, *, is_heard_of: bool = True):
 @pytest.mark.parametrize(
     ("offset", "error", "first"), [(0, 1, None), (3, 1, None), (4, 0, (4, 4)), (9, 0, (9, 9))]
 )
-def test_fetches(offset, error, first):
-    async def scenario(world):
-        topic = await trimmed(world, 4)
-        row = row_of(await world.client().ask(fetch_request(topic, {0: offset})))
-        assert (row.error_code, row.log_start_offset, row.high_watermark) == (error, 4, 10)
-        assert (batches_in(row) or [None])[0] == first
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_fetches(world, offset, error, first) -> None:
+    topic = await trimmed(world, 4)
+    row = row_of(await world.client().ask(fetch_request(topic, {0: offset})))
+    assert (row.error_code, row.log_start_offset, row.high_watermark) == (error, 4, 10)
+    assert (batches_in(row) or [None])[0] == first
 
 
-def test_a_fetch_that_waits_hears_of_it():
-    async def scenario(world):
-        topic = await trimmed(world, 10, is_heard_of=False)
-        waiting = world.client().send(fetch_request(topic, {0: 9}, min_bytes=10**6, wait_ms=60_000))
-        await settled()
-        assert not waiting.done()
-        await world.pass_ms(FOLLOW_INTERVAL_MS)
-        row = row_of(await waiting)
-        assert (row.error_code, row.log_start_offset) == (OUT_OF_RANGE, 10)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_fetch_that_waits_hears_of_it(world) -> None:
+    topic = await trimmed(world, 10, is_heard_of=False)
+    waiting = world.client().send(fetch_request(topic, {0: 9}, min_bytes=10**6, wait_ms=60_000))
+    await settled()
+    assert not waiting.done()
+    await world.pass_ms(FOLLOW_INTERVAL_MS)
+    row = row_of(await waiting)
+    assert (row.error_code, row.log_start_offset) == (OUT_OF_RANGE, 10)
 
 
 @pytest.mark.parametrize(
     ("timestamp", "found"),
     [(EARLIEST, (4, -1)), (NEWEST, (4, NOW_MS - 4)), (NOW_MS - 9, (4, NOW_MS - 4)), (NOW_MS - 3, (-1, -1))],
 )
-def test_offsets_by_time(timestamp, found):
-    async def scenario(world):
-        topic = await trimmed(world, 4)
-        row = row_of(await world.client().ask(list_offsets_request(topic, timestamp)))
-        assert (row.error_code, row.offset, row.timestamp) == (0, *found)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_offsets_by_time(world, timestamp, found) -> None:
+    topic = await trimmed(world, 4)
+    row = row_of(await world.client().ask(list_offsets_request(topic, timestamp)))
+    assert (row.error_code, row.offset, row.timestamp) == (0, *found)
 
 
 @pytest.mark.parametrize(("offset", "start"), [(2, 4), (4, 4), (7, 7), (-1, 10)])
 @pytest.mark.parametrize("is_heard_of", [False, True])
-def test_delete_records_beside_it(offset, start, is_heard_of):
+@scenario(in_broker_world)
+async def test_delete_records_beside_it(world, offset, start, is_heard_of) -> None:
     """The start offset never decreases, whether the partition has heard of the other trim or not."""
-
-    async def scenario(world):
-        topic = await trimmed(world, 4, is_heard_of=is_heard_of)
-        partition = DeleteRecordsPartition(partition_index=0, offset=offset)
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=topic.name, partitions=[partition])], timeout_ms=1_000
-        )
-        row = row_of(await world.client().ask(request))
-        assert (row.error_code, row.low_watermark) == (0, start)
-        assert world.parts.metadata.image.streams[world.opened(topic).stream_id].start_offset == start
-
-    in_broker_world(scenario)
+    topic = await trimmed(world, 4, is_heard_of=is_heard_of)
+    partition = DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=topic.name, partitions=[partition])], timeout_ms=1_000
+    )
+    row = row_of(await world.client().ask(request))
+    assert (row.error_code, row.low_watermark) == (0, start)
+    assert world.parts.metadata.image.streams[world.opened(topic).stream_id].start_offset == start
 
 
-def test_the_time_index_forgets_what_is_gone():
-    async def scenario(world):
-        topic = await world.topic()
-        (await world.partition(topic)).times._interval_bytes = 1
-        partition = world.opened(topic)
-        for number in range(4):
-            await world.client().ask(produce_request(topic, timed_batch(NOW_MS + number)))
-        await world.parts.engine.flush()
-        job_id = await world.parts.metadata.execute(StartJob("retention", "test", HOUR_MS))
-        trims = TopicTrims(topic.id, topic.metadata.configs, ((partition.stream_id, 3),))
-        await world.parts.metadata.execute(TrimStreams(job_id, (trims,)))
-        assert [entry.offset for entry in partition.times.state.entries] == [4]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_the_time_index_forgets_what_is_gone(world) -> None:
+    topic = await world.topic()
+    (await world.partition(topic)).times._interval_bytes = 1
+    partition = world.opened(topic)
+    for number in range(4):
+        await world.client().ask(produce_request(topic, timed_batch(NOW_MS + number)))
+    await world.parts.engine.flush()
+    job_id = await world.parts.metadata.execute(StartJob("retention", "test", HOUR_MS))
+    trims = TopicTrims(topic.id, topic.metadata.configs, ((partition.stream_id, 3),))
+    await world.parts.metadata.execute(TrimStreams(job_id, (trims,)))
+    assert [entry.offset for entry in partition.times.state.entries] == [4]

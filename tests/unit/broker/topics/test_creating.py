@@ -21,36 +21,31 @@ from siltstone.metadata.refusals import (
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.topic_configs.values import InvalidTopicConfig
 from support.broker.topic_world import NODE_ID, in_topic_world
+from support.scenarios import scenario
 
 
-def test_what_was_asked_for_stands():
-    async def scenario(world):
-        configs = {"retention.ms": " 5 ", "cleanup.policy": "compact , delete"}
-        wanted = NewTopic(name="t", partition_count=4, replication_factor=3, configs=configs)
-        metadata = (await world.creation.create(wanted)).metadata
-        assert (len(metadata.partitions), metadata.replication_factor) == (4, 3)
-        assert metadata.configs == {"retention.ms": "5", "cleanup.policy": "compact,delete"}
-        assert not metadata.is_internal
-
-    in_topic_world(scenario)
+@scenario(in_topic_world)
+async def test_what_was_asked_for_stands(world) -> None:
+    configs = {"retention.ms": " 5 ", "cleanup.policy": "compact , delete"}
+    wanted = NewTopic(name="t", partition_count=4, replication_factor=3, configs=configs)
+    metadata = (await world.creation.create(wanted)).metadata
+    assert (len(metadata.partitions), metadata.replication_factor) == (4, 3)
+    assert metadata.configs == {"retention.ms": "5", "cleanup.policy": "compact,delete"}
+    assert not metadata.is_internal
 
 
-def test_item_21_one_partition_and_one_replica_are_enough():
-    async def scenario(world):
-        metadata = (
-            await world.creation.create(NewTopic(name="t", partition_count=1, replication_factor=1))
-        ).metadata
-        assert (len(metadata.partitions), metadata.replication_factor) == (1, 1)
-
-    in_topic_world(scenario, BrokerSettings(num_partitions=6, default_replication_factor=2))
+@scenario(in_topic_world, BrokerSettings(num_partitions=6, default_replication_factor=2))
+async def test_item_21_one_partition_and_one_replica_are_enough(world) -> None:
+    metadata = (
+        await world.creation.create(NewTopic(name="t", partition_count=1, replication_factor=1))
+    ).metadata
+    assert (len(metadata.partitions), metadata.replication_factor) == (1, 1)
 
 
-def test_item_21_minus_one_is_the_brokers_default():
-    async def scenario(world):
-        metadata = (await world.creation.create(NewTopic(name="t"))).metadata
-        assert (len(metadata.partitions), metadata.replication_factor) == (6, 2)
-
-    in_topic_world(scenario, BrokerSettings(num_partitions=6, default_replication_factor=2))
+@scenario(in_topic_world, BrokerSettings(num_partitions=6, default_replication_factor=2))
+async def test_item_21_minus_one_is_the_brokers_default(world) -> None:
+    metadata = (await world.creation.create(NewTopic(name="t"))).metadata
+    assert (len(metadata.partitions), metadata.replication_factor) == (6, 2)
 
 
 REFUSED = [
@@ -70,75 +65,63 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("wanted", "cause"), REFUSED, ids=lambda value: getattr(value, "__name__", None))
-def test_item_21_refused_alike_when_created_and_when_only_validated(wanted, cause):
-    async def scenario(world):
-        await world.creation.create(NewTopic(name="there"))
-        await world.creation.create(NewTopic(name="with_dot"))
-        version = world.metadata.image.version
-        with pytest.raises(cause) as created:
-            await world.creation.create(wanted)
-        with pytest.raises(cause) as validated:
-            world.creation.validate(wanted)
-        assert str(created.value) == str(validated.value)
-        assert world.metadata.image.version == version
-
-    in_topic_world(scenario)
+@scenario(in_topic_world)
+async def test_item_21_refused_alike_when_created_and_when_only_validated(world, wanted, cause) -> None:
+    await world.creation.create(NewTopic(name="there"))
+    await world.creation.create(NewTopic(name="with_dot"))
+    version = world.metadata.image.version
+    with pytest.raises(cause) as created:
+        await world.creation.create(wanted)
+    with pytest.raises(cause) as validated:
+        world.creation.validate(wanted)
+    assert str(created.value) == str(validated.value)
+    assert world.metadata.image.version == version
 
 
-def test_item_21_validating_writes_nothing():
-    async def scenario(world):
-        version = world.metadata.image.version
-        metadata = world.creation.validate(NewTopic(name="t", partition_count=2))
-        assert (metadata.name, len(metadata.partitions)) == ("t", 2)
-        assert world.metadata.image.version == version
-        assert world.topics.by_name("t") is None
-
-    in_topic_world(scenario)
+@scenario(in_topic_world)
+async def test_item_21_validating_writes_nothing(world) -> None:
+    version = world.metadata.image.version
+    metadata = world.creation.validate(NewTopic(name="t", partition_count=2))
+    assert (metadata.name, len(metadata.partitions)) == ("t", 2)
+    assert world.metadata.image.version == version
+    assert world.topics.by_name("t") is None
 
 
-def test_item_14_concurrent_callers_share_one_creation():
-    async def scenario(world):
-        executed = world.metadata.statistics().commands_executed
-        made = await asyncio.gather(*(world.creation.create_if_missing("t") for _ in range(20)))
-        assert all(topic is made[0] for topic in made)
-        assert world.metadata.statistics().commands_executed == executed + 1
-
-    in_topic_world(scenario)
+@scenario(in_topic_world)
+async def test_item_14_concurrent_callers_share_one_creation(world) -> None:
+    executed = world.metadata.statistics().commands_executed
+    made = await asyncio.gather(*(world.creation.create_if_missing("t") for _ in range(20)))
+    assert all(topic is made[0] for topic in made)
+    assert world.metadata.statistics().commands_executed == executed + 1
 
 
-def test_item_14_who_gives_up_does_not_take_the_others_along():
-    async def scenario(world):
-        first = asyncio.ensure_future(world.creation.create_if_missing("t"))
-        second = asyncio.ensure_future(world.creation.create_if_missing("t"))
-        await asyncio.sleep(0)
-        first.cancel()
-        assert (await second).name == "t"
-        assert first.cancelled()
-
-    in_topic_world(scenario)
+@scenario(in_topic_world)
+async def test_item_14_who_gives_up_does_not_take_the_others_along(world) -> None:
+    first = asyncio.ensure_future(world.creation.create_if_missing("t"))
+    second = asyncio.ensure_future(world.creation.create_if_missing("t"))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).name == "t"
+    assert first.cancelled()
 
 
-def test_item_14_another_process_was_faster():
-    async def scenario(world):
-        service = world.new_service(99)
-        await service.start()
-        theirs = await world.new_creation(service, Topics(service), seed=3).create_if_missing("t")
-        assert world.topics.by_name("t") is None
-        assert (await world.creation.create_if_missing("t")).id == theirs.id
-        await service.close()
-
-    in_topic_world(scenario)
+@scenario(in_topic_world)
+async def test_item_14_another_process_was_faster(world) -> None:
+    service = world.new_service(99)
+    await service.start()
+    theirs = await world.new_creation(service, Topics(service), seed=3).create_if_missing("t")
+    assert world.topics.by_name("t") is None
+    assert (await world.creation.create_if_missing("t")).id == theirs.id
+    await service.close()
 
 
-def test_no_lock_is_left_behind():
-    async def scenario(world):
-        for number in range(5):
-            await world.creation.create_if_missing(f"t{number}")
-            with pytest.raises(InvalidTopicName):
-                await world.creation.create_if_missing(f"illegal {number}")
-        assert len(world.creation._locks) == 0
-
-    in_topic_world(scenario)
+@scenario(in_topic_world)
+async def test_no_lock_is_left_behind(world) -> None:
+    for number in range(5):
+        await world.creation.create_if_missing(f"t{number}")
+        with pytest.raises(InvalidTopicName):
+            await world.creation.create_if_missing(f"illegal {number}")
+    assert len(world.creation._locks) == 0
 
 
 def test_whether_topics_are_made_automatically_is_a_setting():
@@ -149,18 +132,16 @@ def test_whether_topics_are_made_automatically_is_a_setting():
     in_topic_world(scenario, BrokerSettings(auto_create_topics_enable=False))
 
 
-def test_the_topic_of_group_offsets_is_compacted_and_internal():
-    async def scenario(world):
-        topic = await world.creation.offsets_topic()
-        assert (topic.name, topic.partition_count, topic.is_internal) == (OFFSETS_TOPIC, 5, True)
-        assert topic.metadata.configs == {
-            "cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600",
-        }  # fmt: skip
-        assert topic.config.is_compacted
-        assert await world.creation.offsets_topic() is topic
-        assert await world.creation.create_if_missing(OFFSETS_TOPIC) is topic
-
-    in_topic_world(scenario, BrokerSettings(offsets_topic_num_partitions=5, auto_create_topics_enable=False))
+@scenario(in_topic_world, BrokerSettings(offsets_topic_num_partitions=5, auto_create_topics_enable=False))
+async def test_the_topic_of_group_offsets_is_compacted_and_internal(world) -> None:
+    topic = await world.creation.offsets_topic()
+    assert (topic.name, topic.partition_count, topic.is_internal) == (OFFSETS_TOPIC, 5, True)
+    assert topic.metadata.configs == {
+        "cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600",
+    }  # fmt: skip
+    assert topic.config.is_compacted
+    assert await world.creation.offsets_topic() is topic
+    assert await world.creation.create_if_missing(OFFSETS_TOPIC) is topic
 
 
 def test_item_17_ids_are_never_those_that_kafka_reserves_or_its_tools_cannot_take():
@@ -191,30 +172,26 @@ def test_one_replica_of_a_live_broker_can_be_assigned_by_hand():
             only_replica({7, 9}, broker_ids)
 
 
-def test_a_topic_that_is_deleted_at_once_was_created_all_the_same():
-    async def scenario(world):
-        execute = world.metadata.execute
+@scenario(in_topic_world)
+async def test_a_topic_that_is_deleted_at_once_was_created_all_the_same(world) -> None:
+    execute = world.metadata.execute
 
-        async def then_deleted(command):
-            made = await execute(command)
-            await execute(DeleteTopic(NODE_ID, world.node_epoch, made.topic_id))
-            return made
+    async def then_deleted(command):
+        made = await execute(command)
+        await execute(DeleteTopic(NODE_ID, world.node_epoch, made.topic_id))
+        return made
 
-        world.metadata.execute = then_deleted
-        topic = await world.creation.create(NewTopic(name="t", partition_count=3))
-        assert (topic.name, topic.partition_count) == ("t", 3)
-        assert world.topics.by_name("t") is None
-
-    in_topic_world(scenario)
+    world.metadata.execute = then_deleted
+    topic = await world.creation.create(NewTopic(name="t", partition_count=3))
+    assert (topic.name, topic.partition_count) == ("t", 3)
+    assert world.topics.by_name("t") is None
 
 
-def test_item_14_another_process_was_faster_and_has_deleted_the_topic_since():
-    async def scenario(world):
-        async def refused(_command):
-            raise TopicAlreadyExists("Topic 't' already exists.")
+@scenario(in_topic_world)
+async def test_item_14_another_process_was_faster_and_has_deleted_the_topic_since(world) -> None:
+    async def refused(_command):
+        raise TopicAlreadyExists("Topic 't' already exists.")
 
-        world.metadata.execute = refused
-        with pytest.raises(TopicAlreadyExists):
-            await world.creation.create_if_missing("t")
-
-    in_topic_world(scenario)
+    world.metadata.execute = refused
+    with pytest.raises(TopicAlreadyExists):
+        await world.creation.create_if_missing("t")

@@ -27,6 +27,7 @@ from siltstone.stream_engine.errors import EngineOverloaded
 from support.broker.broker_world import WRITE, in_broker_world
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import sequenced
+from support.scenarios import scenario
 
 TIMEOUT_MS = 60_000
 STATES = "states"
@@ -117,61 +118,55 @@ async def stable(world, topic, index=0):
     return partition.last_stable_offset, partition.high_watermark
 
 
-def test_tx5_tx6_a_commit_over_three_partitions_is_one_turn():
-    async def scenario(world):
-        topic = await world.topic(partitions=3)
-        producer = await started(world)
-        for index in range(3):
-            await producer.send(topic, index)
-        assert await stable(world, topic) == (0, 1)
-        world.calls.hold(WRITE)
-        ending = asyncio.ensure_future(producer.end())
-        await settled()
-        assert not ending.done() and (await world.partition(topic, 2)).next_offset == 2
-        world.calls.release(WRITE)
-        assert await ending == ProducerEpoch(0, 1)
-        assert await written(world) == [
-            ("Empty", 0), *[("Ongoing", 0)] * 3, ("PrepareCommit", 1), ("CompleteCommit", 1),
-        ]  # fmt: skip
-        for index in range(3):
-            assert await stable(world, topic, index) == (2, 2)
-            assert await markers_in(world, topic, index) == [Outcome.COMMIT]
-        await producer.send(topic)
-        assert await producer.end(commits=False) == ProducerEpoch(0, 2)
-        assert await markers_in(world, topic) == [Outcome.COMMIT, Outcome.ABORT]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx5_tx6_a_commit_over_three_partitions_is_one_turn(world) -> None:
+    topic = await world.topic(partitions=3)
+    producer = await started(world)
+    for index in range(3):
+        await producer.send(topic, index)
+    assert await stable(world, topic) == (0, 1)
+    world.calls.hold(WRITE)
+    ending = asyncio.ensure_future(producer.end())
+    await settled()
+    assert not ending.done() and (await world.partition(topic, 2)).next_offset == 2
+    world.calls.release(WRITE)
+    assert await ending == ProducerEpoch(0, 1)
+    assert await written(world) == [
+        ("Empty", 0), *[("Ongoing", 0)] * 3, ("PrepareCommit", 1), ("CompleteCommit", 1),
+    ]  # fmt: skip
+    for index in range(3):
+        assert await stable(world, topic, index) == (2, 2)
+        assert await markers_in(world, topic, index) == [Outcome.COMMIT]
+    await producer.send(topic)
+    assert await producer.end(commits=False) == ProducerEpoch(0, 2)
+    assert await markers_in(world, topic) == [Outcome.COMMIT, Outcome.ABORT]
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_tx11_tx12_a_time_out_aborts_also_what_has_no_data(version):
-    async def scenario(world):
-        topic = await world.topic(partitions=2)
-        producer = await started(world, version)
-        await producer.send(topic)
-        await producer.add((topic.name, 1))
-        await world.pass_ms(TIMEOUT_MS + 1)
-        await settled()
-        (known,) = producer.coordinator.transactions()
-        assert (known.state, known.producer_epoch) == (TransactionState.COMPLETE_ABORT, 1)
-        assert [await markers_in(world, topic, index) for index in (0, 1)] == [[Outcome.ABORT]] * 2
-        assert await producer.end() is (
-            ErrorCode.INVALID_TXN_STATE if version == 2 else ErrorCode.PRODUCER_FENCED
-        )
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx11_tx12_a_time_out_aborts_also_what_has_no_data(world, version) -> None:
+    topic = await world.topic(partitions=2)
+    producer = await started(world, version)
+    await producer.send(topic)
+    await producer.add((topic.name, 1))
+    await world.pass_ms(TIMEOUT_MS + 1)
+    await settled()
+    (known,) = producer.coordinator.transactions()
+    assert (known.state, known.producer_epoch) == (TransactionState.COMPLETE_ABORT, 1)
+    assert [await markers_in(world, topic, index) for index in (0, 1)] == [[Outcome.ABORT]] * 2
+    assert await producer.end() is (
+        ErrorCode.INVALID_TXN_STATE if version == 2 else ErrorCode.PRODUCER_FENCED
+    )
 
 
-def test_tx15_a_second_instance_waits_for_the_abort_and_gets_its_epoch():
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
-        await producer.send(topic)
-        assert await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)) == ProducerEpoch(0, 2)
-        assert await markers_in(world, topic) == [Outcome.ABORT]
-        assert await producer.end() is ErrorCode.PRODUCER_FENCED
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx15_a_second_instance_waits_for_the_abort_and_gets_its_epoch(world) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    assert await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)) == ProducerEpoch(0, 2)
+    assert await markers_in(world, topic) == [Outcome.ABORT]
+    assert await producer.end() is ErrorCode.PRODUCER_FENCED
 
 
 def refusing(coordinator, fails):
@@ -188,91 +183,81 @@ def refusing(coordinator, fails):
     log.append = refuse
 
 
-def test_tx25_tx26_while_the_log_takes_no_appends_nothing_changes():
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
-        await producer.send(topic)
-        is_full = True
-        refusing(producer.coordinator, lambda _: is_full)
-        assert await producer.end() is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        for _ in range(10):
-            answer = await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS))
-            assert answer is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        (known,) = producer.coordinator.transactions()
-        assert (known.state, known.producer_epoch) == (TransactionState.ONGOING, 0)
-        is_full = False
-        assert await producer.end() == ProducerEpoch(0, 1)
-        assert await markers_in(world, topic) == [Outcome.COMMIT]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx25_tx26_while_the_log_takes_no_appends_nothing_changes(world) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    is_full = True
+    refusing(producer.coordinator, lambda _: is_full)
+    assert await producer.end() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for _ in range(10):
+        answer = await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS))
+        assert answer is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    (known,) = producer.coordinator.transactions()
+    assert (known.state, known.producer_epoch) == (TransactionState.ONGOING, 0)
+    is_full = False
+    assert await producer.end() == ProducerEpoch(0, 1)
+    assert await markers_in(world, topic) == [Outcome.COMMIT]
 
 
-def test_tx25_with_room_for_no_more_than_the_prepared_record_it_is_complete_later():
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
-        await producer.send(topic)
-        is_full = True
-        refusing(producer.coordinator, lambda state: is_full and state is TransactionState.COMPLETE_COMMIT)
-        assert await producer.end() == ProducerEpoch(0, 1)
-        assert (await written(world))[-1] == ("PrepareCommit", 1)
-        asked = asyncio.ensure_future(producer.add((topic.name, 0)))
-        await settled()
-        assert not asked.done(), "it waits for the transaction before"
-        is_full = False
-        await world.pass_ms(200)
-        assert await asked is ErrorCode.NONE
-        assert await markers_in(world, topic) == [Outcome.COMMIT]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx25_with_room_for_no_more_than_the_prepared_record_it_is_complete_later(world) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    is_full = True
+    refusing(producer.coordinator, lambda state: is_full and state is TransactionState.COMPLETE_COMMIT)
+    assert await producer.end() == ProducerEpoch(0, 1)
+    assert (await written(world))[-1] == ("PrepareCommit", 1)
+    asked = asyncio.ensure_future(producer.add((topic.name, 0)))
+    await settled()
+    assert not asked.done(), "it waits for the transaction before"
+    is_full = False
+    await world.pass_ms(200)
+    assert await asked is ErrorCode.NONE
+    assert await markers_in(world, topic) == [Outcome.COMMIT]
 
 
-def test_tx10_tx51_a_request_waits_for_a_second_and_no_longer():
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
-        await producer.send(topic)
-        refusing(producer.coordinator, lambda state: state is TransactionState.COMPLETE_COMMIT)
-        await producer.end()
-        asked = asyncio.ensure_future(producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)))
-        await settled()
-        await world.pass_ms(900)
-        assert not asked.done()
-        await world.pass_ms(200)
-        assert await asked is ASK_AGAIN
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx10_tx51_a_request_waits_for_a_second_and_no_longer(world) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    refusing(producer.coordinator, lambda state: state is TransactionState.COMPLETE_COMMIT)
+    await producer.end()
+    asked = asyncio.ensure_future(producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)))
+    await settled()
+    await world.pass_ms(900)
+    assert not asked.done()
+    await world.pass_ms(200)
+    assert await asked is ASK_AGAIN
 
 
-def test_tx28_a_deleted_topic_needs_no_marker():
-    async def scenario(world):
-        topic, other = await world.topic(), await world.topic("other")
-        producer = await started(world)
-        await producer.send(topic)
-        assert await producer.add((other.name, 0)) is ErrorCode.NONE
-        delete = world.parts.topics.by_name
-        world.parts.topics.by_name = lambda name: None if name == "other" else delete(name)
-        assert await producer.end() == ProducerEpoch(0, 1)
-        assert (await written(world))[-1] == ("CompleteCommit", 1)
-        assert await markers_in(world, topic) == [Outcome.COMMIT]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx28_a_deleted_topic_needs_no_marker(world) -> None:
+    topic, other = await world.topic(), await world.topic("other")
+    producer = await started(world)
+    await producer.send(topic)
+    assert await producer.add((other.name, 0)) is ErrorCode.NONE
+    delete = world.parts.topics.by_name
+    world.parts.topics.by_name = lambda name: None if name == "other" else delete(name)
+    assert await producer.end() == ProducerEpoch(0, 1)
+    assert (await written(world))[-1] == ("CompleteCommit", 1)
+    assert await markers_in(world, topic) == [Outcome.COMMIT]
 
 
-def test_tx29_tx30_an_id_that_is_forgotten_begins_with_another_producer():
-    async def scenario(world):
-        producer = await started(world)
-        await producer.coordinator.expire(0)
-        assert producer.coordinator.transactions() == []
-        assert (await written(world))[-1] is None
-        assert await producer.add(("t", 0)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        assert await producer.end() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        assert await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)) == ProducerEpoch(2, 0)
-        again = await coordinator_of(world)
-        assert [each.producer_id for each in again.transactions()] == [2]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx29_tx30_an_id_that_is_forgotten_begins_with_another_producer(world) -> None:
+    producer = await started(world)
+    await producer.coordinator.expire(0)
+    assert producer.coordinator.transactions() == []
+    assert (await written(world))[-1] is None
+    assert await producer.add(("t", 0)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await producer.end() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)) == ProducerEpoch(2, 0)
+    again = await coordinator_of(world)
+    assert [each.producer_id for each in again.transactions()] == [2]
 
 
 @pytest.mark.parametrize("missing", range(5))
@@ -313,138 +298,128 @@ def test_tx31_a_crash_within_a_commit_leaves_nothing_or_is_finished(missing):
     in_broker_world(scenario)
 
 
-def test_tx31_a_commit_of_which_nothing_is_durable_times_out():
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
-        await producer.send(topic)
-        world.calls.hold(WRITE)
-        ending = asyncio.ensure_future(producer.ending())
-        await settled()
-        await world.crash()
-        ending.cancel()
-        again = await coordinator_of(world)
-        assert await stable(world, topic) == (0, 1)
-        await world.pass_ms(TIMEOUT_MS + 1)
-        await settled()
-        (known,) = again.transactions()
-        assert known.state is TransactionState.COMPLETE_ABORT
-        assert await markers_in(world, topic) == [Outcome.ABORT]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tx31_a_commit_of_which_nothing_is_durable_times_out(world) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    world.calls.hold(WRITE)
+    ending = asyncio.ensure_future(producer.ending())
+    await settled()
+    await world.crash()
+    ending.cancel()
+    again = await coordinator_of(world)
+    assert await stable(world, topic) == (0, 1)
+    await world.pass_ms(TIMEOUT_MS + 1)
+    await settled()
+    (known,) = again.transactions()
+    assert known.state is TransactionState.COMPLETE_ABORT
+    assert await markers_in(world, topic) == [Outcome.ABORT]
 
 
 @pytest.mark.parametrize("commits_in_time", [True, False])
-def test_tx32_an_open_transaction_has_the_rest_of_its_time_after_a_restart(commits_in_time):
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
-        await producer.send(topic)
-        await world.pass_ms(TIMEOUT_MS - 20_000)
-        await world.restart()
-        producer.coordinator = await coordinator_of(world)
-        await world.pass_ms(19_000)
-        if commits_in_time:
-            assert await producer.end() == ProducerEpoch(0, 1)
-        else:
-            await world.pass_ms(1_001)
-            await settled()
-        outcome = Outcome.COMMIT if commits_in_time else Outcome.ABORT
-        assert await markers_in(world, topic) == [outcome]
-
-    in_broker_world(scenario)
-
-
-def test_a_long_log_is_written_again_and_trimmed(monkeypatch):
-    async def scenario(world):
-        monkeypatch.setattr(checkpoint, "TRANSACTION_CHECKPOINT_RECORDS_MIN", 20)
-        topic = await world.topic()
-        producer = await started(world)
-        other = await producer.coordinator.ask("other", StartProducer(TIMEOUT_MS))
-        for _ in range(30):
-            await producer.send(topic)
-            assert isinstance(await producer.end(), ProducerEpoch)
-        await producer.send(topic)
+@scenario(in_broker_world)
+async def test_tx32_an_open_transaction_has_the_rest_of_its_time_after_a_restart(
+    world, commits_in_time
+) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    await world.pass_ms(TIMEOUT_MS - 20_000)
+    await world.restart()
+    producer.coordinator = await coordinator_of(world)
+    await world.pass_ms(19_000)
+    if commits_in_time:
+        assert await producer.end() == ProducerEpoch(0, 1)
+    else:
+        await world.pass_ms(1_001)
         await settled()
-        partition = await world.partition(world.parts.topics.by_name(STATES))
-        assert partition.next_offset - partition.log_start_offset < 40 < partition.log_start_offset
-        await world.crash()
-        again = await coordinator_of(world)
-        found = {each.transactional_id: (each.state, each.producer_epoch) for each in again.transactions()}
-        assert found == {
-            "pay": (TransactionState.ONGOING, 30), "other": (TransactionState.EMPTY, other.epoch),
-        }  # fmt: skip
-
-    in_broker_world(scenario)
+    outcome = Outcome.COMMIT if commits_in_time else Outcome.ABORT
+    assert await markers_in(world, topic) == [outcome]
 
 
-def test_tx33_while_it_is_loaded_requests_ask_again_and_when_it_is_closed_elsewhere():
-    async def scenario(world):
-        await coordinator_of(world)
-        made = TransactionCoordinator(0, 2, None, None, None, world.clock)
-        assert await made.ask("pay", TimeOut(0)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await made.close()
-        assert await made.ask("pay", TimeOut(0)) is ErrorCode.NOT_COORDINATOR
-        loaded = await coordinator_of(world)
-        assert await loaded.ask("pay", End(0, 0, True)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-    in_broker_world(scenario)
-
-
-def test_tx42_when_ids_are_full_a_new_one_is_refused_and_a_known_one_goes_on(monkeypatch):
-    async def scenario(world):
-        monkeypatch.setattr(module, "TRANSACTIONAL_IDS_MAX", 1)
-        producer = await started(world)
-        answer = await producer.coordinator.ask("other", StartProducer(TIMEOUT_MS))
-        assert answer is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)) == ProducerEpoch(0, 1)
-
-    in_broker_world(scenario)
-
-
-def test_a_coordinator_whose_append_failed_reads_its_log_again():
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
+@scenario(in_broker_world)
+async def test_a_long_log_is_written_again_and_trimmed(world, monkeypatch) -> None:
+    monkeypatch.setattr(checkpoint, "TRANSACTION_CHECKPOINT_RECORDS_MIN", 20)
+    topic = await world.topic()
+    producer = await started(world)
+    other = await producer.coordinator.ask("other", StartProducer(TIMEOUT_MS))
+    for _ in range(30):
         await producer.send(topic)
-        log, append = producer.coordinator._log, producer.coordinator._log.append
-
-        def failing(records):
-            append(records)
-            failed = asyncio.get_running_loop().create_future()
-            failed.set_exception(EngineOverloaded("unknown"))
-            return failed
-
-        log.append = failing
-        assert await producer.coordinator.ask("pay", Expire(0)) is ErrorCode.NONE
-        answer = await producer.end()
-        assert answer is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await world.pass_ms(1_000)
-        (known,) = producer.coordinator.transactions()
-        assert known.state is TransactionState.COMPLETE_COMMIT
-        assert await producer.end() == ProducerEpoch(0, 1), "the client repeats it"
-        assert await markers_in(world, topic) == [Outcome.COMMIT]
-
-    in_broker_world(scenario)
+        assert isinstance(await producer.end(), ProducerEpoch)
+    await producer.send(topic)
+    await settled()
+    partition = await world.partition(world.parts.topics.by_name(STATES))
+    assert partition.next_offset - partition.log_start_offset < 40 < partition.log_start_offset
+    await world.crash()
+    again = await coordinator_of(world)
+    found = {each.transactional_id: (each.state, each.producer_epoch) for each in again.transactions()}
+    assert found == {
+        "pay": (TransactionState.ONGOING, 30), "other": (TransactionState.EMPTY, other.epoch),
+    }  # fmt: skip
 
 
-def test_tx44_a_hundred_commits_take_two_writes_each_and_no_request_is_repeated():
-    async def scenario(world):
-        topic = await world.topic()
-        producer = await started(world)
+@scenario(in_broker_world)
+async def test_tx33_while_it_is_loaded_requests_ask_again_and_when_it_is_closed_elsewhere(world) -> None:
+    await coordinator_of(world)
+    made = TransactionCoordinator(0, 2, None, None, None, world.clock)
+    assert await made.ask("pay", TimeOut(0)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await made.close()
+    assert await made.ask("pay", TimeOut(0)) is ErrorCode.NOT_COORDINATOR
+    loaded = await coordinator_of(world)
+    assert await loaded.ask("pay", End(0, 0, True)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@scenario(in_broker_world)
+async def test_tx42_when_ids_are_full_a_new_one_is_refused_and_a_known_one_goes_on(
+    world, monkeypatch
+) -> None:
+    monkeypatch.setattr(module, "TRANSACTIONAL_IDS_MAX", 1)
+    producer = await started(world)
+    answer = await producer.coordinator.ask("other", StartProducer(TIMEOUT_MS))
+    assert answer is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await producer.coordinator.ask("pay", StartProducer(TIMEOUT_MS)) == ProducerEpoch(0, 1)
+
+
+@scenario(in_broker_world)
+async def test_a_coordinator_whose_append_failed_reads_its_log_again(world) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    log, append = producer.coordinator._log, producer.coordinator._log.append
+
+    def failing(records):
+        append(records)
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_exception(EngineOverloaded("unknown"))
+        return failed
+
+    log.append = failing
+    assert await producer.coordinator.ask("pay", Expire(0)) is ErrorCode.NONE
+    answer = await producer.end()
+    assert answer is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await world.pass_ms(1_000)
+    (known,) = producer.coordinator.transactions()
+    assert known.state is TransactionState.COMPLETE_COMMIT
+    assert await producer.end() == ProducerEpoch(0, 1), "the client repeats it"
+    assert await markers_in(world, topic) == [Outcome.COMMIT]
+
+
+@scenario(in_broker_world)
+async def test_tx44_a_hundred_commits_take_two_writes_each_and_no_request_is_repeated(world) -> None:
+    topic = await world.topic()
+    producer = await started(world)
+    await producer.send(topic)
+    await producer.end()
+    run, calls = world.calls.run, []
+
+    async def counted(call, *args, **kwargs):
+        if getattr(call, "__name__", "") == WRITE:
+            calls.append(1)
+        return await run(call, *args, **kwargs)
+
+    world.calls.run = counted
+    for _ in range(100):
         await producer.send(topic)
-        await producer.end()
-        run, calls = world.calls.run, []
-
-        async def counted(call, *args, **kwargs):
-            if getattr(call, "__name__", "") == WRITE:
-                calls.append(1)
-            return await run(call, *args, **kwargs)
-
-        world.calls.run = counted
-        for _ in range(100):
-            await producer.send(topic)
-            assert isinstance(await producer.end(), ProducerEpoch)
-        assert 0 < len(calls) <= 300  # the client that was asked, its batch, and the end
-
-    in_broker_world(scenario)
+        assert isinstance(await producer.end(), ProducerEpoch)
+    assert 0 < len(calls) <= 300  # the client that was asked, its batch, and the end

@@ -9,6 +9,7 @@ from siltstone.metadata.commands import MovePartitions
 from support.broker.broker_cluster import in_broker_cluster
 from support.broker.transaction_clients import NONE, TransactionClient
 from support.engine.engine_world import settled
+from support.scenarios import scenario
 
 STATES = "__transaction_state"
 ELSEWHERE = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -29,73 +30,65 @@ async def started_at(cluster, node_id, generation=2):
     return client
 
 
-def test_the_coordinator_is_found_at_its_node_and_no_other_one_answers():
-    async def scenario(cluster):
-        name = await name_led_by(cluster, 1)
-        assert [node.parts.transactions.coordinator_of(name) for node in cluster.nodes] == [1, 1]
-        client = TransactionClient(cluster.nodes[0], name=name)
-        assert await client.init() is ErrorCode.NOT_COORDINATOR
-        assert await TransactionClient(cluster.nodes[1], name=name).init() is NONE
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_the_coordinator_is_found_at_its_node_and_no_other_one_answers(cluster) -> None:
+    name = await name_led_by(cluster, 1)
+    assert [node.parts.transactions.coordinator_of(name) for node in cluster.nodes] == [1, 1]
+    client = TransactionClient(cluster.nodes[0], name=name)
+    assert await client.init() is ErrorCode.NOT_COORDINATOR
+    assert await TransactionClient(cluster.nodes[1], name=name).init() is NONE
 
 
 @pytest.mark.parametrize("generation", [1, 2])
-def test_a_partition_of_another_node_is_refused(generation):
-    async def scenario(cluster):
-        topic = await cluster.topic(leaders=(0, 1))
-        client = await started_at(cluster, 0, generation)
-        await client.send(topic, 0)
-        if generation == 1:
-            assert await client.add(topic.name, 0, 1) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ELSEWHERE]
-        other = TransactionClient(cluster.nodes[1], generation, client.name)
-        other.pid, other.epoch = client.pid, client.epoch
-        assert await other.produce(topic, 1) == [ELSEWHERE]
-        assert await client.end() is NONE
-        assert (await cluster.nodes[0].parts.partitions.open(topic, 0)).last_stable_offset == 2
-        assert (await cluster.nodes[1].parts.partitions.open(topic, 1)).next_offset == 0
-
-    in_broker_cluster(scenario)
+@scenario(in_broker_cluster)
+async def test_a_partition_of_another_node_is_refused(cluster, generation) -> None:
+    topic = await cluster.topic(leaders=(0, 1))
+    client = await started_at(cluster, 0, generation)
+    await client.send(topic, 0)
+    if generation == 1:
+        assert await client.add(topic.name, 0, 1) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ELSEWHERE]
+    other = TransactionClient(cluster.nodes[1], generation, client.name)
+    other.pid, other.epoch = client.pid, client.epoch
+    assert await other.produce(topic, 1) == [ELSEWHERE]
+    assert await client.end() is NONE
+    assert (await cluster.nodes[0].parts.partitions.open(topic, 0)).last_stable_offset == 2
+    assert (await cluster.nodes[1].parts.partitions.open(topic, 1)).next_offset == 0
 
 
-def test_a_group_of_another_node_is_refused():
-    async def scenario(cluster):
-        await cluster.topic()
-        client = await started_at(cluster, 0, 1)
-        groups = [node.parts.groups for node in cluster.nodes]
+@scenario(in_broker_cluster)
+async def test_a_group_of_another_node_is_refused(cluster) -> None:
+    await cluster.topic()
+    client = await started_at(cluster, 0, 1)
+    groups = [node.parts.groups for node in cluster.nodes]
+    await groups[0].prepare_to_find()
+    await cluster.known()
+    names = dict.fromkeys((0, 1))
+    for number in range(1_000):
         await groups[0].prepare_to_find()
+        names[groups[0].coordinator_of(f"g{number}")] = f"g{number}"
+    assert await client.add_offsets(names[1]) is ELSEWHERE
+    assert await client.add_offsets(names[0]) is NONE
+    assert await client.commit_offsets(names[0], "t", {0: 7}) == [NONE]
+    assert await client.end() is NONE
+
+
+@scenario(in_broker_cluster)
+async def test_a_coordinator_that_moves_is_loaded_at_its_new_node(cluster) -> None:
+    topic = await cluster.topic(leaders=(1,))
+    name = await name_led_by(cluster, 0)
+    client = TransactionClient(cluster.nodes[0], 1, name)
+    assert await client.init() is NONE
+    states = cluster.nodes[0].parts.topics.by_name(STATES)
+    key = (states.id, partition_of_group(name, 8))
+    await cluster.nodes[0].node.metadata.execute(MovePartitions(((*key, 1),)))
+    for _ in range(20):
         await cluster.known()
-        names = dict.fromkeys((0, 1))
-        for number in range(1_000):
-            await groups[0].prepare_to_find()
-            names[groups[0].coordinator_of(f"g{number}")] = f"g{number}"
-        assert await client.add_offsets(names[1]) is ELSEWHERE
-        assert await client.add_offsets(names[0]) is NONE
-        assert await client.commit_offsets(names[0], "t", {0: 7}) == [NONE]
-        assert await client.end() is NONE
-
-    in_broker_cluster(scenario)
-
-
-def test_a_coordinator_that_moves_is_loaded_at_its_new_node():
-    async def scenario(cluster):
-        topic = await cluster.topic(leaders=(1,))
-        name = await name_led_by(cluster, 0)
-        client = TransactionClient(cluster.nodes[0], 1, name)
-        assert await client.init() is NONE
-        states = cluster.nodes[0].parts.topics.by_name(STATES)
-        key = (states.id, partition_of_group(name, 8))
-        await cluster.nodes[0].node.metadata.execute(MovePartitions(((*key, 1),)))
-        for _ in range(20):
-            await cluster.known()
-            cluster.clock.advance_ms(100)
-            await settled()
-        assert cluster.nodes[0].parts.transactions.coordinator_of(name) == 1
-        assert await client.end() is ErrorCode.NOT_COORDINATOR
-        moved = TransactionClient(cluster.nodes[1], 1, name)
-        moved.pid, moved.epoch = client.pid, client.epoch
-        await moved.send(topic)
-        assert await moved.end() is NONE
-        assert (await cluster.nodes[1].parts.partitions.open(topic, 0)).last_stable_offset == 2
-
-    in_broker_cluster(scenario)
+        cluster.clock.advance_ms(100)
+        await settled()
+    assert cluster.nodes[0].parts.transactions.coordinator_of(name) == 1
+    assert await client.end() is ErrorCode.NOT_COORDINATOR
+    moved = TransactionClient(cluster.nodes[1], 1, name)
+    moved.pid, moved.epoch = client.pid, client.epoch
+    await moved.send(topic)
+    assert await moved.end() is NONE
+    assert (await cluster.nodes[1].parts.partitions.open(topic, 0)).last_stable_offset == 2

@@ -30,6 +30,7 @@ from siltstone.metadata.entities import NO_NODE, NodeListener
 from siltstone.metadata.leases.board import NodeLoad
 from siltstone.metadata.records import PartitionsMoving
 from support.metadata.cluster_world import ClusterWorld
+from support.scenarios import scenario
 
 ID, OTHER_ID = f"{7:032x}", f"{8:032x}"
 PARTITIONS = 9
@@ -83,21 +84,19 @@ def in_world(scenario, *, is_on: bool = True) -> None:
     asyncio.run(main())
 
 
-def test_it_is_off_until_it_is_switched_on_and_ends_when_it_is_switched_off() -> None:
-    async def scenario(balanced: Balanced) -> None:
-        node = balanced.world.nodes[2]
-        await balanced.passes(LOOKS_MIN * BALANCER_INTERVAL_MS + 5_000)
-        assert balanced.counts == [9, 0, 0]
-        assert balanced.world.nodes[0].membership.loads == (), "nobody reads what nobody needs"
-        await node.metadata.execute(PutKey(SWITCH_KEY, ON))
-        await balanced.passes(2 * BALANCER_INTERVAL_MS)
-        assert len(balanced.world.nodes[0].membership.loads) == 3
-        assert node.membership.loads == ()
-        await node.metadata.execute(RemoveKey(SWITCH_KEY))
-        await balanced.passes(2 * BALANCER_INTERVAL_MS)
-        assert balanced.counts == [9, 0, 0]
-
-    in_world(scenario, is_on=False)
+@scenario(in_world, is_on=False)
+async def test_it_is_off_until_it_is_switched_on_and_ends_when_it_is_switched_off(balanced: Balanced) -> None:
+    node = balanced.world.nodes[2]
+    await balanced.passes(LOOKS_MIN * BALANCER_INTERVAL_MS + 5_000)
+    assert balanced.counts == [9, 0, 0]
+    assert balanced.world.nodes[0].membership.loads == (), "nobody reads what nobody needs"
+    await node.metadata.execute(PutKey(SWITCH_KEY, ON))
+    await balanced.passes(2 * BALANCER_INTERVAL_MS)
+    assert len(balanced.world.nodes[0].membership.loads) == 3
+    assert node.membership.loads == ()
+    await node.metadata.execute(RemoveKey(SWITCH_KEY))
+    await balanced.passes(2 * BALANCER_INTERVAL_MS)
+    assert balanced.counts == [9, 0, 0]
 
 
 def test_it_looks_three_times_then_moves_a_few_at_a_time_and_tells_why(caplog) -> None:
@@ -136,34 +135,30 @@ def test_while_brokers_are_started_again_one_after_the_other_nothing_is_moved(ca
     in_world(scenario)
 
 
-def test_it_rests_after_a_plan_and_leaves_alone_what_it_moved() -> None:
-    async def scenario(balanced: Balanced) -> None:
-        world = balanced.world
-        await balanced.passes((LOOKS_MIN + 1) * BALANCER_INTERVAL_MS)
-        assert balanced.counts == [4, 3, 2]
-        await world.nodes[0].metadata.execute(CreateTopic(0, 1, "u", OTHER_ID, 6, leaders=(1,) * 6))
-        turns = len(balanced.turns)
-        await balanced.passes(REST_MS)
-        assert len(balanced.turns) == turns, "it rests"
-        await balanced.passes(LOOKS_MIN * BALANCER_INTERVAL_MS)
-        moved = {record.topic_id for record in world.written(PartitionsMoving)[turns:]}
-        assert moved == {OTHER_ID}, "those of topic t have moved lately"
-
-    in_world(scenario)
+@scenario(in_world)
+async def test_it_rests_after_a_plan_and_leaves_alone_what_it_moved(balanced: Balanced) -> None:
+    world = balanced.world
+    await balanced.passes((LOOKS_MIN + 1) * BALANCER_INTERVAL_MS)
+    assert balanced.counts == [4, 3, 2]
+    await world.nodes[0].metadata.execute(CreateTopic(0, 1, "u", OTHER_ID, 6, leaders=(1,) * 6))
+    turns = len(balanced.turns)
+    await balanced.passes(REST_MS)
+    assert len(balanced.turns) == turns, "it rests"
+    await balanced.passes(LOOKS_MIN * BALANCER_INTERVAL_MS)
+    moved = {record.topic_id for record in world.written(PartitionsMoving)[turns:]}
+    assert moved == {OTHER_ID}, "those of topic t have moved lately"
 
 
-def test_the_next_broker_balances_when_the_first_one_is_gone() -> None:
-    async def scenario(balanced: Balanced) -> None:
-        world = balanced.world
-        await world.nodes[0].metadata.execute(CreateTopic(0, 1, "u", OTHER_ID, 6, leaders=(1,) * 6))
-        await balanced.loops[0].close()
-        await world.nodes[0].membership.close()
-        await world.nodes[1].metadata.execute(FenceNode(0, 1))
-        await balanced.passes((LOOKS_MIN + 1) * BALANCER_INTERVAL_MS)
-        targets = [target for record in world.written(PartitionsMoving) for _, target in record.targets]
-        assert set(targets) == {2}
-
-    in_world(scenario)
+@scenario(in_world)
+async def test_the_next_broker_balances_when_the_first_one_is_gone(balanced: Balanced) -> None:
+    world = balanced.world
+    await world.nodes[0].metadata.execute(CreateTopic(0, 1, "u", OTHER_ID, 6, leaders=(1,) * 6))
+    await balanced.loops[0].close()
+    await world.nodes[0].membership.close()
+    await world.nodes[1].metadata.execute(FenceNode(0, 1))
+    await balanced.passes((LOOKS_MIN + 1) * BALANCER_INTERVAL_MS)
+    targets = [target for record in world.written(PartitionsMoving) for _, target in record.targets]
+    assert set(targets) == {2}
 
 
 def move(index: int, source: int, target: int) -> PlannedMove:

@@ -11,6 +11,7 @@ from siltstone.object_store.bandwidth.limiter import STEP_MS, Limiter, limiter_o
 from siltstone.object_store.bandwidth.turns import TooMuchWaits
 from siltstone.runtime.clock import ManualClock, SystemClock
 from support.engine.committed_world import settle
+from support.scenarios import in_loop
 
 IN, OUT = Direction.IN, Direction.OUT
 
@@ -95,43 +96,39 @@ def test_a_thread_is_not_refused_but_asks_again_later() -> None:
     assert of.statistics().of(IN, Grade.TAIL_READ).waiting_bytes == 0
 
 
-def test_coroutines_wait_in_the_order_of_their_grades() -> None:
-    async def scenario() -> None:
-        of, clock = limiter(1600)
-        ended: list[Grade] = []
+@in_loop
+async def test_coroutines_wait_in_the_order_of_their_grades() -> None:
+    of, clock = limiter(1600)
+    ended: list[Grade] = []
 
-        async def read(grade: Grade) -> None:
-            await of.wait(IN, grade, 400)
-            ended.append(grade)
+    async def read(grade: Grade) -> None:
+        await of.wait(IN, grade, 400)
+        ended.append(grade)
 
-        grades = (Grade.MAINTENANCE, Grade.CATCH_UP_READ, Grade.TAIL_READ)
-        tasks = [asyncio.ensure_future(read(grade)) for grade in grades]
+    grades = (Grade.MAINTENANCE, Grade.CATCH_UP_READ, Grade.TAIL_READ)
+    tasks = [asyncio.ensure_future(read(grade)) for grade in grades]
+    await settle()
+    assert of.statistics().of(IN, Grade.TAIL_READ).waiting_bytes == 400
+    for _ in range(1000):
+        clock.advance_ms(1)
         await settle()
-        assert of.statistics().of(IN, Grade.TAIL_READ).waiting_bytes == 400
-        for _ in range(1000):
-            clock.advance_ms(1)
-            await settle()
-        assert ended == [Grade.TAIL_READ, Grade.CATCH_UP_READ, Grade.MAINTENANCE]
-        await asyncio.gather(*tasks)
-        assert of.statistics().of(IN, Grade.MAINTENANCE).held_seconds == pytest.approx(0.7, abs=0.15)
-
-    asyncio.run(scenario())
+    assert ended == [Grade.TAIL_READ, Grade.CATCH_UP_READ, Grade.MAINTENANCE]
+    await asyncio.gather(*tasks)
+    assert of.statistics().of(IN, Grade.MAINTENANCE).held_seconds == pytest.approx(0.7, abs=0.15)
 
 
-def test_a_cancelled_coroutine_lets_the_next_one_pass() -> None:
-    async def scenario() -> None:
-        of, clock = limiter(1600)
-        first = asyncio.ensure_future(of.wait(IN, Grade.TAIL_READ, 10**6))
-        second = asyncio.ensure_future(of.wait(IN, Grade.TAIL_READ, 100))
+@in_loop
+async def test_a_cancelled_coroutine_lets_the_next_one_pass() -> None:
+    of, clock = limiter(1600)
+    first = asyncio.ensure_future(of.wait(IN, Grade.TAIL_READ, 10**6))
+    second = asyncio.ensure_future(of.wait(IN, Grade.TAIL_READ, 100))
+    await settle()
+    first.cancel()
+    for _ in range(200):
+        clock.advance_ms(1)
         await settle()
-        first.cancel()
-        for _ in range(200):
-            clock.advance_ms(1)
-            await settle()
-        assert first.cancelled() and second.done()
-        assert of.statistics().of(IN, Grade.TAIL_READ).waiting_bytes == 0
-
-    asyncio.run(scenario())
+    assert first.cancelled() and second.done()
+    assert of.statistics().of(IN, Grade.TAIL_READ).waiting_bytes == 0
 
 
 def test_without_a_limit_a_coroutine_goes_on_at_once_and_is_counted() -> None:
@@ -141,18 +138,16 @@ def test_without_a_limit_a_coroutine_goes_on_at_once_and_is_counted() -> None:
     assert of.statistics().of(IN, Grade.CATCH_UP_READ).size_bytes == 10**9 + 5
 
 
-def test_a_new_limit_reaches_those_who_wait() -> None:
-    async def scenario() -> None:
-        of, _clock = limiter(1)
-        wait = asyncio.ensure_future(of.wait(IN, Grade.CATCH_UP_READ, 10**6))
-        await settle()
-        of.change(IN, 0)
-        await wait
-        of.change(IN, 10)
-        assert not of.try_pass(IN, Grade.CATCH_UP_READ, 100)
-        assert of.statistics().bytes_per_second[IN] == 10
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_new_limit_reaches_those_who_wait() -> None:
+    of, _clock = limiter(1)
+    wait = asyncio.ensure_future(of.wait(IN, Grade.CATCH_UP_READ, 10**6))
+    await settle()
+    of.change(IN, 0)
+    await wait
+    of.change(IN, 10)
+    assert not of.try_pass(IN, Grade.CATCH_UP_READ, 100)
+    assert of.statistics().bytes_per_second[IN] == 10
 
 
 def test_many_threads_share_the_limit() -> None:
@@ -174,16 +169,14 @@ def test_many_threads_share_the_limit() -> None:
     assert sum(each.size_bytes for each in of.statistics().passed) == 8 * MIB
 
 
-def test_a_thread_wakes_a_coroutine_whose_turn_it_finds() -> None:
-    async def scenario() -> None:
-        of = Limiter(BandwidthSettings(16_000, 0), SystemClock())
-        wait = asyncio.ensure_future(of.wait(IN, Grade.TAIL_READ, 4_000))
-        await settle()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, lambda: of.hold(IN, Grade.MAINTENANCE, 1_000))
-        await asyncio.wait_for(wait, 60)
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_thread_wakes_a_coroutine_whose_turn_it_finds() -> None:
+    of = Limiter(BandwidthSettings(16_000, 0), SystemClock())
+    wait = asyncio.ensure_future(of.wait(IN, Grade.TAIL_READ, 4_000))
+    await settle()
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(None, lambda: of.hold(IN, Grade.MAINTENANCE, 1_000))
+    await asyncio.wait_for(wait, 60)
 
 
 def test_a_process_has_one_limiter_for_the_same_settings() -> None:

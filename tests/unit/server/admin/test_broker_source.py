@@ -34,86 +34,80 @@ from support.kafka.kafka_requests import batch_of, fetch_request, produce_reques
 from support.metrics.large_broker import PARTITIONS, large_broker
 from support.metrics.scraping import collected_on_loop, parsed, rows_of, value_of, values_of
 from support.metrics.turns import HELD_MS_MAX, longest_turn_ms
+from support.scenarios import in_loop, scenario
 
 
 @pytest.mark.parametrize("text_format", TextFormat)
-def test_ob03_with_5000_topics_and_groups_a_scrape_is_bounded_and_holds_the_loop_for_5_ms_at_most(
+@in_loop
+async def test_ob03_with_5000_topics_and_groups_a_scrape_is_bounded_and_holds_the_loop_for_5_ms_at_most(
     text_format,
-):
-    async def main():
-        broker, turns = large_broker(5_000, 5_000, SystemClock()), []
-        for _ in range(3):
-            sources = [TopicSource(broker), GroupSource(broker, SystemClock())]
-            scrapes = Scrapes(lambda: sources, SystemClock())  # noqa: B023
-            with tuned_garbage_collection():
-                text, held_ms = await longest_turn_ms(scrapes.text(text_format))
-            turns.append(held_ms)
-        scrape = parsed(text.decode(), text_format)
-        assert len(scrape) <= SCRAPE_SERIES_MAX
-        assert value_of(scrape, "siltstone_scrape_series_dropped") == 0
-        assert min(turns) <= HELD_MS_MAX, turns
-        rows = values_of(scrape, "siltstone_topic_in_bytes_total")
-        assert len(rows) == TOPICS_SHOWN_MAX + 1
-        assert sum(rows.values()) == 1 + PARTITIONS * sum(number * 10 for number in range(5_000))
-        assert sum(values_of(scrape, "siltstone_topic_out_bytes_total").values()) == 2 + PARTITIONS * sum(
-            range(5_000)
-        )
-        assert value_of(scrape, "siltstone_groups", state="Empty") == 5_000
-        shown = len(values_of(scrape, "siltstone_group_members"))
-        assert shown >= 320 and value_of(scrape, "siltstone_group_series_omitted") == 5_000 - shown
-
-    asyncio.run(main())
+) -> None:
+    broker, turns = large_broker(5_000, 5_000, SystemClock()), []
+    for _ in range(3):
+        sources = [TopicSource(broker), GroupSource(broker, SystemClock())]
+        scrapes = Scrapes(lambda: sources, SystemClock())  # noqa: B023
+        with tuned_garbage_collection():
+            text, held_ms = await longest_turn_ms(scrapes.text(text_format))
+        turns.append(held_ms)
+    scrape = parsed(text.decode(), text_format)
+    assert len(scrape) <= SCRAPE_SERIES_MAX
+    assert value_of(scrape, "siltstone_scrape_series_dropped") == 0
+    assert min(turns) <= HELD_MS_MAX, turns
+    rows = values_of(scrape, "siltstone_topic_in_bytes_total")
+    assert len(rows) == TOPICS_SHOWN_MAX + 1
+    assert sum(rows.values()) == 1 + PARTITIONS * sum(number * 10 for number in range(5_000))
+    assert sum(values_of(scrape, "siltstone_topic_out_bytes_total").values()) == 2 + PARTITIONS * sum(
+        range(5_000)
+    )
+    assert value_of(scrape, "siltstone_groups", state="Empty") == 5_000
+    shown = len(values_of(scrape, "siltstone_group_members"))
+    assert shown >= 320 and value_of(scrape, "siltstone_group_series_omitted") == 5_000 - shown
 
 
-def test_ob12_a_produce_during_a_scrape_of_5000_topics_takes_2_ms_more_at_most():
+@scenario(in_broker_world)
+async def test_ob12_a_produce_during_a_scrape_of_5000_topics_takes_2_ms_more_at_most(world) -> None:
     """CPU time of the event loop, as medians of the best scrape: what others do on the machine must not fail the test,
     nor a slow one, where the Produce itself takes longer."""
+    topic = await world.topic()
+    await world.partition(topic)
+    client, large = world.client(), large_broker(5_000, 5_000, SystemClock())
 
-    async def scenario(world):
-        topic = await world.topic()
-        await world.partition(topic)
-        client, large = world.client(), large_broker(5_000, 5_000, SystemClock())
+    async def produce_ms() -> float:
+        before = time.thread_time()
+        await client.ask(produce_request(topic, batch_of()))
+        return (time.thread_time() - before) * 1_000
 
-        async def produce_ms() -> float:
-            before = time.thread_time()
-            await client.ask(produce_request(topic, batch_of()))
-            return (time.thread_time() - before) * 1_000
+    async def produce_during_a_scrape_ms() -> float:
+        sources = [TopicSource(large), GroupSource(large, SystemClock())]
+        text = asyncio.ensure_future(Scrapes(lambda: sources, SystemClock()).text(TextFormat.PROMETHEUS))
+        taken = []
+        while not text.done():
+            taken.append(await produce_ms())
+        return median(taken)
 
-        async def produce_during_a_scrape_ms() -> float:
-            sources = [TopicSource(large), GroupSource(large, SystemClock())]
-            text = asyncio.ensure_future(Scrapes(lambda: sources, SystemClock()).text(TextFormat.PROMETHEUS))
-            taken = []
-            while not text.done():
-                taken.append(await produce_ms())
-            return median(taken)
-
-        with tuned_garbage_collection():
-            alone_ms = median([await produce_ms() for _ in range(100)])
-            during_ms = [await produce_during_a_scrape_ms() for _ in range(2)]
-        assert min(during_ms) - alone_ms <= max(2.0, 4 * alone_ms), (alone_ms, during_ms)
-
-    in_broker_world(scenario)
+    with tuned_garbage_collection():
+        alone_ms = median([await produce_ms() for _ in range(100)])
+        during_ms = [await produce_during_a_scrape_ms() for _ in range(2)]
+    assert min(during_ms) - alone_ms <= max(2.0, 4 * alone_ms), (alone_ms, during_ms)
 
 
-def test_ob04_the_traffic_of_a_topic_is_exact():
-    async def scenario(world):
-        source = TopicSource(world.broker)
-        topic = await world.topic()
-        batches = [batch_of(value_bytes=size) for size in (10, 100, 1_000)]
-        sizes = sum(map(len, batches))
-        for batch in batches:
-            await world.client().ask(produce_request(topic, batch))
-        for _ in range(2):
-            await world.client().ask(fetch_request(topic, {0: 0}))
-        collected = await collected_on_loop(source)
-        assert rows_of(collected, "topic_in_bytes") == {("t",): sizes, ("_other",): 0}
-        assert rows_of(collected, "topic_out_bytes") == {("t",): 2 * sizes, ("_other",): 0}
-        await world.parts.partitions.delete_topic(topic)
-        collected = await collected_on_loop(source)
-        assert rows_of(collected, "topic_in_bytes") == {("_other",): sizes}
-        assert rows_of(collected, "topic_out_bytes") == {("_other",): 2 * sizes}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ob04_the_traffic_of_a_topic_is_exact(world) -> None:
+    source = TopicSource(world.broker)
+    topic = await world.topic()
+    batches = [batch_of(value_bytes=size) for size in (10, 100, 1_000)]
+    sizes = sum(map(len, batches))
+    for batch in batches:
+        await world.client().ask(produce_request(topic, batch))
+    for _ in range(2):
+        await world.client().ask(fetch_request(topic, {0: 0}))
+    collected = await collected_on_loop(source)
+    assert rows_of(collected, "topic_in_bytes") == {("t",): sizes, ("_other",): 0}
+    assert rows_of(collected, "topic_out_bytes") == {("t",): 2 * sizes, ("_other",): 0}
+    await world.parts.partitions.delete_topic(topic)
+    collected = await collected_on_loop(source)
+    assert rows_of(collected, "topic_in_bytes") == {("_other",): sizes}
+    assert rows_of(collected, "topic_out_bytes") == {("_other",): 2 * sizes}
 
 
 def test_every_api_has_kafkas_name():
@@ -121,48 +115,38 @@ def test_every_api_has_kafkas_name():
     assert len({api_name(api_key) for api_key in ANNOUNCED}) == len(ANNOUNCED)
 
 
-def test_the_oldest_uncommitted_batch_has_its_age_until_it_is_committed(tmp_path):
-    async def scenario(world):
-        node = SimpleNamespace(
-            engine=world.node.engine, reader=world.node.reader, metadata=world.node.metadata
-        )
-        source = EngineSource(node, world.broker, load_node_settings(tmp_path, environment={}))
+@scenario(in_broker_world)
+async def test_the_oldest_uncommitted_batch_has_its_age_until_it_is_committed(world, tmp_path) -> None:
+    node = SimpleNamespace(engine=world.node.engine, reader=world.node.reader, metadata=world.node.metadata)
+    source = EngineSource(node, world.broker, load_node_settings(tmp_path, environment={}))
 
-        async def age() -> object:
-            return rows_of(await collected_on_loop(source), "oldest_uncommitted_seconds")[()]
+    async def age() -> object:
+        return rows_of(await collected_on_loop(source), "oldest_uncommitted_seconds")[()]
 
-        assert await age() == 0
-        topic = await world.topic()
-        await world.client().ask(produce_request(topic, batch_of()))
-        world.clock.advance_ms(3_000)
-        await world.client().ask(produce_request(topic, batch_of()))
-        world.clock.advance_ms(1_000)
-        assert await age() == 4
-        collected = await collected_on_loop(source)
-        assert rows_of(collected, "append_seconds")[()].count == 2
-        assert rows_of(collected, "wal_write_seconds")[()].count >= 2
-        await world.node.engine.flush()
-        assert await age() == 0
-        collected = await collected_on_loop(source)
-        assert rows_of(collected, "uncommitted_bytes") == {(): 0}
-        assert (
-            rows_of(collected, "upload_seconds")[()].count == rows_of(collected, "uploads_committed")[()] > 0
-        )
-
-    in_broker_world(scenario)
+    assert await age() == 0
+    topic = await world.topic()
+    await world.client().ask(produce_request(topic, batch_of()))
+    world.clock.advance_ms(3_000)
+    await world.client().ask(produce_request(topic, batch_of()))
+    world.clock.advance_ms(1_000)
+    assert await age() == 4
+    collected = await collected_on_loop(source)
+    assert rows_of(collected, "append_seconds")[()].count == 2
+    assert rows_of(collected, "wal_write_seconds")[()].count >= 2
+    await world.node.engine.flush()
+    assert await age() == 0
+    collected = await collected_on_loop(source)
+    assert rows_of(collected, "uncommitted_bytes") == {(): 0}
+    assert rows_of(collected, "upload_seconds")[()].count == rows_of(collected, "uploads_committed")[()] > 0
 
 
-def test_the_age_of_the_newest_look_into_the_metadata_log(tmp_path):
-    async def scenario(world):
-        node = SimpleNamespace(
-            engine=world.node.engine, reader=world.node.reader, metadata=world.node.metadata
-        )
-        source = EngineSource(node, world.broker, load_node_settings(tmp_path, environment={}))
-        await world.node.metadata.refresh()
-        world.clock.advance_ms(12_345)
-        assert rows_of(await collected_on_loop(source), "metadata_read_age_seconds")[()] == 12.345
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_the_age_of_the_newest_look_into_the_metadata_log(world, tmp_path) -> None:
+    node = SimpleNamespace(engine=world.node.engine, reader=world.node.reader, metadata=world.node.metadata)
+    source = EngineSource(node, world.broker, load_node_settings(tmp_path, environment={}))
+    await world.node.metadata.refresh()
+    world.clock.advance_ms(12_345)
+    assert rows_of(await collected_on_loop(source), "metadata_read_age_seconds")[()] == 12.345
 
 
 class FakeListeners:
@@ -183,45 +167,39 @@ class FakeCertificates:
         return CertificateStatistics({"OUT": 86_400_000}, reloads=2, reload_failures=1)
 
 
-def test_logins_are_counted_by_mechanism_and_outcome(monkeypatch):
-    async def scenario(world):
-        collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
-        assert rows_of(collected, "sessions_expired") == {(): 0}
-        counted = LoginStatistics({LoginMechanism.PLAIN: 2}, {LoginMechanism.PLAIN: 1}, 3)
-        monkeypatch.setattr(world.broker, "logins", lambda: counted)
-        collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
-        assert rows_of(collected, "logins") == {("PLAIN", "succeeded"): 2, ("PLAIN", "failed"): 1}
-        assert rows_of(collected, "sessions_expired") == {(): 3}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_logins_are_counted_by_mechanism_and_outcome(world, monkeypatch) -> None:
+    collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
+    assert rows_of(collected, "sessions_expired") == {(): 0}
+    counted = LoginStatistics({LoginMechanism.PLAIN: 2}, {LoginMechanism.PLAIN: 1}, 3)
+    monkeypatch.setattr(world.broker, "logins", lambda: counted)
+    collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
+    assert rows_of(collected, "logins") == {("PLAIN", "succeeded"): 2, ("PLAIN", "failed"): 1}
+    assert rows_of(collected, "sessions_expired") == {(): 3}
 
 
-def test_listeners_with_tls_tell_of_handshakes_and_certificates():
-    async def scenario(world):
-        listeners = FakeListeners()
-        collected = await collected_on_loop(NetworkSource(world.broker, listeners))
-        assert rows_of(collected, "connections") == {("IN",): 0, ("OUT",): 3}
-        assert rows_of(collected, "tls_reloads") == {}
-        listeners.certificates = FakeCertificates()
-        collected = await collected_on_loop(NetworkSource(world.broker, listeners))
-        assert rows_of(collected, "tls_handshake_failures") == {("not-tls",): 7}
-        assert rows_of(collected, "tls_certificate_expiry_seconds") == {("OUT",): 86_400}
-        assert rows_of(collected, "tls_reloads") == {(): 2}
-        assert rows_of(collected, "tls_reload_failures") == {(): 1}
-        assert rows_of(collected, "tls_handshakes_in_flight") == {(): 1}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_listeners_with_tls_tell_of_handshakes_and_certificates(world) -> None:
+    listeners = FakeListeners()
+    collected = await collected_on_loop(NetworkSource(world.broker, listeners))
+    assert rows_of(collected, "connections") == {("IN",): 0, ("OUT",): 3}
+    assert rows_of(collected, "tls_reloads") == {}
+    listeners.certificates = FakeCertificates()
+    collected = await collected_on_loop(NetworkSource(world.broker, listeners))
+    assert rows_of(collected, "tls_handshake_failures") == {("not-tls",): 7}
+    assert rows_of(collected, "tls_certificate_expiry_seconds") == {("OUT",): 86_400}
+    assert rows_of(collected, "tls_reloads") == {(): 2}
+    assert rows_of(collected, "tls_reload_failures") == {(): 1}
+    assert rows_of(collected, "tls_handshakes_in_flight") == {(): 1}
 
 
-def test_requests_and_errors_have_their_labels():
-    async def scenario(world):
-        topic = await world.topic()
-        await world.client().ask(produce_request(topic, b"no batch"))
-        collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
-        assert rows_of(collected, "requests") == {("Produce",): 1}
-        assert list(rows_of(collected, "request_errors")) == [("Produce", "CORRUPT_MESSAGE")]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_requests_and_errors_have_their_labels(world) -> None:
+    topic = await world.topic()
+    await world.client().ask(produce_request(topic, b"no batch"))
+    collected = await collected_on_loop(NetworkSource(world.broker, FakeListeners()))
+    assert rows_of(collected, "requests") == {("Produce",): 1}
+    assert list(rows_of(collected, "request_errors")) == [("Produce", "CORRUPT_MESSAGE")]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from siltstone.server.admin.group_lags import OFFSETS_PER_TURN, PARTITIONS_PER_T
 from support.broker.backlog_world import commit, delete_group
 from support.broker.broker_world import in_broker_world
 from support.kafka.kafka_requests import produce_request, timed_batch
+from support.scenarios import scenario
 
 
 async def looked(world) -> dict[str, tuple[TopicLag, ...]]:
@@ -26,105 +27,89 @@ async def append(world, topic, *ages_ms: int) -> None:
         await world.client().ask(produce_request(topic, timed_batch(world.clock.now_ms() - age_ms)))
 
 
-def test_ob05_a_stopped_group_has_its_lag_in_records_and_seconds():
-    async def scenario(world):
-        topic = await world.topic()
-        await append(world, topic, 9_000, 8_000, 7_000, 2_000)
-        await commit(world, "g", 2)
-        assert await looked(world) == {"g": (TopicLag("t", 2, 7.0),)}
-        world.clock.advance_ms(60_000)
-        assert await looked(world) == {"g": (TopicLag("t", 2, 67.0),)}
-        await commit(world, "g", 4)
-        assert await looked(world) == {"g": (TopicLag("t", 0, 0.0),)}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ob05_a_stopped_group_has_its_lag_in_records_and_seconds(world) -> None:
+    topic = await world.topic()
+    await append(world, topic, 9_000, 8_000, 7_000, 2_000)
+    await commit(world, "g", 2)
+    assert await looked(world) == {"g": (TopicLag("t", 2, 7.0),)}
+    world.clock.advance_ms(60_000)
+    assert await looked(world) == {"g": (TopicLag("t", 2, 67.0),)}
+    await commit(world, "g", 4)
+    assert await looked(world) == {"g": (TopicLag("t", 0, 0.0),)}
 
 
-def test_ob05_a_group_that_has_committed_nothing_has_no_lag():
-    async def scenario(world):
-        topic = await world.topic()
-        await append(world, topic, 0)
-        assert await looked(world) == {}
-        await commit(world, "g", 1)
-        await delete_group(world, "g")
-        assert await looked(world) == {}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ob05_a_group_that_has_committed_nothing_has_no_lag(world) -> None:
+    topic = await world.topic()
+    await append(world, topic, 0)
+    assert await looked(world) == {}
+    await commit(world, "g", 1)
+    await delete_group(world, "g")
+    assert await looked(world) == {}
 
 
-def test_ob05_records_add_up_over_partitions_and_the_oldest_decides_the_seconds():
-    async def scenario(world):
-        topic = await world.topic(partitions=2)
-        for age_ms in (5_000, 3_000):
-            batch = timed_batch(world.clock.now_ms() - age_ms)
-            await world.client().ask(produce_request(topic, batch, bytearray(batch)))
-        await commit(world, "g", 1, 0)
-        assert await looked(world) == {"g": (TopicLag("t", 3, 5.0),)}
-
-    in_broker_world(scenario)
-
-
-def test_ob05_partitions_with_records_and_without_a_commit_are_counted():
-    async def scenario(world):
-        topic = await world.topic(partitions=3)
-        batch = timed_batch(world.clock.now_ms() - 5_000)
+@scenario(in_broker_world)
+async def test_ob05_records_add_up_over_partitions_and_the_oldest_decides_the_seconds(world) -> None:
+    topic = await world.topic(partitions=2)
+    for age_ms in (5_000, 3_000):
+        batch = timed_batch(world.clock.now_ms() - age_ms)
         await world.client().ask(produce_request(topic, batch, bytearray(batch)))
-        await commit(world, "g", 1)
-        assert await looked(world) == {"g": (TopicLag("t", 0, 0.0, 1),)}, "the third one is empty"
-        await commit(world, "h", 1, 0)
-        assert (await looked(world))["h"] == (TopicLag("t", 1, 5.0, 0),)
-
-    in_broker_world(scenario)
+    await commit(world, "g", 1, 0)
+    assert await looked(world) == {"g": (TopicLag("t", 3, 5.0),)}
 
 
-def test_ob05_what_was_trimmed_is_no_lag():
-    async def scenario(world):
-        topic = await world.topic()
-        await append(world, topic, 9_000, 8_000, 7_000)
-        await commit(world, "g", 0)
-        await world.parts.partitions.trim(world.opened(topic), 2)
-        assert await looked(world) == {"g": (TopicLag("t", 1, 7.0),)}
-
-    in_broker_world(scenario)
-
-
-def test_ob05_after_a_restart_nothing_is_opened_and_the_age_is_that_of_the_upload():
-    async def scenario(world):
-        topic = await world.topic()
-        await append(world, topic, 500)
-        await commit(world, "g", 0)
-        uploaded_ms = world.clock.now_ms()
-        await world.restart()
-        await world.parts.groups.start()
-        await world.pass_ms(2_000)
-        (lag,) = (await looked(world))["g"]
-        assert lag.records == 1 and 2.0 <= lag.seconds <= (world.clock.now_ms() - uploaded_ms) / 1000
-        assert world.parts.partitions.opened(topic.id, 0) is None
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ob05_partitions_with_records_and_without_a_commit_are_counted(world) -> None:
+    topic = await world.topic(partitions=3)
+    batch = timed_batch(world.clock.now_ms() - 5_000)
+    await world.client().ask(produce_request(topic, batch, bytearray(batch)))
+    await commit(world, "g", 1)
+    assert await looked(world) == {"g": (TopicLag("t", 0, 0.0, 1),)}, "the third one is empty"
+    await commit(world, "h", 1, 0)
+    assert (await looked(world))["h"] == (TopicLag("t", 1, 5.0, 0),)
 
 
-def test_looking_creates_no_topic_of_offsets():
-    async def scenario(world):
-        await world.topic()
-        assert await looked(world) == {}
-        assert [topic.name for topic in world.parts.topics.all()] == ["t"]
+@scenario(in_broker_world)
+async def test_ob05_what_was_trimmed_is_no_lag(world) -> None:
+    topic = await world.topic()
+    await append(world, topic, 9_000, 8_000, 7_000)
+    await commit(world, "g", 0)
+    await world.parts.partitions.trim(world.opened(topic), 2)
+    assert await looked(world) == {"g": (TopicLag("t", 1, 7.0),)}
 
-    in_broker_world(scenario)
+
+@scenario(in_broker_world)
+async def test_ob05_after_a_restart_nothing_is_opened_and_the_age_is_that_of_the_upload(world) -> None:
+    topic = await world.topic()
+    await append(world, topic, 500)
+    await commit(world, "g", 0)
+    uploaded_ms = world.clock.now_ms()
+    await world.restart()
+    await world.parts.groups.start()
+    await world.pass_ms(2_000)
+    (lag,) = (await looked(world))["g"]
+    assert lag.records == 1 and 2.0 <= lag.seconds <= (world.clock.now_ms() - uploaded_ms) / 1000
+    assert world.parts.partitions.opened(topic.id, 0) is None
 
 
-def test_the_offset_of_a_topic_of_the_same_name_that_was_deleted_is_not_taken_for_it():
-    async def scenario(world):
-        topic = await world.topic()
-        await append(world, topic, 0)
-        await commit(world, "g", 1)
-        await world.parts.partitions.delete_topic(topic)
-        assert await looked(world) == {"g": ()}
-        world.clock.advance_ms(10)
-        await append(world, await world.topic(), 0, 0)
-        assert await looked(world) == {"g": ()}
+@scenario(in_broker_world)
+async def test_looking_creates_no_topic_of_offsets(world) -> None:
+    await world.topic()
+    assert await looked(world) == {}
+    assert [topic.name for topic in world.parts.topics.all()] == ["t"]
 
-    in_broker_world(scenario)
+
+@scenario(in_broker_world)
+async def test_the_offset_of_a_topic_of_the_same_name_that_was_deleted_is_not_taken_for_it(world) -> None:
+    topic = await world.topic()
+    await append(world, topic, 0)
+    await commit(world, "g", 1)
+    await world.parts.partitions.delete_topic(topic)
+    assert await looked(world) == {"g": ()}
+    world.clock.advance_ms(10)
+    await append(world, await world.topic(), 0, 0)
+    assert await looked(world) == {"g": ()}
 
 
 # -- many groups, made of nothing but their offsets ----------------------------------------------------------

@@ -15,6 +15,7 @@ from siltstone.model.serving_limits import (
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.http_connection import HttpAnswer, HttpConnection, HttpConnections, Phase
 from siltstone.server.admin.http_request import HttpRequest, RequestRefused
+from support.scenarios import scenario
 
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 SECONDS_MAX = 60
@@ -71,42 +72,36 @@ def in_http_world(scenario: Callable[[HttpWorld], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_a_request_is_answered_and_the_connection_closed():
-    async def scenario(world):
-        head, _, body = (await world.ask(GET)).partition(b"\r\n\r\n")
-        assert head.split(b"\r\n") == [
-            b"HTTP/1.1 200 OK",
-            b"Content-Type: text/plain; charset=utf-8",
-            b"Content-Length: 6",
-            b"Cache-Control: no-store",
-            b"X-Content-Type-Options: nosniff",
-            b"Connection: close",
-        ]
-        assert body == b"hello\n"
-        await world.until(lambda: len(world.connections) == 0)
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_request_is_answered_and_the_connection_closed(world) -> None:
+    head, _, body = (await world.ask(GET)).partition(b"\r\n\r\n")
+    assert head.split(b"\r\n") == [
+        b"HTTP/1.1 200 OK",
+        b"Content-Type: text/plain; charset=utf-8",
+        b"Content-Length: 6",
+        b"Cache-Control: no-store",
+        b"X-Content-Type-Options: nosniff",
+        b"Connection: close",
+    ]
+    assert body == b"hello\n"
+    await world.until(lambda: len(world.connections) == 0)
 
 
-def test_a_head_request_gets_no_body():
-    async def scenario(world):
-        answer = await world.ask(GET.replace(b"GET", b"HEAD"))
-        assert b"Content-Length: 6" in answer and answer.endswith(b"\r\n\r\n")
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_head_request_gets_no_body(world) -> None:
+    answer = await world.ask(GET.replace(b"GET", b"HEAD"))
+    assert b"Content-Length: 6" in answer and answer.endswith(b"\r\n\r\n")
 
 
-def test_a_request_may_come_byte_by_byte():
-    async def scenario(world):
-        reader, writer = await world.connect()
-        for byte in GET:
-            writer.write(bytes([byte]))
-            await writer.drain()
-            await asyncio.sleep(0)
-        assert (await reader.read()).endswith(b"hello\n")
-        writer.close()
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_request_may_come_byte_by_byte(world) -> None:
+    reader, writer = await world.connect()
+    for byte in GET:
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(0)
+    assert (await reader.read()).endswith(b"hello\n")
+    writer.close()
 
 
 @pytest.mark.parametrize(
@@ -119,153 +114,129 @@ def test_a_request_may_come_byte_by_byte():
         (b"\x00" * 100_000, b"431 Request Header Fields Too Large"),
     ],
 )
-def test_what_is_wrong_is_said(request_bytes: bytes, status: bytes):
-    async def scenario(world):
-        answer = await world.ask(request_bytes)
-        assert answer.startswith(b"HTTP/1.1 " + status)
-        assert answer.endswith(b"\r\n\r\nnot here\n") == (status == b"404 Not Found")
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_what_is_wrong_is_said(world, request_bytes: bytes, status: bytes) -> None:
+    answer = await world.ask(request_bytes)
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.endswith(b"\r\n\r\nnot here\n") == (status == b"404 Not Found")
 
 
-def test_another_method_is_told_which_there_are():
-    async def scenario(world):
-        answer = await world.ask(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
-        assert b"405 Method Not Allowed\r\nAllow: GET, HEAD\r\n" in answer
-        assert world.asked == []
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_another_method_is_told_which_there_are(world) -> None:
+    answer = await world.ask(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+    assert b"405 Method Not Allowed\r\nAllow: GET, HEAD\r\n" in answer
+    assert world.asked == []
 
 
-def test_a_second_request_on_a_connection_is_not_answered():
-    async def scenario(world):
-        assert (await world.ask(GET + GET)).count(b"HTTP/1.1 200") == 1
-        assert len(world.asked) == 1
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_second_request_on_a_connection_is_not_answered(world) -> None:
+    assert (await world.ask(GET + GET)).count(b"HTTP/1.1 200") == 1
+    assert len(world.asked) == 1
 
 
-def test_headers_without_end_take_no_memory():
-    async def scenario(world):
-        reader, writer = await world.connect()
-        writer.write(b"GET / HTTP/1.1\r\n")
-        for _ in range(200):
-            writer.write(b"X: " + b"y" * 10_000)
-        answer = await asyncio.wait_for(reader.read(200), SECONDS_MAX)
-        assert b" 431 " in answer
-        (connection,) = world.connections._open or [None]
-        assert connection is None or len(connection._head) <= ADMIN_HEAD_BYTES_MAX + 1
+@scenario(in_http_world)
+async def test_headers_without_end_take_no_memory(world) -> None:
+    reader, writer = await world.connect()
+    writer.write(b"GET / HTTP/1.1\r\n")
+    for _ in range(200):
+        writer.write(b"X: " + b"y" * 10_000)
+    answer = await asyncio.wait_for(reader.read(200), SECONDS_MAX)
+    assert b" 431 " in answer
+    (connection,) = world.connections._open or [None]
+    assert connection is None or len(connection._head) <= ADMIN_HEAD_BYTES_MAX + 1
+    writer.transport.abort()
+
+
+@scenario(in_http_world)
+async def test_a_client_that_sends_nothing_is_closed_in_time(world) -> None:
+    reader, writer = await world.connect()
+    await world.until(lambda: len(world.connections) == 1)
+    world.clock.advance_ms(ADMIN_HEAD_MS_MAX - 1)
+    writer.write(b"GET / HTTP")  # a byte now and then gains no time
+    await writer.drain()
+    world.clock.advance_ms(1)
+    with pytest.raises(ENDED):
+        await asyncio.wait_for(reader.readexactly(1), SECONDS_MAX)
+    assert len(world.connections) == 0
+    writer.close()
+
+
+@scenario(in_http_world)
+async def test_a_client_that_does_not_read_its_answer_is_closed_in_time(world) -> None:
+    world.body = b"x" * 50_000_000
+    _, writer = await world.connect()
+    writer.write(GET)
+    await world.until(lambda: len(world.asked) == 1)
+    await asyncio.sleep(0)
+    assert len(world.connections) == 1
+    world.clock.advance_ms(ADMIN_ANSWER_MS_MAX)
+    await world.until(lambda: len(world.connections) == 0)
+    writer.transport.abort()
+
+
+@scenario(in_http_world)
+async def test_200_connections_that_send_nothing_keep_nobody_out(world) -> None:
+    idle = [await world.connect() for _ in range(200)]
+    assert (await world.ask(GET)).endswith(b"hello\n")
+    assert len(world.connections) <= ADMIN_CONNECTIONS_MAX
+    for _, writer in idle:
         writer.transport.abort()
 
-    in_http_world(scenario)
 
-
-def test_a_client_that_sends_nothing_is_closed_in_time():
-    async def scenario(world):
+@scenario(in_http_world)
+async def test_requests_that_are_being_answered_are_not_pushed_out(world) -> None:
+    world.gate.clear()
+    asked = [asyncio.ensure_future(world.ask(GET)) for _ in range(ADMIN_CONNECTIONS_MAX)]
+    await world.until(lambda: len(world.asked) == ADMIN_CONNECTIONS_MAX)
+    with pytest.raises(ENDED):
         reader, writer = await world.connect()
-        await world.until(lambda: len(world.connections) == 1)
-        world.clock.advance_ms(ADMIN_HEAD_MS_MAX - 1)
-        writer.write(b"GET / HTTP")  # a byte now and then gains no time
-        await writer.drain()
-        world.clock.advance_ms(1)
-        with pytest.raises(ENDED):
-            await asyncio.wait_for(reader.readexactly(1), SECONDS_MAX)
-        assert len(world.connections) == 0
-        writer.close()
-
-    in_http_world(scenario)
+        await reader.readexactly(1)
+    writer.close()
+    world.gate.set()
+    assert all(answer.endswith(b"hello\n") for answer in await asyncio.gather(*asked))
 
 
-def test_a_client_that_does_not_read_its_answer_is_closed_in_time():
-    async def scenario(world):
-        world.body = b"x" * 50_000_000
-        _, writer = await world.connect()
-        writer.write(GET)
-        await world.until(lambda: len(world.asked) == 1)
+@scenario(in_http_world)
+async def test_a_client_may_end_its_side_when_it_has_asked(world) -> None:
+    reader, writer = await world.connect()
+    world.gate.clear()
+    writer.write(GET)
+    writer.write_eof()
+    await world.until(lambda: len(world.asked) == 1)
+    world.gate.set()
+    assert (await reader.read()).endswith(b"hello\n")
+    writer.close()
+
+
+@scenario(in_http_world)
+async def test_a_client_that_ends_its_side_while_it_is_answered_gets_the_whole_answer(world) -> None:
+    world.body = b"x" * 20_000_000
+    reader, writer = await world.connect()
+    writer.write(GET)
+    await world.until(lambda: any(each.phase is Phase.LINGER for each in world.connections._open))
+    writer.write_eof()
+    for _ in range(20):
         await asyncio.sleep(0)
-        assert len(world.connections) == 1
-        world.clock.advance_ms(ADMIN_ANSWER_MS_MAX)
-        await world.until(lambda: len(world.connections) == 0)
-        writer.transport.abort()
-
-    in_http_world(scenario)
+    assert len((await reader.read()).partition(b"\r\n\r\n")[2]) == len(world.body)
+    writer.close()
 
 
-def test_200_connections_that_send_nothing_keep_nobody_out():
-    async def scenario(world):
-        idle = [await world.connect() for _ in range(200)]
-        assert (await world.ask(GET)).endswith(b"hello\n")
-        assert len(world.connections) <= ADMIN_CONNECTIONS_MAX
-        for _, writer in idle:
-            writer.transport.abort()
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_refused_head_request_gets_no_body_either(world) -> None:
+    answer = await world.ask(b"HEAD /refused HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 404") and answer.endswith(b"\r\n\r\n")
 
 
-def test_requests_that_are_being_answered_are_not_pushed_out():
-    async def scenario(world):
-        world.gate.clear()
-        asked = [asyncio.ensure_future(world.ask(GET)) for _ in range(ADMIN_CONNECTIONS_MAX)]
-        await world.until(lambda: len(world.asked) == ADMIN_CONNECTIONS_MAX)
-        with pytest.raises(ENDED):
-            reader, writer = await world.connect()
-            await reader.readexactly(1)
-        writer.close()
-        world.gate.set()
-        assert all(answer.endswith(b"hello\n") for answer in await asyncio.gather(*asked))
-
-    in_http_world(scenario)
-
-
-def test_a_client_may_end_its_side_when_it_has_asked():
-    async def scenario(world):
-        reader, writer = await world.connect()
-        world.gate.clear()
-        writer.write(GET)
-        writer.write_eof()
-        await world.until(lambda: len(world.asked) == 1)
-        world.gate.set()
-        assert (await reader.read()).endswith(b"hello\n")
-        writer.close()
-
-    in_http_world(scenario)
-
-
-def test_a_client_that_ends_its_side_while_it_is_answered_gets_the_whole_answer():
-    async def scenario(world):
-        world.body = b"x" * 20_000_000
-        reader, writer = await world.connect()
-        writer.write(GET)
-        await world.until(lambda: any(each.phase is Phase.LINGER for each in world.connections._open))
-        writer.write_eof()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len((await reader.read()).partition(b"\r\n\r\n")[2]) == len(world.body)
-        writer.close()
-
-    in_http_world(scenario)
-
-
-def test_a_refused_head_request_gets_no_body_either():
-    async def scenario(world):
-        answer = await world.ask(b"HEAD /refused HTTP/1.1\r\nHost: h\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 404") and answer.endswith(b"\r\n\r\n")
-
-    in_http_world(scenario)
-
-
-def test_closing_ends_all_connections_at_once():
-    async def scenario(world):
-        world.gate.clear()
-        reader, writer = await world.connect()
-        writer.write(GET)
-        await world.until(lambda: len(world.asked) == 1)
-        await world.connections.close()
-        with pytest.raises(ENDED):
-            await reader.readexactly(1)
-        writer.close()
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_closing_ends_all_connections_at_once(world) -> None:
+    world.gate.clear()
+    reader, writer = await world.connect()
+    writer.write(GET)
+    await world.until(lambda: len(world.asked) == 1)
+    await world.connections.close()
+    with pytest.raises(ENDED):
+        await reader.readexactly(1)
+    writer.close()
 
 
 # -- one connection on a transport that records what is done to it ------------------------------------------
@@ -307,71 +278,62 @@ async def turns() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 400, 404, 405, 421, 431, 500, 503])
-def test_every_status_has_the_words_of_the_standard(status: int):
-    async def scenario(world):
-        async def answer(_: HttpRequest) -> HttpAnswer:
-            return HttpAnswer(status, b"x")
+@scenario(in_http_world)
+async def test_every_status_has_the_words_of_the_standard(world, status: int) -> None:
+    async def answer(_: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(status, b"x")
 
-        world.connections.answer = answer
-        connection, transport = connected(world)
-        connection.data_received(GET)
-        await turns()
-        assert transport.sent.startswith(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode())
-        assert (b"Allow:" in transport.sent) == (status == 405)
-
-    in_http_world(scenario)
+    world.connections.answer = answer
+    connection, transport = connected(world)
+    connection.data_received(GET)
+    await turns()
+    assert transport.sent.startswith(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode())
+    assert (b"Allow:" in transport.sent) == (status == 405)
 
 
-def test_an_answer_is_sent_whole_and_the_client_has_until_its_time_limit_to_take_it():
+@scenario(in_http_world)
+async def test_an_answer_is_sent_whole_and_the_client_has_until_its_time_limit_to_take_it(world) -> None:
     """Nothing the client sends after its request is looked at, whatever it is."""
-
-    async def scenario(world):
-        connection, transport = connected(world)
-        connection.data_received(GET)
-        assert connection.phase is Phase.ANSWER
-        world.clock.advance_ms(ADMIN_HEAD_MS_MAX)  # the time limit of the request is over with the request
-        connection.data_received(GET)
-        await turns()
-        connection.data_received(GET * 1_000)
-        assert transport.done == ["write", "end of file"] and len(world.asked) == 1
-        assert connection.phase is Phase.LINGER and len(connection._head) == len(GET)
-        assert not connection.eof_received(), "the client has ended its side, too"
-        world.clock.advance_ms(ADMIN_ANSWER_MS_MAX - ADMIN_HEAD_MS_MAX - 1)
-        assert len(world.connections) == 1
-        world.clock.advance_ms(1)
-        await turns()
-        assert transport.done[2:] == ["abort"] and len(world.connections) == 0
-
-    in_http_world(scenario)
+    connection, transport = connected(world)
+    connection.data_received(GET)
+    assert connection.phase is Phase.ANSWER
+    world.clock.advance_ms(ADMIN_HEAD_MS_MAX)  # the time limit of the request is over with the request
+    connection.data_received(GET)
+    await turns()
+    connection.data_received(GET * 1_000)
+    assert transport.done == ["write", "end of file"] and len(world.asked) == 1
+    assert connection.phase is Phase.LINGER and len(connection._head) == len(GET)
+    assert not connection.eof_received(), "the client has ended its side, too"
+    world.clock.advance_ms(ADMIN_ANSWER_MS_MAX - ADMIN_HEAD_MS_MAX - 1)
+    assert len(world.connections) == 1
+    world.clock.advance_ms(1)
+    await turns()
+    assert transport.done[2:] == ["abort"] and len(world.connections) == 0
 
 
-def test_a_client_that_ends_its_side_before_it_has_asked_is_forgotten():
-    async def scenario(world):
-        connection, transport = connected(world)
-        connection.data_received(GET[:5])
-        assert not connection.eof_received()
-        assert transport.done == ["abort"] and len(world.connections) == 0
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_client_that_ends_its_side_before_it_has_asked_is_forgotten(world) -> None:
+    connection, transport = connected(world)
+    connection.data_received(GET[:5])
+    assert not connection.eof_received()
+    assert transport.done == ["abort"] and len(world.connections) == 0
 
 
-def test_a_client_that_is_gone_before_its_answer_costs_nothing_more():
-    async def scenario(world):
-        world.gate.clear()
-        connection, transport = connected(world)
-        connection.data_received(GET)
-        assert connection.eof_received(), "it may end its side while it waits"
-        await turns()
-        connection.connection_lost(None)
-        connection.connection_lost(None)
-        world.gate.set()
-        await turns()
-        assert transport.done == ["abort"] and len(world.connections) == 0
-        await connection._answer(world.asked[0])  # no error, either
-        world.clock.advance_ms(ADMIN_ANSWER_MS_MAX)
-        assert transport.done == ["abort"], "its time limit went with it"
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_client_that_is_gone_before_its_answer_costs_nothing_more(world) -> None:
+    world.gate.clear()
+    connection, transport = connected(world)
+    connection.data_received(GET)
+    assert connection.eof_received(), "it may end its side while it waits"
+    await turns()
+    connection.connection_lost(None)
+    connection.connection_lost(None)
+    world.gate.set()
+    await turns()
+    assert transport.done == ["abort"] and len(world.connections) == 0
+    await connection._answer(world.asked[0])  # no error, either
+    world.clock.advance_ms(ADMIN_ANSWER_MS_MAX)
+    assert transport.done == ["abort"], "its time limit went with it"
 
 
 def test_an_answer_to_a_client_that_has_given_up_is_no_failure(caplog: pytest.LogCaptureFixture):
@@ -391,30 +353,26 @@ def test_an_answer_to_a_client_that_has_given_up_is_no_failure(caplog: pytest.Lo
     assert caplog.messages == []
 
 
-def test_a_head_of_the_largest_size_is_taken_and_a_larger_one_refused():
-    async def scenario(world):
-        filled = b"GET /a HTTP/1.1\r\nHost: h\r\nX: "
-        for size, expected in ((ADMIN_HEAD_BYTES_MAX, b" 200 "), (ADMIN_HEAD_BYTES_MAX + 1, b" 431 ")):
-            connection, transport = connected(world)
-            end = b"\r\n\r\n" if size == ADMIN_HEAD_BYTES_MAX else b""
-            connection.data_received(filled + b"x" * (size - len(filled) - len(end)) + end)
-            await turns()
-            assert expected in transport.sent
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_a_head_of_the_largest_size_is_taken_and_a_larger_one_refused(world) -> None:
+    filled = b"GET /a HTTP/1.1\r\nHost: h\r\nX: "
+    for size, expected in ((ADMIN_HEAD_BYTES_MAX, b" 200 "), (ADMIN_HEAD_BYTES_MAX + 1, b" 431 ")):
+        connection, transport = connected(world)
+        end = b"\r\n\r\n" if size == ADMIN_HEAD_BYTES_MAX else b""
+        connection.data_received(filled + b"x" * (size - len(filled) - len(end)) + end)
+        await turns()
+        assert expected in transport.sent
 
 
-def test_the_oldest_connection_that_is_not_being_answered_makes_room():
-    async def scenario(world):
-        world.gate.clear()
-        made = [connected(world) for _ in range(ADMIN_CONNECTIONS_MAX)]
-        assert not any(transport.done for _, transport in made) and len(world.connections) == len(made)
-        made[0][0].data_received(GET)
-        connected(world)
-        assert [number for number, (_, transport) in enumerate(made) if transport.done] == [1]
-        assert len(world.connections) == ADMIN_CONNECTIONS_MAX
-
-    in_http_world(scenario)
+@scenario(in_http_world)
+async def test_the_oldest_connection_that_is_not_being_answered_makes_room(world) -> None:
+    world.gate.clear()
+    made = [connected(world) for _ in range(ADMIN_CONNECTIONS_MAX)]
+    assert not any(transport.done for _, transport in made) and len(world.connections) == len(made)
+    made[0][0].data_received(GET)
+    connected(world)
+    assert [number for number, (_, transport) in enumerate(made) if transport.done] == [1]
+    assert len(world.connections) == ADMIN_CONNECTIONS_MAX
 
 
 def test_a_bug_is_logged_with_the_path(caplog: pytest.LogCaptureFixture):

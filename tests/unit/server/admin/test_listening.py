@@ -14,6 +14,7 @@ from siltstone.server.network.sockets import CannotListen
 from siltstone.server.settings.admin import AdminSettings
 from siltstone.server.settings.node import load_node_settings
 from support.metrics.scraping import http_get
+from support.scenarios import in_loop
 
 ON = AdminSettings(listeners="127.0.0.1:0")
 
@@ -46,19 +47,17 @@ def test_a_node_opens_no_store_when_its_admin_listeners_cannot_be_opened(tmp_pat
     assert not (tmp_path / "store").exists()
 
 
-def test_each_listener_answers_until_it_is_closed():
-    async def main():
-        async with open_admin_listeners(
-            AdminSettings(listeners="127.0.0.1:0,localhost:0"), SystemClock()
-        ) as listeners:
-            assert len(listeners.urls) == 2
-            for url in listeners.urls:
-                status, _, body = await asyncio.to_thread(http_get, address_of(url), "/livez")
-                assert (status, body) == (200, "ok\n")
-        with pytest.raises(ConnectionError):
-            await asyncio.to_thread(http_get, address_of(listeners.urls[0]), "/livez")
-
-    asyncio.run(main())
+@in_loop
+async def test_each_listener_answers_until_it_is_closed() -> None:
+    async with open_admin_listeners(
+        AdminSettings(listeners="127.0.0.1:0,localhost:0"), SystemClock()
+    ) as listeners:
+        assert len(listeners.urls) == 2
+        for url in listeners.urls:
+            status, _, body = await asyncio.to_thread(http_get, address_of(url), "/livez")
+            assert (status, body) == (200, "ok\n")
+    with pytest.raises(ConnectionError):
+        await asyncio.to_thread(http_get, address_of(listeners.urls[0]), "/livez")
 
 
 def test_an_address_in_use_is_named_with_the_setting():

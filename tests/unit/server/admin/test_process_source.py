@@ -6,6 +6,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.process_source import LAG_INTERVAL_MS, ProcessSource
 from support.engine.engine_world import settled
 from support.metrics.scraping import collected_of, rows_of
+from support.scenarios import in_loop
 
 
 def test_the_process_is_described():
@@ -20,23 +21,21 @@ def test_the_process_is_described():
     assert rows_of(found, "process_resident_memory_bytes")[()] > 1_000_000
 
 
-def test_the_lag_of_the_event_loop_is_how_late_a_timer_rings():
-    async def main():
-        clock = ManualClock()
-        source = ProcessSource(lambda: True, clock)
-        watching = asyncio.ensure_future(source.watch())
-        await settled()
-        clock.advance_ms(LAG_INTERVAL_MS)
-        await settled()
-        clock.advance_ms(LAG_INTERVAL_MS)
-        clock.block_ms(300)  # something held the loop
-        await settled()
-        watching.cancel()
-        source.close()
-        lag = source._lag.counts()
-        assert (lag.count, lag.total) == (2, 0.3)
-
-    asyncio.run(main())
+@in_loop
+async def test_the_lag_of_the_event_loop_is_how_late_a_timer_rings() -> None:
+    clock = ManualClock()
+    source = ProcessSource(lambda: True, clock)
+    watching = asyncio.ensure_future(source.watch())
+    await settled()
+    clock.advance_ms(LAG_INTERVAL_MS)
+    await settled()
+    clock.advance_ms(LAG_INTERVAL_MS)
+    clock.block_ms(300)  # something held the loop
+    await settled()
+    watching.cancel()
+    source.close()
+    lag = source._lag.counts()
+    assert (lag.count, lag.total) == (2, 0.3)
 
 
 class PassingClock(ManualClock):

@@ -9,6 +9,7 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.exposition import TextFormat
 from siltstone.server.admin.scrape import TURN_MS, Collected, ScrapePace, Scrapes
 from support.metrics.scraping import parsed, value_of, values_of
+from support.scenarios import in_loop
 
 
 class FakeSource:
@@ -35,62 +36,54 @@ async def text(scrapes: Scrapes, text_format: TextFormat = TextFormat.PROMETHEUS
     return (await scrapes.text(text_format)).decode()
 
 
-def test_a_scrape_is_kept_for_a_second():
-    async def main():
-        clock, source = ManualClock(), FakeSource()
-        scrapes = Scrapes(lambda: [source], clock)
-        first = await text(scrapes)
-        clock.advance_ms(999)
-        assert await text(scrapes) == first and source.asked == 1
-        clock.advance_ms(1)
-        assert (
-            value_of(
-                parsed(await text(scrapes), TextFormat.PROMETHEUS), "siltstone_group_members", group="g0"
-            )
-            == 2
-        )
-
-    asyncio.run(main())
+@in_loop
+async def test_a_scrape_is_kept_for_a_second() -> None:
+    clock, source = ManualClock(), FakeSource()
+    scrapes = Scrapes(lambda: [source], clock)
+    first = await text(scrapes)
+    clock.advance_ms(999)
+    assert await text(scrapes) == first and source.asked == 1
+    clock.advance_ms(1)
+    assert (
+        value_of(parsed(await text(scrapes), TextFormat.PROMETHEUS), "siltstone_group_members", group="g0")
+        == 2
+    )
 
 
-def test_scrapes_that_arrive_together_share_one():
-    async def main():
-        source = FakeSource()
-        scrapes = Scrapes(lambda: [source], ManualClock())
-        source.gate.clear()
-        asked = [asyncio.ensure_future(text(scrapes)) for _ in range(5)]
-        await asyncio.sleep(0)
-        asked[0].cancel()  # a client that goes away takes nothing from the others
-        source.gate.set()
-        texts = await asyncio.gather(*asked[1:])
-        assert source.asked == 1 and len(set(texts)) == 1
-
-    asyncio.run(main())
+@in_loop
+async def test_scrapes_that_arrive_together_share_one() -> None:
+    source = FakeSource()
+    scrapes = Scrapes(lambda: [source], ManualClock())
+    source.gate.clear()
+    asked = [asyncio.ensure_future(text(scrapes)) for _ in range(5)]
+    await asyncio.sleep(0)
+    asked[0].cancel()  # a client that goes away takes nothing from the others
+    source.gate.set()
+    texts = await asyncio.gather(*asked[1:])
+    assert source.asked == 1 and len(set(texts)) == 1
 
 
-def test_a_failure_is_told_and_the_next_scrape_tries_again():
-    async def main():
-        source = FakeSource()
-        scrapes = Scrapes(lambda: [source], ManualClock())
-        source.failure = ValueError("a bug")
-        with pytest.raises(ValueError, match="a bug"):
-            await text(scrapes)
-        source.failure = None
-        assert "siltstone_group_members" in await text(scrapes)
-
-    asyncio.run(main())
+@in_loop
+async def test_a_failure_is_told_and_the_next_scrape_tries_again() -> None:
+    source = FakeSource()
+    scrapes = Scrapes(lambda: [source], ManualClock())
+    source.failure = ValueError("a bug")
+    with pytest.raises(ValueError, match="a bug"):
+        await text(scrapes)
+    source.failure = None
+    assert "siltstone_group_members" in await text(scrapes)
 
 
 @pytest.mark.parametrize("text_format", TextFormat)
-def test_ob03_there_are_never_more_series_than_the_limit_and_the_rest_is_counted(text_format: TextFormat):
-    async def main():
-        source = FakeSource(SCRAPE_SERIES_MAX + 100)
-        scrape = parsed(await text(Scrapes(lambda: [source], ManualClock()), text_format), text_format)
-        assert len(scrape) == SCRAPE_SERIES_MAX
-        assert value_of(scrape, "siltstone_scrape_series_dropped") == 101
-        assert len(values_of(scrape, "siltstone_group_members")) == SCRAPE_SERIES_MAX - 1
-
-    asyncio.run(main())
+@in_loop
+async def test_ob03_there_are_never_more_series_than_the_limit_and_the_rest_is_counted(
+    text_format: TextFormat,
+) -> None:
+    source = FakeSource(SCRAPE_SERIES_MAX + 100)
+    scrape = parsed(await text(Scrapes(lambda: [source], ManualClock()), text_format), text_format)
+    assert len(scrape) == SCRAPE_SERIES_MAX
+    assert value_of(scrape, "siltstone_scrape_series_dropped") == 101
+    assert len(values_of(scrape, "siltstone_group_members")) == SCRAPE_SERIES_MAX - 1
 
 
 def test_a_histogram_counts_as_many_series_as_it_has_lines():
@@ -99,19 +92,17 @@ def test_a_histogram_counts_as_many_series_as_it_has_lines():
     assert collected.count == 17
 
 
-def test_closing_ends_a_scrape_that_is_under_way():
-    async def main():
-        source = FakeSource()
-        scrapes = Scrapes(lambda: [source], ManualClock())
-        source.gate.clear()
-        asked = asyncio.ensure_future(text(scrapes))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await scrapes.close()
-        with pytest.raises(asyncio.CancelledError):
-            await asked
-
-    asyncio.run(main())
+@in_loop
+async def test_closing_ends_a_scrape_that_is_under_way() -> None:
+    source = FakeSource()
+    scrapes = Scrapes(lambda: [source], ManualClock())
+    source.gate.clear()
+    asked = asyncio.ensure_future(text(scrapes))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await scrapes.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
 
 
 def test_others_run_after_every_turn():

@@ -14,6 +14,7 @@ from siltstone.server.admin import store_source
 from siltstone.server.admin.store_source import DiskSource, StoreSource, cost_of
 from siltstone.server.settings.admin import AdminPrices
 from support.metrics.scraping import collected_of, collected_on_loop, rows_of
+from support.scenarios import in_loop
 
 PRICES = AdminPrices(Price(5.0), Price(0.4), Price(0.1))
 
@@ -96,22 +97,20 @@ def test_disks_are_measured_every_ten_seconds():
     assert disks.asked == 6
 
 
-def test_a_disk_that_hangs_delays_no_scrape_and_has_no_series(monkeypatch: pytest.MonkeyPatch):
-    async def main() -> None:
-        monkeypatch.setattr(store_source, "DISK_SECONDS_MAX", 60)
-        disks, clock, calls = FakeDisks(), ManualClock(), ThreadedCalls("disks", 1)
-        source = DiskSource({"log": Path("/log")}, disks, calls, clock)
-        assert rows_of(await collected_on_loop(source), "disk_free_bytes") == {("log",): 90}
-        disks.gate.clear()
-        clock.advance_ms(10_000)
-        monkeypatch.setattr(store_source, "DISK_SECONDS_MAX", 0.01)
-        for _ in range(3):
-            assert rows_of(await collected_on_loop(source), "disk_free_bytes") == {}
-        assert disks.asked == 2
-        disks.gate.set()
-        async with asyncio.timeout(60):
-            while rows_of(await collected_on_loop(source), "disk_free_bytes") == {}:
-                pass
-        calls.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_a_disk_that_hangs_delays_no_scrape_and_has_no_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_source, "DISK_SECONDS_MAX", 60)
+    disks, clock, calls = FakeDisks(), ManualClock(), ThreadedCalls("disks", 1)
+    source = DiskSource({"log": Path("/log")}, disks, calls, clock)
+    assert rows_of(await collected_on_loop(source), "disk_free_bytes") == {("log",): 90}
+    disks.gate.clear()
+    clock.advance_ms(10_000)
+    monkeypatch.setattr(store_source, "DISK_SECONDS_MAX", 0.01)
+    for _ in range(3):
+        assert rows_of(await collected_on_loop(source), "disk_free_bytes") == {}
+    assert disks.asked == 2
+    disks.gate.set()
+    async with asyncio.timeout(60):
+        while rows_of(await collected_on_loop(source), "disk_free_bytes") == {}:
+            pass
+    calls.close()

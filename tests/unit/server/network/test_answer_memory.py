@@ -1,7 +1,6 @@
-import asyncio
-
 from siltstone.server.network.answer_memory import AnswerMemory
 from support.kafka.network_world import turns
+from support.scenarios import in_loop
 
 
 class Writer:
@@ -18,37 +17,33 @@ class Writer:
         self.is_closed = True
 
 
-def test_from_half_the_limit_on_one_waits() -> None:
-    async def run() -> None:
-        memory = AnswerMemory(100)
-        reader, slow = Writer(), Writer(unread=49)
-        memory.note(slow)
-        assert memory.line.admits(reader)
-        slow.unread_bytes = 50
-        memory.note(slow)
-        assert not memory.line.admits(reader)
-        memory.forget(slow)
-        await turns()
-        assert reader.went_on
-        assert memory.bytes_used == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_from_half_the_limit_on_one_waits() -> None:
+    memory = AnswerMemory(100)
+    reader, slow = Writer(), Writer(unread=49)
+    memory.note(slow)
+    assert memory.line.admits(reader)
+    slow.unread_bytes = 50
+    memory.note(slow)
+    assert not memory.line.admits(reader)
+    memory.forget(slow)
+    await turns()
+    assert reader.went_on
+    assert memory.bytes_used == 0
 
 
-def test_what_was_taken_meanwhile_counts_when_one_looks() -> None:
-    async def run() -> None:
-        memory = AnswerMemory(100)
-        reader, slow = Writer(), Writer(unread=80)
-        memory.note(slow)
-        memory.line.admits(reader)
-        slow.unread_bytes = 20
-        assert memory.bytes_used == 80
-        memory.refresh()
-        assert memory.bytes_used == 20
-        await turns()
-        assert reader.went_on
-
-    asyncio.run(run())
+@in_loop
+async def test_what_was_taken_meanwhile_counts_when_one_looks() -> None:
+    memory = AnswerMemory(100)
+    reader, slow = Writer(), Writer(unread=80)
+    memory.note(slow)
+    memory.line.admits(reader)
+    slow.unread_bytes = 20
+    assert memory.bytes_used == 80
+    memory.refresh()
+    assert memory.bytes_used == 20
+    await turns()
+    assert reader.went_on
 
 
 def test_at_the_limit_the_one_with_most_unread_is_closed() -> None:
@@ -77,17 +72,15 @@ def test_nobody_is_closed_for_what_has_been_taken() -> None:
     assert memory.bytes_used == 51
 
 
-def test_who_leaves_is_neither_counted_nor_called() -> None:
-    async def run() -> None:
-        memory = AnswerMemory(100)
-        gone, slow = Writer(), Writer(unread=90)
-        memory.note(slow)
-        memory.line.admits(gone)
-        memory.line.leave(gone)
-        memory.forget(slow)
-        memory.forget(slow)
-        await turns()
-        assert memory.bytes_used == 0
-        assert not gone.went_on
-
-    asyncio.run(run())
+@in_loop
+async def test_who_leaves_is_neither_counted_nor_called() -> None:
+    memory = AnswerMemory(100)
+    gone, slow = Writer(), Writer(unread=90)
+    memory.note(slow)
+    memory.line.admits(gone)
+    memory.line.leave(gone)
+    memory.forget(slow)
+    memory.forget(slow)
+    await turns()
+    assert memory.bytes_used == 0
+    assert not gone.went_on

@@ -20,61 +20,54 @@ from support.kafka.network_world import (
     handler_of_futures,
     turns,
 )
+from support.scenarios import in_loop
 
 # -- answers
 
 
-def test_answers_that_are_ready_leave_in_one_call() -> None:
-    async def run() -> None:
-        world = NetworkWorld()
-        client = world.connect()
-        client.feed(framed(b"a", b"bb", b"ccc"))
-        assert client.writes == [framed(b"a", b"bb", b"ccc")]
-        assert world.statistics().bytes_out == len(client.writes[0])
-        assert world.statistics().bytes_in == len(framed(b"a", b"bb", b"ccc"))
-
-    asyncio.run(run())
+@in_loop
+async def test_answers_that_are_ready_leave_in_one_call() -> None:
+    world = NetworkWorld()
+    client = world.connect()
+    client.feed(framed(b"a", b"bb", b"ccc"))
+    assert client.writes == [framed(b"a", b"bb", b"ccc")]
+    assert world.statistics().bytes_out == len(client.writes[0])
+    assert world.statistics().bytes_in == len(framed(b"a", b"bb", b"ccc"))
 
 
-def test_answers_of_one_group_commit_leave_in_one_call_in_order() -> None:
-    async def run() -> None:
-        world = NetworkWorld(handler_of_futures())
-        client = world.connect()
-        client.feed(framed(b"a", b"b", b"c", b"d"))
-        world.handler.answer(2, 0, 1)
-        await turns()
-        assert client.writes == [framed(b"a", b"b", b"c")]
-        world.handler.answer(3)
-        await turns()
-        assert client.writes == [framed(b"a", b"b", b"c"), framed(b"d")]
-
-    asyncio.run(run())
+@in_loop
+async def test_answers_of_one_group_commit_leave_in_one_call_in_order() -> None:
+    world = NetworkWorld(handler_of_futures())
+    client = world.connect()
+    client.feed(framed(b"a", b"b", b"c", b"d"))
+    world.handler.answer(2, 0, 1)
+    await turns()
+    assert client.writes == [framed(b"a", b"b", b"c")]
+    world.handler.answer(3)
+    await turns()
+    assert client.writes == [framed(b"a", b"b", b"c"), framed(b"d")]
 
 
-def test_nothing_is_sent_for_a_request_without_answer() -> None:
-    async def run() -> None:
-        world = NetworkWorld(Handler(lambda *_: None))
-        client = world.connect()
-        client.feed(framed(b"acks=0", b"acks=0"))
-        assert client.writes == []
-        assert world.handler.begun == [b"acks=0"] * 2
-        assert world.statistics().request_bytes_in_flight == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_nothing_is_sent_for_a_request_without_answer() -> None:
+    world = NetworkWorld(Handler(lambda *_: None))
+    client = world.connect()
+    client.feed(framed(b"acks=0", b"acks=0"))
+    assert client.writes == []
+    assert world.handler.begun == [b"acks=0"] * 2
+    assert world.statistics().request_bytes_in_flight == 0
 
 
-def test_many_requests_of_one_connection_leave_turns_to_others() -> None:
-    async def run() -> None:
-        world = NetworkWorld()
-        greedy, modest = world.connect(), world.connect()
-        names = [b"%d" % number for number in range(3 * BEGUN_PER_TURN_MAX)]
-        greedy.feed(framed(*names))
-        modest.feed(framed(b"modest"))
-        assert world.handler.begun == [*names[:BEGUN_PER_TURN_MAX], b"modest"]
-        await turns()
-        assert b"".join(greedy.writes) == framed(*names)
-
-    asyncio.run(run())
+@in_loop
+async def test_many_requests_of_one_connection_leave_turns_to_others() -> None:
+    world = NetworkWorld()
+    greedy, modest = world.connect(), world.connect()
+    names = [b"%d" % number for number in range(3 * BEGUN_PER_TURN_MAX)]
+    greedy.feed(framed(*names))
+    modest.feed(framed(b"modest"))
+    assert world.handler.begun == [*names[:BEGUN_PER_TURN_MAX], b"modest"]
+    await turns()
+    assert b"".join(greedy.writes) == framed(*names)
 
 
 # -- failures
@@ -227,107 +220,96 @@ def test_a_host_that_sends_no_frames_again_and_again_is_logged_once_a_minute(
 # -- the peer goes
 
 
-def test_the_end_is_told_once_and_everything_is_given_back() -> None:
-    async def run() -> None:
-        world = NetworkWorld(handler_of_futures())
-        client = world.connect()
-        client.feed(framed(b"x" * 1_000, b"y") + framed(bytes(500 * KIB))[:100_000])
-        assert world.statistics().request_bytes_in_flight > 101_000
-        client.lose(ConnectionResetError("reset"))
-        await turns()
-        assert [context.client_host for context in world.handler.closed] == ["10.0.0.1"]
-        assert world.statistics().request_bytes_in_flight == 0
-        assert closed(world) == {CloseReason.LOST: 1}
-        world.handler.answer(0, 1)
-        await turns()
-        assert client.writes == []
-
-    asyncio.run(run())
+@in_loop
+async def test_the_end_is_told_once_and_everything_is_given_back() -> None:
+    world = NetworkWorld(handler_of_futures())
+    client = world.connect()
+    client.feed(framed(b"x" * 1_000, b"y") + framed(bytes(500 * KIB))[:100_000])
+    assert world.statistics().request_bytes_in_flight > 101_000
+    client.lose(ConnectionResetError("reset"))
+    await turns()
+    assert [context.client_host for context in world.handler.closed] == ["10.0.0.1"]
+    assert world.statistics().request_bytes_in_flight == 0
+    assert closed(world) == {CloseReason.LOST: 1}
+    world.handler.answer(0, 1)
+    await turns()
+    assert client.writes == []
 
 
-def test_a_running_coroutine_is_cancelled_when_the_peer_goes() -> None:
-    async def run() -> None:
-        outcome: list[str] = []
+@in_loop
+async def test_a_running_coroutine_is_cancelled_when_the_peer_goes() -> None:
+    outcome: list[str] = []
 
-        async def long_poll() -> list[bytes]:
-            try:
-                await asyncio.get_running_loop().create_future()
-            finally:
-                outcome.append("cancelled")
-            raise AssertionError
+    async def long_poll() -> list[bytes]:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            outcome.append("cancelled")
+        raise AssertionError
 
-        world = NetworkWorld(Handler(lambda *_: long_poll()))
-        client = world.connect()
-        client.feed(framed(b"fetch", b"queued"))
-        await turns()
-        client.protocol.eof_received()
-        await turns()
-        assert outcome == ["cancelled"]
-        assert closed(world) == {CloseReason.PEER: 1}
-        assert world.handler.begun == [b"fetch"]
-        await world.tasks.drain()
-        assert world.failures == []
-
-    asyncio.run(run())
+    world = NetworkWorld(Handler(lambda *_: long_poll()))
+    client = world.connect()
+    client.feed(framed(b"fetch", b"queued"))
+    await turns()
+    client.protocol.eof_received()
+    await turns()
+    assert outcome == ["cancelled"]
+    assert closed(world) == {CloseReason.PEER: 1}
+    assert world.handler.begun == [b"fetch"]
+    await world.tasks.drain()
+    assert world.failures == []
 
 
 # -- the node closes
 
 
-def test_shutting_down_answers_what_was_begun_and_nothing_else() -> None:
-    async def run() -> None:
-        world = NetworkWorld(handler_of_futures(), connection_requests_max=2)
-        busy, idle = world.connect(), world.connect()
-        busy.feed(framed(b"1", b"2", b"3"))
-        world.connections.shut_down()
-        await turns()
-        assert idle.is_gone
-        assert not busy.is_closing
-        late = world.connect()
-        assert late.is_closing
-        world.handler.answer(1, 0)
-        await turns()
-        assert busy.writes == [framed(b"1", b"2")]
-        assert busy.is_gone and not busy.is_aborted
-        assert world.handler.begun == [b"1", b"2"]
-        assert closed(world) == {CloseReason.SHUTDOWN: 3}
-
-    asyncio.run(run())
+@in_loop
+async def test_shutting_down_answers_what_was_begun_and_nothing_else() -> None:
+    world = NetworkWorld(handler_of_futures(), connection_requests_max=2)
+    busy, idle = world.connect(), world.connect()
+    busy.feed(framed(b"1", b"2", b"3"))
+    world.connections.shut_down()
+    await turns()
+    assert idle.is_gone
+    assert not busy.is_closing
+    late = world.connect()
+    assert late.is_closing
+    world.handler.answer(1, 0)
+    await turns()
+    assert busy.writes == [framed(b"1", b"2")]
+    assert busy.is_gone and not busy.is_aborted
+    assert world.handler.begun == [b"1", b"2"]
+    assert closed(world) == {CloseReason.SHUTDOWN: 3}
 
 
 # -- the peer's end
 
 
-def test_requests_that_arrived_before_the_peers_end_are_begun() -> None:
+@in_loop
+async def test_requests_that_arrived_before_the_peers_end_are_begun() -> None:
     """A producer with acks=0 closes after its last request; a turn begins only some of them."""
-
-    async def run() -> None:
-        world = NetworkWorld(Handler(lambda *_: None))
-        client = world.connect()
-        client.feed(framed(*[b"acks=0"] * (3 * BEGUN_PER_TURN_MAX)))
-        assert len(world.handler.begun) == BEGUN_PER_TURN_MAX
-        client.protocol.eof_received()
-        assert len(world.handler.begun) == 3 * BEGUN_PER_TURN_MAX
-        await turns()
-        assert closed(world) == {CloseReason.PEER: 1}
-        assert client.writes == [] and world.statistics().request_bytes_in_flight == 0
-
-    asyncio.run(run())
+    world = NetworkWorld(Handler(lambda *_: None))
+    client = world.connect()
+    client.feed(framed(*[b"acks=0"] * (3 * BEGUN_PER_TURN_MAX)))
+    assert len(world.handler.begun) == BEGUN_PER_TURN_MAX
+    client.protocol.eof_received()
+    assert len(world.handler.begun) == 3 * BEGUN_PER_TURN_MAX
+    await turns()
+    assert closed(world) == {CloseReason.PEER: 1}
+    assert client.writes == [] and world.statistics().request_bytes_in_flight == 0
 
 
-def test_a_transport_that_ends_without_saying_so_ends_the_same_way() -> None:
-    async def run() -> None:
-        world = NetworkWorld(Handler(lambda *_: None))
-        client = world.connect()
-        client.feed(framed(*[b"acks=0"] * (BEGUN_PER_TURN_MAX + 1)))
-        client.lose()
-        assert len(world.handler.begun) == BEGUN_PER_TURN_MAX + 1
-        broken = world.connect()
-        broken.feed(framed(*[b"acks=0"] * (BEGUN_PER_TURN_MAX + 1)))
-        broken.lose(ConnectionResetError())
-        assert closed(world) == {CloseReason.PEER: 1, CloseReason.LOST: 1}
-
-    asyncio.run(run())
+@in_loop
+async def test_a_transport_that_ends_without_saying_so_ends_the_same_way() -> None:
+    world = NetworkWorld(Handler(lambda *_: None))
+    client = world.connect()
+    client.feed(framed(*[b"acks=0"] * (BEGUN_PER_TURN_MAX + 1)))
+    client.lose()
+    assert len(world.handler.begun) == BEGUN_PER_TURN_MAX + 1
+    broken = world.connect()
+    broken.feed(framed(*[b"acks=0"] * (BEGUN_PER_TURN_MAX + 1)))
+    broken.lose(ConnectionResetError())
+    assert closed(world) == {CloseReason.PEER: 1, CloseReason.LOST: 1}
 
 
 def test_a_failure_of_a_last_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:

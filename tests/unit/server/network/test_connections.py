@@ -6,22 +6,21 @@ import pytest
 
 from siltstone.server.network.statistics import CloseReason
 from support.kafka.network_world import LISTENER, NetworkWorld, framed, handler_of_futures, turns
+from support.scenarios import in_loop
 
 
-def test_a_connection_knows_its_host_its_listener_and_its_number() -> None:
-    async def run() -> None:
-        world = NetworkWorld()
-        seen = []
-        world.handler._handle = lambda context, _: seen.append(context)
-        for host in ("10.0.0.1", "::ffff:10.0.0.2"):
-            world.connect(host).feed(framed(b"x", b"y"))
-        first, again, second, _ = seen
-        assert first is again
-        assert [context.client_host for context in (first, second)] == ["10.0.0.1", "10.0.0.2"]
-        assert first.connection_id != second.connection_id
-        assert first.listener == LISTENER
-
-    asyncio.run(run())
+@in_loop
+async def test_a_connection_knows_its_host_its_listener_and_its_number() -> None:
+    world = NetworkWorld()
+    seen = []
+    world.handler._handle = lambda context, _: seen.append(context)
+    for host in ("10.0.0.1", "::ffff:10.0.0.2"):
+        world.connect(host).feed(framed(b"x", b"y"))
+    first, again, second, _ = seen
+    assert first is again
+    assert [context.client_host for context in (first, second)] == ["10.0.0.1", "10.0.0.2"]
+    assert first.connection_id != second.connection_id
+    assert first.listener == LISTENER
 
 
 def test_no_more_are_let_in_than_there_may_be(caplog: pytest.LogCaptureFixture) -> None:
@@ -46,17 +45,15 @@ def test_no_more_are_let_in_than_there_may_be(caplog: pytest.LogCaptureFixture) 
     ]
 
 
-def test_no_more_of_one_host_are_let_in_than_there_may_be() -> None:
-    async def run() -> None:
-        world = NetworkWorld(max_connections_per_ip=2)
-        transports = [world.connect("10.0.0.1") for _ in range(3)] + [world.connect("10.0.0.2")]
-        assert [transport.is_closing for transport in transports] == [False, False, True, False]
-        transports[0].lose()
-        assert not world.connect("10.0.0.1").is_closing
-        assert world.connect("10.0.0.1").is_closing
-        assert world.statistics().closed[CloseReason.TOO_MANY_OF_HOST] == 2
-
-    asyncio.run(run())
+@in_loop
+async def test_no_more_of_one_host_are_let_in_than_there_may_be() -> None:
+    world = NetworkWorld(max_connections_per_ip=2)
+    transports = [world.connect("10.0.0.1") for _ in range(3)] + [world.connect("10.0.0.2")]
+    assert [transport.is_closing for transport in transports] == [False, False, True, False]
+    transports[0].lose()
+    assert not world.connect("10.0.0.1").is_closing
+    assert world.connect("10.0.0.1").is_closing
+    assert world.statistics().closed[CloseReason.TOO_MANY_OF_HOST] == 2
 
 
 def test_no_connection_takes_the_files_that_the_node_keeps_for_itself(
@@ -95,68 +92,60 @@ def test_refusals_are_logged_at_once_and_then_every_half_minute(caplog: pytest.L
     ]
 
 
-def test_hosts_that_are_gone_are_forgotten() -> None:
-    async def run() -> None:
-        world = NetworkWorld()
-        for number in range(100):
-            world.connect(f"10.0.0.{number}").lose()
-        assert len(world.connections._of_host) == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_hosts_that_are_gone_are_forgotten() -> None:
+    world = NetworkWorld()
+    for number in range(100):
+        world.connect(f"10.0.0.{number}").lose()
+    assert len(world.connections._of_host) == 0
 
 
-def test_one_timer_inspects_all_every_second() -> None:
-    async def run() -> None:
-        world = NetworkWorld(connections_max_idle_ms=10_000)
-        timer = world.tasks.start("inspect", world.connections.inspect_for_ever())
-        clients = [world.connect() for _ in range(50)]
-        for _ in range(9):
-            await turns()
-            world.clock.advance_ms(1_000)
+@in_loop
+async def test_one_timer_inspects_all_every_second() -> None:
+    world = NetworkWorld(connections_max_idle_ms=10_000)
+    timer = world.tasks.start("inspect", world.connections.inspect_for_ever())
+    clients = [world.connect() for _ in range(50)]
+    for _ in range(9):
         await turns()
-        assert not any(client.is_closing for client in clients)
-        assert len(world.clock._sleepers) == 1
         world.clock.advance_ms(1_000)
-        await turns()
-        assert all(client.is_gone for client in clients)
-        timer.cancel()
-        await turns()
-
-    asyncio.run(run())
-
-
-def test_what_it_amounts_to() -> None:
-    async def run() -> None:
-        world = NetworkWorld(handler_of_futures())
-        client, other = world.connect(), world.connect()
-        client.feed(framed(b"12345", b"1234567"))
-        other.feed(framed(b"1")[:3])
-        statistics = world.statistics()
-        assert statistics.requests == statistics.requests_in_flight == 2
-        assert statistics.bytes_in == 9 + 11 + 3
-        assert statistics.request_bytes_in_flight >= 12
-        world.handler.answer(0, 1)
-        await turns()
-        statistics = world.statistics()
-        assert (statistics.requests, statistics.requests_in_flight) == (2, 0)
-        assert statistics.bytes_out == 9 + 11
-        assert statistics.request_bytes_in_flight == 0
-
-    asyncio.run(run())
+    await turns()
+    assert not any(client.is_closing for client in clients)
+    assert len(world.clock._sleepers) == 1
+    world.clock.advance_ms(1_000)
+    await turns()
+    assert all(client.is_gone for client in clients)
+    timer.cancel()
+    await turns()
 
 
-def test_abort_waits_for_nobody() -> None:
-    async def run() -> None:
-        world = NetworkWorld(handler_of_futures())
-        clients = [world.connect() for _ in range(3)]
-        clients[0].feed(framed(b"under way"))
-        world.connections.shut_down()
-        gone = asyncio.ensure_future(world.connections.wait_until_gone())
-        await turns()
-        assert not gone.done()
-        world.connections.abort()
-        await gone
-        assert world.statistics().connections == 0
-        assert clients[0].is_aborted
+@in_loop
+async def test_what_it_amounts_to() -> None:
+    world = NetworkWorld(handler_of_futures())
+    client, other = world.connect(), world.connect()
+    client.feed(framed(b"12345", b"1234567"))
+    other.feed(framed(b"1")[:3])
+    statistics = world.statistics()
+    assert statistics.requests == statistics.requests_in_flight == 2
+    assert statistics.bytes_in == 9 + 11 + 3
+    assert statistics.request_bytes_in_flight >= 12
+    world.handler.answer(0, 1)
+    await turns()
+    statistics = world.statistics()
+    assert (statistics.requests, statistics.requests_in_flight) == (2, 0)
+    assert statistics.bytes_out == 9 + 11
+    assert statistics.request_bytes_in_flight == 0
 
-    asyncio.run(run())
+
+@in_loop
+async def test_abort_waits_for_nobody() -> None:
+    world = NetworkWorld(handler_of_futures())
+    clients = [world.connect() for _ in range(3)]
+    clients[0].feed(framed(b"under way"))
+    world.connections.shut_down()
+    gone = asyncio.ensure_future(world.connections.wait_until_gone())
+    await turns()
+    assert not gone.done()
+    world.connections.abort()
+    await gone
+    assert world.statistics().connections == 0
+    assert clients[0].is_aborted

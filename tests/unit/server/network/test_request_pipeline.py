@@ -13,6 +13,7 @@ from siltstone.server.network.request_pipeline import (
     RequestPipeline,
 )
 from support.kafka.network_world import turns
+from support.scenarios import in_loop
 
 
 class Scripted:
@@ -63,63 +64,56 @@ def test_what_is_ready_leaves_at_once() -> None:
     assert scripted.pipeline.held_bytes == 0
 
 
-def test_futures_are_begun_one_after_another_and_answered_in_order() -> None:
-    async def run() -> None:
-        first, third = future(), future()
-        scripted = Scripted(first=first, third=third)
-        scripted.receive("first", "second", "third", "fourth")
-        assert scripted.begun == ["first", "second", "third", "fourth"]
-        assert scripted.answered == []
-        third.set_result([b"third"])
-        await turns()
-        assert scripted.answered == []
-        first.set_result(None)
-        await turns()
-        assert scripted.answered == ["second", "third", "fourth"]
-        assert scripted.pipeline.held_bytes == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_futures_are_begun_one_after_another_and_answered_in_order() -> None:
+    first, third = future(), future()
+    scripted = Scripted(first=first, third=third)
+    scripted.receive("first", "second", "third", "fourth")
+    assert scripted.begun == ["first", "second", "third", "fourth"]
+    assert scripted.answered == []
+    third.set_result([b"third"])
+    await turns()
+    assert scripted.answered == []
+    first.set_result(None)
+    await turns()
+    assert scripted.answered == ["second", "third", "fourth"]
+    assert scripted.pipeline.held_bytes == 0
 
 
-def test_a_group_commit_is_one_step() -> None:
+@in_loop
+async def test_a_group_commit_is_one_step() -> None:
     """All Futures of it are done before the first callback runs."""
-
-    async def run() -> None:
-        futures = {str(number): future() for number in range(20)}
-        scripted = Scripted(**futures)
-        scripted.receive(*futures)
-        for _ in range(3):
-            scripted.advance()
-        for name, made in futures.items():
-            made.set_result([name.encode()])
-        await turns()
-        assert scripted.answered == list(futures)
-        assert scripted.progress == 1
-
-    asyncio.run(run())
+    futures = {str(number): future() for number in range(20)}
+    scripted = Scripted(**futures)
+    scripted.receive(*futures)
+    for _ in range(3):
+        scripted.advance()
+    for name, made in futures.items():
+        made.set_result([name.encode()])
+    await turns()
+    assert scripted.answered == list(futures)
+    assert scripted.progress == 1
 
 
-def test_a_coroutine_runs_to_its_end_before_the_next_begins() -> None:
-    async def run() -> None:
-        gate, before = future(), future()
+@in_loop
+async def test_a_coroutine_runs_to_its_end_before_the_next_begins() -> None:
+    gate, before = future(), future()
 
-        async def poll() -> list[bytes]:
-            await gate
-            return [b"poll"]
+    async def poll() -> list[bytes]:
+        await gate
+        return [b"poll"]
 
-        scripted = Scripted(before=before, poll=poll())
-        scripted.receive("before", "poll", "after")
-        await turns()
-        assert scripted.begun == ["before", "poll"]
-        before.set_result([b"before"])
-        await turns()
-        assert scripted.answered == ["before"], "an answer does not wait for what comes after it"
-        gate.set_result(None)
-        await turns()
-        assert scripted.begun == ["before", "poll", "after"]
-        assert scripted.answered == ["before", "poll", "after"]
-
-    asyncio.run(run())
+    scripted = Scripted(before=before, poll=poll())
+    scripted.receive("before", "poll", "after")
+    await turns()
+    assert scripted.begun == ["before", "poll"]
+    before.set_result([b"before"])
+    await turns()
+    assert scripted.answered == ["before"], "an answer does not wait for what comes after it"
+    gate.set_result(None)
+    await turns()
+    assert scripted.begun == ["before", "poll", "after"]
+    assert scripted.answered == ["before", "poll", "after"]
 
 
 def test_nothing_is_begun_while_it_may_not() -> None:
@@ -143,146 +137,132 @@ def test_so_many_are_begun_in_one_turn() -> None:
     assert scripted.answered == names
 
 
-def test_every_request_is_charged_until_its_answer_leaves() -> None:
-    async def run() -> None:
-        first, second = future(), future()
-        scripted = Scripted(aa=first, bbbb=second)
-        scripted.may_begin = False
-        scripted.receive("aa", "bbbb")
-        assert scripted.pipeline.held_bytes == 6 + 2 * REQUEST_OVERHEAD_BYTES
-        scripted.may_begin = True
-        scripted.advance()
-        second.set_result([])
-        await turns()
-        assert scripted.pipeline.held_bytes == 6 + 2 * REQUEST_OVERHEAD_BYTES
-        first.set_result([])
-        await turns()
-        assert scripted.pipeline.held_bytes == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_every_request_is_charged_until_its_answer_leaves() -> None:
+    first, second = future(), future()
+    scripted = Scripted(aa=first, bbbb=second)
+    scripted.may_begin = False
+    scripted.receive("aa", "bbbb")
+    assert scripted.pipeline.held_bytes == 6 + 2 * REQUEST_OVERHEAD_BYTES
+    scripted.may_begin = True
+    scripted.advance()
+    second.set_result([])
+    await turns()
+    assert scripted.pipeline.held_bytes == 6 + 2 * REQUEST_OVERHEAD_BYTES
+    first.set_result([])
+    await turns()
+    assert scripted.pipeline.held_bytes == 0
 
 
 @pytest.mark.parametrize("failure", [CloseConnection("no"), ValueError("bug")])
-def test_a_failure_waits_for_the_answers_before_it_and_ends_the_rest(failure: Exception) -> None:
-    async def run() -> None:
-        before = future()
-        scripted = Scripted(before=before, bad=failure)
-        scripted.receive("before", "bad", "after")
-        assert scripted.begun == ["before", "bad"]
-        assert scripted.pipeline.failure is None
-        before.set_result([b"before"])
+@in_loop
+async def test_a_failure_waits_for_the_answers_before_it_and_ends_the_rest(failure: Exception) -> None:
+    before = future()
+    scripted = Scripted(before=before, bad=failure)
+    scripted.receive("before", "bad", "after")
+    assert scripted.begun == ["before", "bad"]
+    assert scripted.pipeline.failure is None
+    before.set_result([b"before"])
+    await turns()
+    assert scripted.answered == ["before"]
+    assert scripted.pipeline.failure is failure
+    scripted.receive("later")
+    assert scripted.begun == ["before", "bad"]
+    assert scripted.pipeline.unanswered_count == 0
+
+
+@in_loop
+async def test_a_failed_future_and_a_failed_coroutine_are_failures() -> None:
+    async def fail() -> list[bytes]:
+        raise CloseConnection("in the coroutine")
+
+    broken = future()
+    scripted = Scripted(broken=broken)
+    scripted.receive("broken", "after")
+    broken.set_exception(CloseConnection("in the future"))
+    await turns()
+    assert str(scripted.pipeline.failure) == "in the future"
+    assert scripted.answered == []
+
+    scripted = Scripted(broken=fail())
+    scripted.receive("broken")
+    await turns()
+    assert str(scripted.pipeline.failure) == "in the coroutine"
+
+
+@in_loop
+async def test_what_cancels_itself_is_a_failure_too() -> None:
+    async def give_up() -> list[bytes]:
+        raise asyncio.CancelledError
+
+    cancelled = future()
+    for handled in (cancelled, give_up()):
+        scripted = Scripted(given_up=handled)
+        scripted.receive("given_up")
+        cancelled.cancel()
         await turns()
-        assert scripted.answered == ["before"]
-        assert scripted.pipeline.failure is failure
-        scripted.receive("later")
-        assert scripted.begun == ["before", "bad"]
-        assert scripted.pipeline.unanswered_count == 0
-
-    asyncio.run(run())
-
-
-def test_a_failed_future_and_a_failed_coroutine_are_failures() -> None:
-    async def run() -> None:
-        async def fail() -> list[bytes]:
-            raise CloseConnection("in the coroutine")
-
-        broken = future()
-        scripted = Scripted(broken=broken)
-        scripted.receive("broken", "after")
-        broken.set_exception(CloseConnection("in the future"))
-        await turns()
-        assert str(scripted.pipeline.failure) == "in the future"
-        assert scripted.answered == []
-
-        scripted = Scripted(broken=fail())
-        scripted.receive("broken")
-        await turns()
-        assert str(scripted.pipeline.failure) == "in the coroutine"
-
-    asyncio.run(run())
-
-
-def test_what_cancels_itself_is_a_failure_too() -> None:
-    async def run() -> None:
-        async def give_up() -> list[bytes]:
-            raise asyncio.CancelledError
-
-        cancelled = future()
-        for handled in (cancelled, give_up()):
-            scripted = Scripted(given_up=handled)
-            scripted.receive("given_up")
-            cancelled.cancel()
-            await turns()
-            assert isinstance(scripted.pipeline.failure, asyncio.CancelledError)
-
-    asyncio.run(run())
+        assert isinstance(scripted.pipeline.failure, asyncio.CancelledError)
 
 
 # -- the connection is gone
 
 
-def test_the_coroutine_is_cancelled_and_a_future_is_not() -> None:
-    async def run() -> None:
-        outcome: list[str] = []
+@in_loop
+async def test_the_coroutine_is_cancelled_and_a_future_is_not() -> None:
+    outcome: list[str] = []
 
-        async def poll() -> list[bytes]:
-            try:
-                await asyncio.get_running_loop().create_future()
-            except asyncio.CancelledError:
-                outcome.append("cancelled")
-                raise
-            raise AssertionError
+    async def poll() -> list[bytes]:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            outcome.append("cancelled")
+            raise
+        raise AssertionError
 
-        work = future()
-        scripted = Scripted(work=work, poll=poll())
-        scripted.receive("work", "poll", "queued")
-        await turns()
-        scripted.pipeline.abandon()
-        await turns()
-        assert outcome == ["cancelled"]
-        assert not work.cancelled()
-        work.set_result([b"work"])
-        await turns()
-        assert scripted.answered == []
-        assert scripted.begun == ["work", "poll"]
-        assert scripted.pipeline.held_bytes == 0
-
-    asyncio.run(run())
+    work = future()
+    scripted = Scripted(work=work, poll=poll())
+    scripted.receive("work", "poll", "queued")
+    await turns()
+    scripted.pipeline.abandon()
+    await turns()
+    assert outcome == ["cancelled"]
+    assert not work.cancelled()
+    work.set_result([b"work"])
+    await turns()
+    assert scripted.answered == []
+    assert scripted.begun == ["work", "poll"]
+    assert scripted.pipeline.held_bytes == 0
 
 
-def test_a_coroutine_that_has_not_taken_a_step_is_closed() -> None:
+@in_loop
+async def test_a_coroutine_that_has_not_taken_a_step_is_closed() -> None:
     """Otherwise Python warns that it was never awaited, which here is an error."""
 
-    async def run() -> None:
-        async def poll() -> list[bytes]:
-            raise AssertionError("it was abandoned")
+    async def poll() -> list[bytes]:
+        raise AssertionError("it was abandoned")
 
-        scripted = Scripted(poll=poll())
-        scripted.receive("poll")
-        scripted.pipeline.abandon()
-        await turns()
-        gc.collect()
-
-    asyncio.run(run())
+    scripted = Scripted(poll=poll())
+    scripted.receive("poll")
+    scripted.pipeline.abandon()
+    await turns()
+    gc.collect()
 
 
-def test_who_is_done_in_spite_of_being_cancelled_hurts_nobody() -> None:
-    async def run() -> None:
-        async def stubborn() -> list[bytes]:
-            try:
-                await asyncio.get_running_loop().create_future()
-            except asyncio.CancelledError:
-                return [b"all the same"]
-            raise AssertionError
+@in_loop
+async def test_who_is_done_in_spite_of_being_cancelled_hurts_nobody() -> None:
+    async def stubborn() -> list[bytes]:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return [b"all the same"]
+        raise AssertionError
 
-        scripted = Scripted(stubborn=stubborn())
-        scripted.receive("stubborn")
-        await turns()
-        scripted.pipeline.abandon()
-        await turns()
-        assert scripted.answered == []
-
-    asyncio.run(run())
+    scripted = Scripted(stubborn=stubborn())
+    scripted.receive("stubborn")
+    await turns()
+    scripted.pipeline.abandon()
+    await turns()
+    assert scripted.answered == []
 
 
 def test_a_failure_that_nobody_waits_for_is_logged_unless_it_only_closes(
@@ -307,40 +287,35 @@ def test_a_failure_that_nobody_waits_for_is_logged_unless_it_only_closes(
     assert "a bug" in logged[0]
 
 
-def test_what_is_dropped_is_charged_no_more() -> None:
-    async def run() -> None:
-        scripted = Scripted(slow=(pending := future()))
-        scripted.receive("slow")
-        scripted.may_begin = False
-        scripted.receive("dropped", "too")
-        assert scripted.pipeline.held_bytes == len("slowdroppedtoo") + 3 * REQUEST_OVERHEAD_BYTES
-        scripted.pipeline.finish()
-        assert scripted.pipeline.held_bytes == len("slow") + REQUEST_OVERHEAD_BYTES
-        assert scripted.pipeline.unanswered_count == 1
-        scripted.receive("late")
-        assert scripted.pipeline.unanswered_count == 1
-        pending.set_result([b"slow"])
-        await turns()
-        assert scripted.pipeline.held_bytes == 0 and scripted.begun == ["slow"]
-
-    asyncio.run(run())
+@in_loop
+async def test_what_is_dropped_is_charged_no_more() -> None:
+    scripted = Scripted(slow=(pending := future()))
+    scripted.receive("slow")
+    scripted.may_begin = False
+    scripted.receive("dropped", "too")
+    assert scripted.pipeline.held_bytes == len("slowdroppedtoo") + 3 * REQUEST_OVERHEAD_BYTES
+    scripted.pipeline.finish()
+    assert scripted.pipeline.held_bytes == len("slow") + REQUEST_OVERHEAD_BYTES
+    assert scripted.pipeline.unanswered_count == 1
+    scripted.receive("late")
+    assert scripted.pipeline.unanswered_count == 1
+    pending.set_result([b"slow"])
+    await turns()
+    assert scripted.pipeline.held_bytes == 0 and scripted.begun == ["slow"]
 
 
-def test_silence_behind_what_is_under_way_waits_for_its_turn() -> None:
+@in_loop
+async def test_silence_behind_what_is_under_way_waits_for_its_turn() -> None:
     """A Produce with acks=0 is held, and counted, until what came before it has been answered."""
-
-    async def run() -> None:
-        first = future()
-        scripted = Scripted(first=first, silent=None)
-        scripted.receive("first", "silent", "b")
-        assert (scripted.pipeline.unanswered_count, scripted.answered) == (3, [])
-        assert scripted.pipeline.held_bytes == len("firstsilentb") + 3 * REQUEST_OVERHEAD_BYTES
-        first.set_result([b"first"])
-        await turns()
-        assert (scripted.pipeline.unanswered_count, scripted.pipeline.held_bytes) == (0, 0)
-        assert scripted.answered == ["first", "b"]
-
-    asyncio.run(run())
+    first = future()
+    scripted = Scripted(first=first, silent=None)
+    scripted.receive("first", "silent", "b")
+    assert (scripted.pipeline.unanswered_count, scripted.answered) == (3, [])
+    assert scripted.pipeline.held_bytes == len("firstsilentb") + 3 * REQUEST_OVERHEAD_BYTES
+    first.set_result([b"first"])
+    await turns()
+    assert (scripted.pipeline.unanswered_count, scripted.pipeline.held_bytes) == (0, 0)
+    assert scripted.answered == ["first", "b"]
 
 
 def test_a_ready_answer_is_not_held() -> None:
@@ -358,53 +333,47 @@ async def after(waited_for: "asyncio.Future[Any]", ended: list[str]) -> Any:
         ended.append("ended")
 
 
-def test_work_that_may_be_overtaken_holds_back_no_later_request_and_answers_stay_in_order() -> None:
-    async def run() -> None:
-        slow, slower = future(), future()
-        ended: list[str] = []
-        scripted = Scripted(slow=Overtakable(after(slow, ended)), slower=Overtakable(after(slower, ended)))
-        scripted.receive("slow", "a", "slower", "b")
-        await turns()
-        assert scripted.begun == ["slow", "a", "slower", "b"] and scripted.answered == []
-        slower.set_result([b"slower"])
-        await turns()
-        assert scripted.answered == []
-        slow.set_result([b"slow"])
-        await turns()
-        assert scripted.answered == ["slow", "a", "slower", "b"]
-        assert scripted.pipeline.held_bytes == 0 and len(ended) == 2
-
-    asyncio.run(run())
+@in_loop
+async def test_work_that_may_be_overtaken_holds_back_no_later_request_and_answers_stay_in_order() -> None:
+    slow, slower = future(), future()
+    ended: list[str] = []
+    scripted = Scripted(slow=Overtakable(after(slow, ended)), slower=Overtakable(after(slower, ended)))
+    scripted.receive("slow", "a", "slower", "b")
+    await turns()
+    assert scripted.begun == ["slow", "a", "slower", "b"] and scripted.answered == []
+    slower.set_result([b"slower"])
+    await turns()
+    assert scripted.answered == []
+    slow.set_result([b"slow"])
+    await turns()
+    assert scripted.answered == ["slow", "a", "slower", "b"]
+    assert scripted.pipeline.held_bytes == 0 and len(ended) == 2
 
 
-def test_item_08_a_coroutine_begins_when_the_work_before_it_has_ended() -> None:
-    async def run() -> None:
-        slow, begun = future(), []
+@in_loop
+async def test_item_08_a_coroutine_begins_when_the_work_before_it_has_ended() -> None:
+    slow, begun = future(), []
 
-        async def other() -> Any:
-            begun.append("other")
-            return [b"other"]
+    async def other() -> Any:
+        begun.append("other")
+        return [b"other"]
 
-        scripted = Scripted(slow=Overtakable(after(slow, [])), other=other())
-        scripted.receive("slow", "other", "last")
-        await turns()
-        assert (scripted.begun, begun) == (["slow", "other"], [])
-        slow.set_result([b"slow"])
-        await turns()
-        assert scripted.answered == ["slow", "other", "last"] and begun == ["other"]
-
-    asyncio.run(run())
+    scripted = Scripted(slow=Overtakable(after(slow, [])), other=other())
+    scripted.receive("slow", "other", "last")
+    await turns()
+    assert (scripted.begun, begun) == (["slow", "other"], [])
+    slow.set_result([b"slow"])
+    await turns()
+    assert scripted.answered == ["slow", "other", "last"] and begun == ["other"]
 
 
-def test_all_work_of_a_lost_connection_is_cancelled() -> None:
-    async def run() -> None:
-        ended: list[str] = []
-        never = future()
-        scripted = Scripted(a=Overtakable(after(never, ended)), b=Overtakable(after(never, ended)))
-        scripted.receive("a", "b", "c")
-        await turns()
-        scripted.pipeline.abandon()
-        await turns()
-        assert ended == ["ended", "ended"] and scripted.pipeline.held_bytes == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_all_work_of_a_lost_connection_is_cancelled() -> None:
+    ended: list[str] = []
+    never = future()
+    scripted = Scripted(a=Overtakable(after(never, ended)), b=Overtakable(after(never, ended)))
+    scripted.receive("a", "b", "c")
+    await turns()
+    scripted.pipeline.abandon()
+    await turns()
+    assert ended == ["ended", "ended"] and scripted.pipeline.held_bytes == 0

@@ -18,6 +18,7 @@ from siltstone.stream_engine.settings import ReadSettings
 from support.engine.batches import batch
 from support.engine.committed_world import CommittedWorld, GatedCalls, settle
 from support.engine.replacing import replace_object
+from support.scenarios import in_loop
 
 SETTINGS = ReadSettings(
     block_cache_bytes_max=1 << 20,
@@ -74,165 +75,143 @@ async def arrived(promises) -> list[Block]:
     return [one if isinstance(one, Block) else await asyncio.shield(one) for one in promises]
 
 
-def test_adjacent_blocks_come_with_one_request_each_with_bytes_of_its_own():
-    async def scenario():
-        of = Fetching()
-        blocks = await arrived(of.fetch(2, 3))
-        assert [block.entry.start_offset for block in blocks] == [2, 3]
-        assert of.spans() == [(2, 4)]
-        assert all(len(block.data.obj) == 172 for block in blocks)
-
-    asyncio.run(scenario())
+@in_loop
+async def test_adjacent_blocks_come_with_one_request_each_with_bytes_of_its_own() -> None:
+    of = Fetching()
+    blocks = await arrived(of.fetch(2, 3))
+    assert [block.entry.start_offset for block in blocks] == [2, 3]
+    assert of.spans() == [(2, 4)]
+    assert all(len(block.data.obj) == 172 for block in blocks)
 
 
-def test_requests_stay_within_their_limit():
-    async def scenario():
-        of = Fetching()
-        blocks = await arrived(of.fetch(*range(12)))
-        assert [block.entry.start_offset for block in blocks] == list(range(12))
-        assert of.spans() == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 10), (0, 2)]
-        assert of.fetcher.statistics().bytes_read == 12 * 172
-
-    asyncio.run(scenario())
+@in_loop
+async def test_requests_stay_within_their_limit() -> None:
+    of = Fetching()
+    blocks = await arrived(of.fetch(*range(12)))
+    assert [block.entry.start_offset for block in blocks] == list(range(12))
+    assert of.spans() == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 10), (0, 2)]
+    assert of.fetcher.statistics().bytes_read == 12 * 172
 
 
-def test_only_what_is_neither_cached_nor_under_way_is_asked_for():
-    async def scenario():
-        calls = GatedCalls()
-        of = Fetching(calls)
-        early = of.fetch(3)
-        both = of.fetch(2, 3, 4)
-        assert both[1] is early[0]
-        await settle()
-        calls.open()
-        assert [block.entry.start_offset for block in await arrived(both)] == [2, 3, 4]
-        again = of.fetch(2, 3, 4)
-        assert all(isinstance(one, Block) for one in again)
-        assert of.spans() == [(3, 4), (2, 3), (4, 5)]
-        assert of.fetcher.statistics().shared == 1
-
-    asyncio.run(scenario())
+@in_loop
+async def test_only_what_is_neither_cached_nor_under_way_is_asked_for() -> None:
+    calls = GatedCalls()
+    of = Fetching(calls)
+    early = of.fetch(3)
+    both = of.fetch(2, 3, 4)
+    assert both[1] is early[0]
+    await settle()
+    calls.open()
+    assert [block.entry.start_offset for block in await arrived(both)] == [2, 3, 4]
+    again = of.fetch(2, 3, 4)
+    assert all(isinstance(one, Block) for one in again)
+    assert of.spans() == [(3, 4), (2, 3), (4, 5)]
+    assert of.fetcher.statistics().shared == 1
 
 
-def test_a_promise_keeps_its_block_although_the_cache_does_not():
+@in_loop
+async def test_a_promise_keeps_its_block_although_the_cache_does_not() -> None:
     """A reader gets the block that it asked for, however small the cache is."""
-
-    async def scenario():
-        of = Fetching(cache_bytes_max=700)
-        blocks = await arrived(of.fetch(*range(10)))
-        assert [block.entry.start_offset for block in blocks] == list(range(10))
-        assert of.fetcher.statistics().requests == 5
-        assert of.cache.statistics().blocks == 1
-
-    asyncio.run(scenario())
+    of = Fetching(cache_bytes_max=700)
+    blocks = await arrived(of.fetch(*range(10)))
+    assert [block.entry.start_offset for block in blocks] == list(range(10))
+    assert of.fetcher.statistics().requests == 5
+    assert of.cache.statistics().blocks == 1
 
 
-def test_bytes_under_way_never_pass_the_limit():
+@in_loop
+async def test_bytes_under_way_never_pass_the_limit() -> None:
     """688 bytes for two blocks of 172 and the answer they are cut from: two requests fit into 2000, not three."""
-
-    async def scenario():
-        calls = GatedCalls()
-        of = Fetching(calls)
-        promises = of.fetch(*range(10))
-        await settle()
-        assert calls.waiting == 2
-        assert of.fetcher.statistics().bytes_under_way == 1376
-        calls.open()
-        assert len(await arrived(promises)) == 10
-        assert of.fetcher.statistics().bytes_under_way == 0
-
-    asyncio.run(scenario())
+    calls = GatedCalls()
+    of = Fetching(calls)
+    promises = of.fetch(*range(10))
+    await settle()
+    assert calls.waiting == 2
+    assert of.fetcher.statistics().bytes_under_way == 1376
+    calls.open()
+    assert len(await arrived(promises)) == 10
+    assert of.fetcher.statistics().bytes_under_way == 0
 
 
-def test_a_block_larger_than_the_limit_is_read_alone():
-    async def scenario():
-        small = ReadSettings(
-            block_cache_bytes_max=1 << 20,
-            request_bytes_max=10,
-            under_way_bytes_max=10,
-            read_ahead_bytes_min=10,
-            read_ahead_bytes_max=10,
-        )
-        calls = GatedCalls()
-        of = Fetching(calls, small)
-        promises = of.fetch(0, 1)
-        await settle()
-        assert calls.waiting == 1
-        calls.open()
-        assert len(await arrived(promises)) == 2
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_block_larger_than_the_limit_is_read_alone() -> None:
+    small = ReadSettings(
+        block_cache_bytes_max=1 << 20,
+        request_bytes_max=10,
+        under_way_bytes_max=10,
+        read_ahead_bytes_min=10,
+        read_ahead_bytes_max=10,
+    )
+    calls = GatedCalls()
+    of = Fetching(calls, small)
+    promises = of.fetch(0, 1)
+    await settle()
+    assert calls.waiting == 1
+    calls.open()
+    assert len(await arrived(promises)) == 2
 
 
-def test_what_is_fetched_ahead_does_without_when_there_is_no_room():
-    async def scenario():
-        calls = GatedCalls()
-        of = Fetching(calls)
-        of.fetch(0, 1)
-        await settle()
-        of.fetch_ahead(*range(2, 10))
-        await settle()
-        assert calls.waiting == 2
-        assert of.ahead.until_offset == 4
-        waiting = of.fetch(8)
-        assert not isinstance(waiting[0], Block)
-        of.fetch_ahead(9)
-        assert of.ahead.until_offset == 10
-        calls.open()
-        await arrived(waiting)
-        await settle()
-        assert sorted(of.spans()) == [(0, 2), (2, 4), (8, 9), (9, 10)]
-
-    asyncio.run(scenario())
+@in_loop
+async def test_what_is_fetched_ahead_does_without_when_there_is_no_room() -> None:
+    calls = GatedCalls()
+    of = Fetching(calls)
+    of.fetch(0, 1)
+    await settle()
+    of.fetch_ahead(*range(2, 10))
+    await settle()
+    assert calls.waiting == 2
+    assert of.ahead.until_offset == 4
+    waiting = of.fetch(8)
+    assert not isinstance(waiting[0], Block)
+    of.fetch_ahead(9)
+    assert of.ahead.until_offset == 10
+    calls.open()
+    await arrived(waiting)
+    await settle()
+    assert sorted(of.spans()) == [(0, 2), (2, 4), (8, 9), (9, 10)]
 
 
-def test_blocks_fetched_ahead_are_marked_until_they_are_read():
-    async def scenario():
-        of = Fetching()
-        of.fetch_ahead(0, 1)
-        await settle()
-        (block, other) = await arrived(of.fetch(0, 1))
-        assert block.fetched_for is of.ahead
-        of.cache.mark_read(block)
-        assert block.fetched_for is None
-        assert of.cache.statistics().read_ahead_bytes_used == 172
-        assert other.fetched_for is of.ahead
-        assert of.spans() == [(0, 2)]
-
-    asyncio.run(scenario())
+@in_loop
+async def test_blocks_fetched_ahead_are_marked_until_they_are_read() -> None:
+    of = Fetching()
+    of.fetch_ahead(0, 1)
+    await settle()
+    (block, other) = await arrived(of.fetch(0, 1))
+    assert block.fetched_for is of.ahead
+    of.cache.mark_read(block)
+    assert block.fetched_for is None
+    assert of.cache.statistics().read_ahead_bytes_used == 172
+    assert other.fetched_for is of.ahead
+    assert of.spans() == [(0, 2)]
 
 
-def test_fetching_ahead_again_asks_for_nothing_twice():
-    async def scenario():
-        calls = GatedCalls()
-        of = Fetching(calls)
-        of.fetch(1)
-        await settle()
-        of.fetch_ahead(0, 1)
-        of.fetch_ahead(0, 1)
-        calls.open()
-        await settle()
-        assert sorted(of.spans()) == [(0, 1), (1, 2)]
-        assert of.ahead.until_offset == 2
-
-    asyncio.run(scenario())
+@in_loop
+async def test_fetching_ahead_again_asks_for_nothing_twice() -> None:
+    calls = GatedCalls()
+    of = Fetching(calls)
+    of.fetch(1)
+    await settle()
+    of.fetch_ahead(0, 1)
+    of.fetch_ahead(0, 1)
+    calls.open()
+    await settle()
+    assert sorted(of.spans()) == [(0, 1), (1, 2)]
+    assert of.ahead.until_offset == 2
 
 
-def test_a_damaged_block_fails_and_those_beside_it_do_not():
-    async def scenario():
-        of = Fetching()
-        raw = bytearray(of.world.store.get_range(object_key(0), 0, of.world.objects[0].size_bytes))
-        raw[172 + 80] ^= 1
-        replace_object(of.world.store, object_key(0), [bytes(raw)])
-        promises = of.fetch(0, 1, 4)
-        with pytest.raises(DamagedBlock, match=r"stream 1 \[1, 2\)"):
-            await asyncio.shield(promises[1])
-        assert [block.entry.start_offset for block in await arrived([promises[0], promises[2]])] == [0, 4]
-        assert of.fetcher.statistics().bytes_under_way == 0
-        assert of.cache.statistics().blocks == 2
-        assert of.failures == []
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_damaged_block_fails_and_those_beside_it_do_not() -> None:
+    of = Fetching()
+    raw = bytearray(of.world.store.get_range(object_key(0), 0, of.world.objects[0].size_bytes))
+    raw[172 + 80] ^= 1
+    replace_object(of.world.store, object_key(0), [bytes(raw)])
+    promises = of.fetch(0, 1, 4)
+    with pytest.raises(DamagedBlock, match=r"stream 1 \[1, 2\)"):
+        await asyncio.shield(promises[1])
+    assert [block.entry.start_offset for block in await arrived([promises[0], promises[2]])] == [0, 4]
+    assert of.fetcher.statistics().bytes_under_way == 0
+    assert of.cache.statistics().blocks == 2
+    assert of.failures == []
 
 
 def test_read_blocks_needs_no_copy_for_one_block():

@@ -4,6 +4,7 @@ import pytest
 
 from siltstone.stream_engine.reading.byte_budget import ByteBudget
 from support.engine.committed_world import settle
+from support.scenarios import in_loop
 
 
 def test_room_is_taken_and_given_back():
@@ -47,53 +48,47 @@ def test_waiting_ones_are_admitted_in_order_and_never_pass_the_limit():
     asyncio.run(scenario())
 
 
-def test_a_small_one_does_not_overtake_those_who_wait():
-    async def scenario():
-        budget = ByteBudget(100)
-        budget.try_acquire(60)
-        waiting = asyncio.ensure_future(budget.acquire(60))
-        await settle()
-        assert not budget.try_acquire(1)
-        budget.release(60)
-        await waiting
-        assert budget.try_acquire(1)
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_small_one_does_not_overtake_those_who_wait() -> None:
+    budget = ByteBudget(100)
+    budget.try_acquire(60)
+    waiting = asyncio.ensure_future(budget.acquire(60))
+    await settle()
+    assert not budget.try_acquire(1)
+    budget.release(60)
+    await waiting
+    assert budget.try_acquire(1)
 
 
 @pytest.mark.parametrize("release_first", [True, False])
-def test_giving_up_the_wait_gives_back_the_room(release_first):
-    async def scenario():
-        budget = ByteBudget(100)
-        budget.try_acquire(100)
-        given_up = asyncio.ensure_future(budget.acquire(80))
-        behind = asyncio.ensure_future(budget.acquire(50))
-        await settle()
-        if release_first:
-            budget.release(100)
-            given_up.cancel()
-        else:
-            given_up.cancel()
-            await settle()
-            assert budget.bytes_used == 100
-            budget.release(100)
-        await behind
-        assert given_up.cancelled() or given_up.cancelling()
-        assert budget.bytes_used == 50
-
-    asyncio.run(scenario())
-
-
-def test_who_gave_up_at_the_head_of_the_line_holds_up_nobody():
-    async def scenario():
-        budget = ByteBudget(100)
-        budget.try_acquire(60)
-        given_up = asyncio.ensure_future(budget.acquire(80))
-        behind = asyncio.ensure_future(budget.acquire(40))
-        await settle()
-        assert not behind.done()
+@in_loop
+async def test_giving_up_the_wait_gives_back_the_room(release_first) -> None:
+    budget = ByteBudget(100)
+    budget.try_acquire(100)
+    given_up = asyncio.ensure_future(budget.acquire(80))
+    behind = asyncio.ensure_future(budget.acquire(50))
+    await settle()
+    if release_first:
+        budget.release(100)
         given_up.cancel()
-        await asyncio.wait_for(behind, 60)
+    else:
+        given_up.cancel()
+        await settle()
         assert budget.bytes_used == 100
+        budget.release(100)
+    await behind
+    assert given_up.cancelled() or given_up.cancelling()
+    assert budget.bytes_used == 50
 
-    asyncio.run(scenario())
+
+@in_loop
+async def test_who_gave_up_at_the_head_of_the_line_holds_up_nobody() -> None:
+    budget = ByteBudget(100)
+    budget.try_acquire(60)
+    given_up = asyncio.ensure_future(budget.acquire(80))
+    behind = asyncio.ensure_future(budget.acquire(40))
+    await settle()
+    assert not behind.done()
+    given_up.cancel()
+    await asyncio.wait_for(behind, 60)
+    assert budget.bytes_used == 100

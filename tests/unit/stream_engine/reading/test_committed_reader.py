@@ -28,6 +28,7 @@ from support.engine.committed_world import (
     settle,
 )
 from support.engine.replacing import replace_object
+from support.scenarios import in_loop
 
 BATCHES = [batch(1, offset, 1, 100) for offset in range(100)]
 EVERYTHING = 1 << 40
@@ -135,43 +136,37 @@ def test_t12_offsets_further_apart_than_32_bits():
         assert read == [batches[expected]]
 
 
-def test_payloads_are_views_of_cached_blocks():
-    async def scenario():
-        reader = one_stream_object().reader()
-        first = await reader.read(1, 0, 3, EVERYTHING)
-        second = await reader.read(1, 0, 3, EVERYTHING)
-        assert all(isinstance(one.payload, memoryview) for one in first)
-        assert first[0].payload.obj is first[1].payload.obj is second[0].payload.obj
-
-    asyncio.run(scenario())
+@in_loop
+async def test_payloads_are_views_of_cached_blocks() -> None:
+    reader = one_stream_object().reader()
+    first = await reader.read(1, 0, 3, EVERYTHING)
+    second = await reader.read(1, 0, 3, EVERYTHING)
+    assert all(isinstance(one.payload, memoryview) for one in first)
+    assert first[0].payload.obj is first[1].payload.obj is second[0].payload.obj
 
 
 # -- requests ----------------------------------------------------------------------------------------------
 
 
-def test_a_hundred_reads_of_one_block_share_one_request():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader()
-        reads = await asyncio.gather(*(reader.read(1, 20, 21, EVERYTHING) for _ in range(100)))
-        assert reads == [BATCHES[20:21]] * 100
-        assert world.block_gets == 1
-        assert len(world.store.gets) == 2
-        assert reader.statistics().fetches.shared == 99
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_hundred_reads_of_one_block_share_one_request() -> None:
+    world = one_stream_object()
+    reader = world.reader()
+    reads = await asyncio.gather(*(reader.read(1, 20, 21, EVERYTHING) for _ in range(100)))
+    assert reads == [BATCHES[20:21]] * 100
+    assert world.block_gets == 1
+    assert len(world.store.gets) == 2
+    assert reader.statistics().fetches.shared == 99
 
 
-def test_a_cached_block_costs_no_request():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader()
-        await reader.read(1, 20, 21, EVERYTHING)
-        await reader.read(1, 19, 22, EVERYTHING)
-        assert len(world.store.gets) == 2
-        assert reader.statistics().blocks.hits == 1
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_cached_block_costs_no_request() -> None:
+    world = one_stream_object()
+    reader = world.reader()
+    await reader.read(1, 20, 21, EVERYTHING)
+    await reader.read(1, 19, 22, EVERYTHING)
+    assert len(world.store.gets) == 2
+    assert reader.statistics().blocks.hits == 1
 
 
 def test_a_large_read_takes_few_requests():
@@ -188,159 +183,138 @@ def test_reads_of_a_slow_stream_take_little_they_do_not_need():
     assert end - start == 1032
 
 
-def test_indexes_and_blocks_of_many_small_objects_are_read_side_by_side():
-    async def scenario():
-        world = CommittedWorld()
-        for number in range(20):
-            world.commit(number, BATCHES[number * 5 : number * 5 + 5])
-        calls = GatedCalls()
-        reader = world.reader(calls=calls)
-        read = asyncio.ensure_future(reader.read(1, 0, 100, EVERYTHING))
+@in_loop
+async def test_indexes_and_blocks_of_many_small_objects_are_read_side_by_side() -> None:
+    world = CommittedWorld()
+    for number in range(20):
+        world.commit(number, BATCHES[number * 5 : number * 5 + 5])
+    calls = GatedCalls()
+    reader = world.reader(calls=calls)
+    read = asyncio.ensure_future(reader.read(1, 0, 100, EVERYTHING))
+    await settle()
+    assert calls.waiting == 20
+    calls.open()
+    assert await read == BATCHES
+
+
+@in_loop
+async def test_bytes_under_way_stay_within_their_limit_however_many_read() -> None:
+    world = one_stream_object()
+    settings = msgspec.structs.replace(SMALL_READS, under_way_bytes_max=4500)
+    reader = world.reader(settings, calls := SteppedCalls())
+    reads = [asyncio.ensure_future(reader.read(1, start, start + 6, EVERYTHING)) for start in range(0, 96, 6)]
+    peak = 0
+    while not all(one.done() for one in reads):
         await settle()
-        assert calls.waiting == 20
-        calls.open()
-        assert await read == BATCHES
-
-    asyncio.run(scenario())
-
-
-def test_bytes_under_way_stay_within_their_limit_however_many_read():
-    async def scenario():
-        world = one_stream_object()
-        settings = msgspec.structs.replace(SMALL_READS, under_way_bytes_max=4500)
-        reader = world.reader(settings, calls := SteppedCalls())
-        reads = [
-            asyncio.ensure_future(reader.read(1, start, start + 6, EVERYTHING)) for start in range(0, 96, 6)
-        ]
-        peak = 0
-        while not all(one.done() for one in reads):
-            await settle()
-            peak = max(peak, reader.statistics().fetches.bytes_under_way)
-            calls.step()
-        assert peak == 4 * 1032
-        assert [one for read in await asyncio.gather(*reads) for one in read] == BATCHES[:96]
-        assert reader.statistics().fetches.bytes_under_way == 0
-
-    asyncio.run(scenario())
+        peak = max(peak, reader.statistics().fetches.bytes_under_way)
+        calls.step()
+    assert peak == 4 * 1032
+    assert [one for read in await asyncio.gather(*reads) for one in read] == BATCHES[:96]
+    assert reader.statistics().fetches.bytes_under_way == 0
 
 
-def test_the_caches_stay_within_their_limits_while_much_more_is_read():
-    async def scenario():
-        world = CommittedWorld()
-        batches = [batch(1, offset, 1, 3000) for offset in range(200)]
-        for number in range(50):
-            world.commit(number, batches[number * 4 : number * 4 + 4])
-        settings = msgspec.structs.replace(SMALL_READS, index_cache_bytes_max=5 * (512 + 4 * 72))
-        reader = world.reader(settings)
-        start = 0
-        while start < 200:
-            read = await reader.read(1, start, 200, 10_000)
-            assert read == batches[start : start + 3]
-            start = read[-1].end_offset
-            statistics = reader.statistics()
-            assert statistics.blocks.bytes_used <= settings.block_cache_bytes_max
-            assert statistics.indexes.bytes_used <= settings.index_cache_bytes_max
-            assert statistics.indexes.indexes <= 5
-        assert reader.statistics().blocks.evictions > 100
-
-    asyncio.run(scenario())
+@in_loop
+async def test_the_caches_stay_within_their_limits_while_much_more_is_read() -> None:
+    world = CommittedWorld()
+    batches = [batch(1, offset, 1, 3000) for offset in range(200)]
+    for number in range(50):
+        world.commit(number, batches[number * 4 : number * 4 + 4])
+    settings = msgspec.structs.replace(SMALL_READS, index_cache_bytes_max=5 * (512 + 4 * 72))
+    reader = world.reader(settings)
+    start = 0
+    while start < 200:
+        read = await reader.read(1, start, 200, 10_000)
+        assert read == batches[start : start + 3]
+        start = read[-1].end_offset
+        statistics = reader.statistics()
+        assert statistics.blocks.bytes_used <= settings.block_cache_bytes_max
+        assert statistics.indexes.bytes_used <= settings.index_cache_bytes_max
+        assert statistics.indexes.indexes <= 5
+    assert reader.statistics().blocks.evictions > 100
 
 
 # -- read-ahead --------------------------------------------------------------------------------------------
 
 
-def test_a_sequential_reader_finds_its_blocks_there():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader()
-        misses = []
-        for start in range(0, 100, 5):
-            assert await reader.read(1, start, 100, 500) == BATCHES[start : start + 5]
-            await settle()
-            misses.append(reader.statistics().blocks.misses)
-        assert misses[5] == misses[-1]
-        assert reader.statistics().blocks.read_ahead_bytes_used > 10_000
-
-    asyncio.run(scenario())
-
-
-def test_read_ahead_runs_on_into_the_next_object():
-    async def scenario():
-        world = three_stream_set_objects()
-        reader = world.reader()
-        await read_all(reader, 1, 0, 28, 300)
+@in_loop
+async def test_a_sequential_reader_finds_its_blocks_there() -> None:
+    world = one_stream_object()
+    reader = world.reader()
+    misses = []
+    for start in range(0, 100, 5):
+        assert await reader.read(1, start, 100, 500) == BATCHES[start : start + 5]
         await settle()
-        gets = len(world.store.gets)
-        assert await reader.read(1, 30, 40, 300) == BATCHES[30:33]
-        assert len(world.store.gets) == gets
-
-    asyncio.run(scenario())
+        misses.append(reader.statistics().blocks.misses)
+    assert misses[5] == misses[-1]
+    assert reader.statistics().blocks.read_ahead_bytes_used > 10_000
 
 
-def test_a_sequential_reader_does_not_push_out_what_others_use():
-    async def scenario():
-        world = CommittedWorld()
-        batches = [batch(1, offset, 1, 900) for offset in range(300)]
-        world.commit(0, batches)
-        world.commit(1, [batch(2, 0)])
-        reader = world.reader()
-        await reader.read(2, 0, 1, EVERYTHING)
-        assert await read_all(reader, 1, 0, 300, 2000) == batches
-        gets = len(world.store.gets)
-        await reader.read(2, 0, 1, EVERYTHING)
-        assert len(world.store.gets) == gets
-
-    asyncio.run(scenario())
+@in_loop
+async def test_read_ahead_runs_on_into_the_next_object() -> None:
+    world = three_stream_set_objects()
+    reader = world.reader()
+    await read_all(reader, 1, 0, 28, 300)
+    await settle()
+    gets = len(world.store.gets)
+    assert await reader.read(1, 30, 40, 300) == BATCHES[30:33]
+    assert len(world.store.gets) == gets
 
 
-def test_a_reader_that_jumps_fetches_nothing_ahead():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader()
-        for start in (0, 50, 20, 80):
-            await reader.read(1, start, start + 1, EVERYTHING)
-            await settle()
-        assert world.block_gets == 4
+@in_loop
+async def test_a_sequential_reader_does_not_push_out_what_others_use() -> None:
+    world = CommittedWorld()
+    batches = [batch(1, offset, 1, 900) for offset in range(300)]
+    world.commit(0, batches)
+    world.commit(1, [batch(2, 0)])
+    reader = world.reader()
+    await reader.read(2, 0, 1, EVERYTHING)
+    assert await read_all(reader, 1, 0, 300, 2000) == batches
+    gets = len(world.store.gets)
+    await reader.read(2, 0, 1, EVERYTHING)
+    assert len(world.store.gets) == gets
 
-    asyncio.run(scenario())
+
+@in_loop
+async def test_a_reader_that_jumps_fetches_nothing_ahead() -> None:
+    world = one_stream_object()
+    reader = world.reader()
+    for start in (0, 50, 20, 80):
+        await reader.read(1, start, start + 1, EVERYTHING)
+        await settle()
+    assert world.block_gets == 4
 
 
-def test_blocks_evicted_unread_end_the_read_ahead():
+@in_loop
+async def test_blocks_evicted_unread_end_the_read_ahead() -> None:
     """Forty readers whose windows together are five times the cache: the waste ends, the answers stay right."""
-
-    async def scenario():
-        world = CommittedWorld()
+    world = CommittedWorld()
+    for stream_id in range(40):
+        world.commit(stream_id, [batch(stream_id, offset, 1, 900) for offset in range(40)])
+    reader = world.reader()
+    wasted = []
+    for start in range(0, 40, 2):
         for stream_id in range(40):
-            world.commit(stream_id, [batch(stream_id, offset, 1, 900) for offset in range(40)])
-        reader = world.reader()
-        wasted = []
-        for start in range(0, 40, 2):
-            for stream_id in range(40):
-                read = await reader.read(stream_id, start, 40, 1800)
-                assert [one.base_offset for one in read] == [start, start + 1]
-                await settle(3)
-            blocks = reader.statistics().blocks
-            wasted.append(blocks.read_ahead_bytes_wasted)
-            assert blocks.bytes_used <= SMALL_READS.block_cache_bytes_max
-        assert wasted[10] > 0
-        assert wasted[-1] == wasted[-5]
-
-    asyncio.run(scenario())
+            read = await reader.read(stream_id, start, 40, 1800)
+            assert [one.base_offset for one in read] == [start, start + 1]
+            await settle(3)
+        blocks = reader.statistics().blocks
+        wasted.append(blocks.read_ahead_bytes_wasted)
+        assert blocks.bytes_used <= SMALL_READS.block_cache_bytes_max
+    assert wasted[10] > 0
+    assert wasted[-1] == wasted[-5]
 
 
-def test_read_ahead_that_fails_is_the_business_of_the_read_that_needs_it():
-    async def scenario():
-        world = CommittedWorld()
-        world.commit(0, BATCHES[:50])
-        world.commit(1, BATCHES[50:])
-        world.store.delete([object_key(1)])
-        reader = world.reader()
-        assert await read_all(reader, 1, 0, 50, 1000) == BATCHES[:50]
-        await settle()
-        with pytest.raises(DamagedRange):
-            await reader.read(1, 50, 100, 1000)
-
-    asyncio.run(scenario())
+@in_loop
+async def test_read_ahead_that_fails_is_the_business_of_the_read_that_needs_it() -> None:
+    world = CommittedWorld()
+    world.commit(0, BATCHES[:50])
+    world.commit(1, BATCHES[50:])
+    world.store.delete([object_key(1)])
+    reader = world.reader()
+    assert await read_all(reader, 1, 0, 50, 1000) == BATCHES[:50]
+    await settle()
+    with pytest.raises(DamagedRange):
+        await reader.read(1, 50, 100, 1000)
 
 
 # -- faults ------------------------------------------------------------------------------------------------
@@ -353,51 +327,45 @@ def damage(world: CommittedWorld, object_id: int, position: int) -> None:
     replace_object(world.store, key, [bytes(raw)])
 
 
-def test_a_damaged_block_is_named_and_never_an_empty_answer():
-    async def scenario():
-        world = one_stream_object()
-        damage(world, 0, 2 * 1032 + 100)  # in the block of [12, 18)
-        reader = world.reader()
-        with pytest.raises(DamagedRange, match=r"object 0, stream 1 \[12, 18\)") as caught:
-            await reader.read(1, 12, 100, EVERYTHING)
-        assert isinstance(caught.value, CorruptData) and isinstance(caught.value.__cause__, DamagedBlock)
-        assert await reader.read(1, 18, 24, EVERYTHING) == BATCHES[18:24]
-        with pytest.raises(DamagedRange):
-            await reader.read(1, 15, 100, 1)
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_damaged_block_is_named_and_never_an_empty_answer() -> None:
+    world = one_stream_object()
+    damage(world, 0, 2 * 1032 + 100)  # in the block of [12, 18)
+    reader = world.reader()
+    with pytest.raises(DamagedRange, match=r"object 0, stream 1 \[12, 18\)") as caught:
+        await reader.read(1, 12, 100, EVERYTHING)
+    assert isinstance(caught.value, CorruptData) and isinstance(caught.value.__cause__, DamagedBlock)
+    assert await reader.read(1, 18, 24, EVERYTHING) == BATCHES[18:24]
+    with pytest.raises(DamagedRange):
+        await reader.read(1, 15, 100, 1)
 
 
-def test_what_precedes_the_damage_is_returned_and_the_read_that_begins_there_raises():
-    async def scenario():
-        world = one_stream_object()
-        damage(world, 0, 5 * 1032 + 100)  # in the block of [30, 36)
-        reader = world.reader()
-        assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES[:30]
-        with pytest.raises(DamagedRange):
-            await reader.read(1, 30, 100, EVERYTHING)
-
-    asyncio.run(scenario())
+@in_loop
+async def test_what_precedes_the_damage_is_returned_and_the_read_that_begins_there_raises() -> None:
+    world = one_stream_object()
+    damage(world, 0, 5 * 1032 + 100)  # in the block of [30, 36)
+    reader = world.reader()
+    assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES[:30]
+    with pytest.raises(DamagedRange):
+        await reader.read(1, 30, 100, EVERYTHING)
 
 
-def test_what_precedes_a_failure_of_the_store_is_returned():
-    async def scenario():
-        world = CommittedWorld()
-        world.commit(0, BATCHES[:50])
-        world.commit(1, BATCHES[50:])
-        reader = world.reader()
-        await reader.read(1, 49, 52, EVERYTHING)
+@in_loop
+async def test_what_precedes_a_failure_of_the_store_is_returned() -> None:
+    world = CommittedWorld()
+    world.commit(0, BATCHES[:50])
+    world.commit(1, BATCHES[50:])
+    reader = world.reader()
+    await reader.read(1, 49, 52, EVERYTHING)
 
-        def fail(key: str) -> None:
-            if key == object_key(1):
-                raise StoreTransient("SlowDown")
+    def fail(key: str) -> None:
+        if key == object_key(1):
+            raise StoreTransient("SlowDown")
 
-        world.store.before_get = fail
-        assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES[:56]
-        with pytest.raises(StoreTransient):
-            await reader.read(1, 56, 100, EVERYTHING)
-
-    asyncio.run(scenario())
+    world.store.before_get = fail
+    assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES[:56]
+    with pytest.raises(StoreTransient):
+        await reader.read(1, 56, 100, EVERYTHING)
 
 
 @pytest.mark.parametrize(("position", "error"), [(-1, DamagedFooter), (-64 - 30, CorruptData)])
@@ -430,21 +398,19 @@ def test_metadata_that_promises_more_than_the_index_holds():
     assert (caught.value.start_offset, caught.value.end_offset) == (100, 120)
 
 
-def test_a_failing_store_is_the_readers_to_retry():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader()
+@in_loop
+async def test_a_failing_store_is_the_readers_to_retry() -> None:
+    world = one_stream_object()
+    reader = world.reader()
 
-        def fail(_key: str) -> None:
-            raise StoreTransient("SlowDown")
+    def fail(_key: str) -> None:
+        raise StoreTransient("SlowDown")
 
-        world.store.before_get = fail
-        with pytest.raises(StoreTransient):
-            await reader.read(1, 0, 100, EVERYTHING)
-        world.store.before_get = lambda _: None
-        assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES
-
-    asyncio.run(scenario())
+    world.store.before_get = fail
+    with pytest.raises(StoreTransient):
+        await reader.read(1, 0, 100, EVERYTHING)
+    world.store.before_get = lambda _: None
+    assert await reader.read(1, 0, 100, EVERYTHING) == BATCHES
 
 
 # -- objects compacted and swept under our feet ------------------------------------------------------------
@@ -457,17 +423,15 @@ def compact(world: CommittedWorld) -> None:
 
 
 @pytest.mark.parametrize("read_before", [0, 1, 20, 31, 50])
-def test_objects_swept_since_the_image_was_read_are_found_in_the_newest(read_before):
-    async def scenario():
-        world = three_stream_set_objects()
-        reader = world.reader()
-        before = await read_all(reader, 1, 0, read_before, 1000)
-        compact(world)
-        after = await read_all(reader, 1, before[-1].end_offset if before else 0, 100, 1000)
-        assert before + after == BATCHES
-        assert world.refreshes == 1
-
-    asyncio.run(scenario())
+@in_loop
+async def test_objects_swept_since_the_image_was_read_are_found_in_the_newest(read_before) -> None:
+    world = three_stream_set_objects()
+    reader = world.reader()
+    before = await read_all(reader, 1, 0, read_before, 1000)
+    compact(world)
+    after = await read_all(reader, 1, before[-1].end_offset if before else 0, 100, 1000)
+    assert before + after == BATCHES
+    assert world.refreshes == 1
 
 
 def test_an_object_swept_between_its_index_and_its_blocks():
@@ -491,110 +455,98 @@ def test_an_object_swept_between_its_index_and_its_blocks():
     asyncio.run(scenario())
 
 
-def test_an_object_that_the_newest_image_still_names_is_missing():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader()
-        world.store.delete([object_key(0)])
-        with pytest.raises(DamagedRange, match="offsets 10 to 99 of stream 1") as caught:
-            await reader.read(1, 10, 100, EVERYTHING)
-        assert isinstance(caught.value, CorruptData)
-        assert isinstance(caught.value.__cause__, ObjectNotFound)
-        assert world.refreshes == REFRESHES_MAX
-
-    asyncio.run(scenario())
+@in_loop
+async def test_an_object_that_the_newest_image_still_names_is_missing() -> None:
+    world = one_stream_object()
+    reader = world.reader()
+    world.store.delete([object_key(0)])
+    with pytest.raises(DamagedRange, match="offsets 10 to 99 of stream 1") as caught:
+        await reader.read(1, 10, 100, EVERYTHING)
+    assert isinstance(caught.value, CorruptData)
+    assert isinstance(caught.value.__cause__, ObjectNotFound)
+    assert world.refreshes == REFRESHES_MAX
 
 
 # -- closing -----------------------------------------------------------------------------------------------
 
 
-def test_closing_ends_the_waits_and_refuses_new_reads():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader(calls=GatedCalls())
-        reads = [asyncio.ensure_future(reader.read(1, start, 100, 100)) for start in (0, 50)]
-        await settle()
-        await reader.close()
-        results = await asyncio.gather(*reads, return_exceptions=True)
-        assert [type(one) for one in results] == [ReaderClosed, ReaderClosed]
-        with pytest.raises(ReaderClosed):
-            await reader.read(1, 0, 100, 100)
-
-    asyncio.run(scenario())
+@in_loop
+async def test_closing_ends_the_waits_and_refuses_new_reads() -> None:
+    world = one_stream_object()
+    reader = world.reader(calls=GatedCalls())
+    reads = [asyncio.ensure_future(reader.read(1, start, 100, 100)) for start in (0, 50)]
+    await settle()
+    await reader.close()
+    results = await asyncio.gather(*reads, return_exceptions=True)
+    assert [type(one) for one in results] == [ReaderClosed, ReaderClosed]
+    with pytest.raises(ReaderClosed):
+        await reader.read(1, 0, 100, 100)
 
 
 @pytest.mark.timeout(20)
-def test_a_read_whose_index_has_just_come_fetches_no_block_after_the_closing():
-    async def scenario():
-        world = one_stream_object()
-        calls = SteppedCalls()
-        reader = world.reader(calls=calls)
-        read = asyncio.ensure_future(reader.read(1, 0, 6, EVERYTHING))
-        await settle()
-        calls.step()
-        closing = asyncio.ensure_future(reader.close())
-        with pytest.raises(ReaderClosed):
-            await read
-        await closing
-        assert world.block_gets == 0
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_read_whose_index_has_just_come_fetches_no_block_after_the_closing() -> None:
+    world = one_stream_object()
+    calls = SteppedCalls()
+    reader = world.reader(calls=calls)
+    read = asyncio.ensure_future(reader.read(1, 0, 6, EVERYTHING))
+    await settle()
+    calls.step()
+    closing = asyncio.ensure_future(reader.close())
+    with pytest.raises(ReaderClosed):
+        await read
+    await closing
+    assert world.block_gets == 0
 
 
 @pytest.mark.parametrize("index_is_cached", [False, True])
-def test_a_cancelled_read_does_not_end_the_request_others_wait_for(index_is_cached):
-    async def scenario():
-        world = one_stream_object()
-        calls = SteppedCalls()
-        reader = world.reader(calls=calls)
-        first, second = (asyncio.ensure_future(reader.read(1, 0, 6, EVERYTHING)) for _ in range(2))
+@in_loop
+async def test_a_cancelled_read_does_not_end_the_request_others_wait_for(index_is_cached) -> None:
+    world = one_stream_object()
+    calls = SteppedCalls()
+    reader = world.reader(calls=calls)
+    first, second = (asyncio.ensure_future(reader.read(1, 0, 6, EVERYTHING)) for _ in range(2))
+    await settle()
+    if index_is_cached:
+        calls.step()
         await settle()
-        if index_is_cached:
-            calls.step()
-            await settle()
-        first.cancel()
+    first.cancel()
+    await settle()
+    while not second.done():
+        calls.step()
         await settle()
-        while not second.done():
-            calls.step()
-            await settle()
-        assert await second == BATCHES[:6]
-        assert world.block_gets == 1
-
-    asyncio.run(scenario())
+    assert await second == BATCHES[:6]
+    assert world.block_gets == 1
 
 
-def test_a_bug_in_a_background_task_ends_the_reader_with_a_reason():
-    async def scenario():
-        world = one_stream_object()
-        reader = world.reader()
+@in_loop
+async def test_a_bug_in_a_background_task_ends_the_reader_with_a_reason() -> None:
+    world = one_stream_object()
+    reader = world.reader()
 
-        def broken(*_: object) -> None:
-            raise ZeroDivisionError("a bug")
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
 
-        reader._cache.put = broken
-        with pytest.raises(ReaderClosed, match="ZeroDivisionError"):
-            await reader.read(1, 0, 6, EVERYTHING)
-        with pytest.raises(ReaderClosed, match="ZeroDivisionError"):
-            await reader.read(1, 0, 6, EVERYTHING)
-
-    asyncio.run(scenario())
+    reader._cache.put = broken
+    with pytest.raises(ReaderClosed, match="ZeroDivisionError"):
+        await reader.read(1, 0, 6, EVERYTHING)
+    with pytest.raises(ReaderClosed, match="ZeroDivisionError"):
+        await reader.read(1, 0, 6, EVERYTHING)
 
 
 # -- for real ----------------------------------------------------------------------------------------------
 
 
-def test_over_a_folder_with_threads(tmp_path):
-    async def scenario():
-        world = three_stream_set_objects()
-        folder = FolderStore(tmp_path, ManualClock(), seeded_randomness(1))
-        for summary in world.store.list():
-            folder.put(summary.key, [world.store.get_range(summary.key, 0, summary.size_bytes)])
-        world.stores[0] = folder
-        calls = ThreadedCalls("read", 3)
-        reader = world.reader(ReadSettings(), calls)
-        reads = await asyncio.gather(*(read_all(reader, 1, 0, 100, 700) for _ in range(5)))
-        assert reads == [BATCHES] * 5
-        await reader.close()
-        calls.close()
-
-    asyncio.run(scenario())
+@in_loop
+async def test_over_a_folder_with_threads(tmp_path) -> None:
+    world = three_stream_set_objects()
+    folder = FolderStore(tmp_path, ManualClock(), seeded_randomness(1))
+    for summary in world.store.list():
+        folder.put(summary.key, [world.store.get_range(summary.key, 0, summary.size_bytes)])
+    world.stores[0] = folder
+    calls = ThreadedCalls("read", 3)
+    reader = world.reader(ReadSettings(), calls)
+    reads = await asyncio.gather(*(read_all(reader, 1, 0, 100, 700) for _ in range(5)))
+    assert reads == [BATCHES] * 5
+    await reader.close()
+    calls.close()

@@ -16,6 +16,7 @@ from siltstone.stream_engine.reading.committed_reader import BucketNotThere, Com
 from support.engine.batches import batch
 from support.engine.committed_world import CommittedWorld, read_all
 from support.engine.replacing import replace_object
+from support.scenarios import in_loop
 
 BATCHES = [batch(1, offset, 1, 100) for offset in range(90)]
 OBJECT_OFFSETS = 30
@@ -142,35 +143,30 @@ def test_an_object_that_was_put_back_is_read_at_once(kind):
     asyncio.run(scenario())
 
 
-def test_of_a_truncated_object_whose_index_is_known_the_blocks_before_its_end_are_served():
+@in_loop
+async def test_of_a_truncated_object_whose_index_is_known_the_blocks_before_its_end_are_served() -> None:
     """They are fetched with one request, of which the bucket has the first part only."""
-
-    async def scenario():
-        world = three_objects()
-        reader = world.reader()
-        await reader.read(1, 59, 60, 1)
-        damage(world, 1, cut(2 * 1032 + 100))
-        assert await served(reader, 0, EVERYTHING) == BATCHES[:42]
-        found = await refused(reader, 42)
-        assert (found.start_offset, found.end_offset) == (42, 48)
-        assert "is cut off" in found.what_is_wrong
-
-    asyncio.run(scenario())
+    world = three_objects()
+    reader = world.reader()
+    await reader.read(1, 59, 60, 1)
+    damage(world, 1, cut(2 * 1032 + 100))
+    assert await served(reader, 0, EVERYTHING) == BATCHES[:42]
+    found = await refused(reader, 42)
+    assert (found.start_offset, found.end_offset) == (42, 48)
+    assert "is cut off" in found.what_is_wrong
 
 
-def test_the_index_of_another_object_in_its_place_is_not_remembered():
-    async def scenario():
-        world, other = three_objects(), CommittedWorld()
-        other.commit(1, [batch(2, offset, 1, 100) for offset in range(30, 60)])
-        foreign = other.store.get_range(object_key(1), 0, other.objects[1].size_bytes)
-        intact = damage(world, 1, lambda _: bytearray(foreign))
-        reader = world.reader()
-        found = await refused(reader, 30)
-        assert (found.start_offset, found.end_offset) == (30, 60)
-        replace_object(world.store, object_key(1), [intact])
-        assert await reader.read(1, 30, 90, EVERYTHING) == BATCHES[30:]
-
-    asyncio.run(scenario())
+@in_loop
+async def test_the_index_of_another_object_in_its_place_is_not_remembered() -> None:
+    world, other = three_objects(), CommittedWorld()
+    other.commit(1, [batch(2, offset, 1, 100) for offset in range(30, 60)])
+    foreign = other.store.get_range(object_key(1), 0, other.objects[1].size_bytes)
+    intact = damage(world, 1, lambda _: bytearray(foreign))
+    reader = world.reader()
+    found = await refused(reader, 30)
+    assert (found.start_offset, found.end_offset) == (30, 60)
+    replace_object(world.store, object_key(1), [intact])
+    assert await reader.read(1, 30, 90, EVERYTHING) == BATCHES[30:]
 
 
 def test_damage_on_the_way_is_cured_by_reading_again():
@@ -191,72 +187,64 @@ def test_damage_on_the_way_is_cured_by_reading_again():
     asyncio.run(scenario())
 
 
-def test_a_damaged_object_that_was_compacted_away_is_no_damage():
-    async def scenario():
-        world = three_objects()
-        reader = world.reader()
-        damage(world, 1, flipped(100))
-        for object_id in list(world.objects):
-            world.destroy(object_id)
-        world.commit(77, BATCHES)
-        assert await read_all(reader, 1, 30, 90, 1_000) == BATCHES[30:]
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_damaged_object_that_was_compacted_away_is_no_damage() -> None:
+    world = three_objects()
+    reader = world.reader()
+    damage(world, 1, flipped(100))
+    for object_id in list(world.objects):
+        world.destroy(object_id)
+    world.commit(77, BATCHES)
+    assert await read_all(reader, 1, 30, 90, 1_000) == BATCHES[30:]
 
 
 @pytest.mark.parametrize("trouble", [StoreTransient("SlowDown"), StoreDenied("403 ExpiredToken")])
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_bucket_that_refuses_is_not_damage(trouble, number):
-    async def scenario():
-        world = three_objects()
+@in_loop
+async def test_a_bucket_that_refuses_is_not_damage(trouble, number) -> None:
+    world = three_objects()
 
-        def fail(key: str) -> None:
-            if key == object_key(number):
-                raise trouble
+    def fail(key: str) -> None:
+        if key == object_key(number):
+            raise trouble
 
-        world.store.before_get = fail
-        reader = world.reader()
-        before = number * OBJECT_OFFSETS
-        assert await read_all(reader, 1, 0, before, EVERYTHING) == BATCHES[:before]
-        with pytest.raises(type(trouble)):
-            await reader.read(1, before, 90, EVERYTHING)
-        world.store.before_get = lambda _: None
-        assert await reader.read(1, before, 90, EVERYTHING) == BATCHES[before:]
-
-    asyncio.run(scenario())
+    world.store.before_get = fail
+    reader = world.reader()
+    before = number * OBJECT_OFFSETS
+    assert await read_all(reader, 1, 0, before, EVERYTHING) == BATCHES[:before]
+    with pytest.raises(type(trouble)):
+        await reader.read(1, before, 90, EVERYTHING)
+    world.store.before_get = lambda _: None
+    assert await reader.read(1, before, 90, EVERYTHING) == BATCHES[before:]
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_an_object_is_missing_only_if_its_bucket_is_there(is_there):
-    async def scenario():
-        world = three_objects()
-        world.store.delete([object_key(1)])
-        asked = []
+@in_loop
+async def test_an_object_is_missing_only_if_its_bucket_is_there(is_there) -> None:
+    world = three_objects()
+    world.store.delete([object_key(1)])
+    asked = []
 
-        def look(store: ObjectStore) -> bool:
-            asked.append(store)
-            return is_there
+    def look(store: ObjectStore) -> bool:
+        asked.append(store)
+        return is_there
 
-        reader = world.reader(is_there=look)
-        assert await served(reader, 0, EVERYTHING, BucketNotThere) == BATCHES[:30]
-        with pytest.raises(DamagedRange if is_there else BucketNotThere) as caught:
-            await reader.read(1, 30, 90, EVERYTHING)
-        assert asked and set(asked) == {world.store}
-        assert isinstance(caught.value, Unavailable) is not is_there
-
-    asyncio.run(scenario())
+    reader = world.reader(is_there=look)
+    assert await served(reader, 0, EVERYTHING, BucketNotThere) == BATCHES[:30]
+    with pytest.raises(DamagedRange if is_there else BucketNotThere) as caught:
+        await reader.read(1, 30, 90, EVERYTHING)
+    assert asked and set(asked) == {world.store}
+    assert isinstance(caught.value, Unavailable) is not is_there
 
 
-def test_the_error_names_offsets_object_and_bucket():
-    async def scenario():
-        world = CommittedWorld(bucket_ids=[0, 4])
-        world.commit(12, BATCHES[:30], bucket_id=4)
-        world.stores[4].delete([object_key(12)])
-        with pytest.raises(DamagedRange) as caught:
-            await world.reader().read(1, 3, 30, EVERYTHING)
-        assert str(caught.value) == (
-            f"offsets 3 to 29 of stream 1 cannot be read from object 12 ({object_key(12)} in bucket 4): "
-            f"{caught.value.what_is_wrong}; run siltstone check"
-        )
-
-    asyncio.run(scenario())
+@in_loop
+async def test_the_error_names_offsets_object_and_bucket() -> None:
+    world = CommittedWorld(bucket_ids=[0, 4])
+    world.commit(12, BATCHES[:30], bucket_id=4)
+    world.stores[4].delete([object_key(12)])
+    with pytest.raises(DamagedRange) as caught:
+        await world.reader().read(1, 3, 30, EVERYTHING)
+    assert str(caught.value) == (
+        f"offsets 3 to 29 of stream 1 cannot be read from object 12 ({object_key(12)} in bucket 4): "
+        f"{caught.value.what_is_wrong}; run siltstone check"
+    )

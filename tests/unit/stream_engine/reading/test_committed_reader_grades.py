@@ -19,6 +19,7 @@ from siltstone.stream_engine.reading.committed_reader import (
 from siltstone.stream_engine.settings import ReadSettings
 from support.engine.batches import batch
 from support.engine.committed_world import CommittedWorld, read_all, settle
+from support.scenarios import in_loop
 
 IN = Direction.IN
 
@@ -80,80 +81,68 @@ class Reading:
 
 
 @pytest.mark.parametrize(("tail_bytes", "grade"), [(MIB * 10, Grade.TAIL_READ), (1, Grade.CATCH_UP_READ)])
-def test_the_blocks_of_a_read_pass_in_its_grade(monkeypatch, tail_bytes: int, grade: Grade) -> None:
-    async def scenario() -> None:
-        of = Reading(monkeypatch, tail_bytes)
-        assert len(await of.reader.read(1, 0, 100, 50_000)) == 5
-        assert of.passed(grade) >= 40_000
-        assert of.passed(Grade.TAIL_READ) + of.passed(Grade.CATCH_UP_READ) == of.passed(grade)
-        is_catch_up = grade is Grade.CATCH_UP_READ
-        assert (of.reader.statistics().catch_up.of(IN, grade).size_bytes > 0) == is_catch_up
-
-    asyncio.run(scenario())
+@in_loop
+async def test_the_blocks_of_a_read_pass_in_its_grade(monkeypatch, tail_bytes: int, grade: Grade) -> None:
+    of = Reading(monkeypatch, tail_bytes)
+    assert len(await of.reader.read(1, 0, 100, 50_000)) == 5
+    assert of.passed(grade) >= 40_000
+    assert of.passed(Grade.TAIL_READ) + of.passed(Grade.CATCH_UP_READ) == of.passed(grade)
+    is_catch_up = grade is Grade.CATCH_UP_READ
+    assert (of.reader.statistics().catch_up.of(IN, grade).size_bytes > 0) == is_catch_up
 
 
-def test_a_limited_read_waits_before_its_request_and_ends(monkeypatch) -> None:
-    async def scenario() -> None:
-        of = Reading(monkeypatch, 1, in_bytes_per_second=100_000)
-        await of.ended(of.reader.read(1, 0, 1, 1))
-        gets = len(of.world.store.gets)
-        read = asyncio.ensure_future(of.reader.read(1, 50, 100, 100_000))
-        await settle()
-        assert len(of.world.store.gets) == gets and not read.done()
-        assert len(await of.ended(read)) == 10
-        assert of.limiter.statistics().of(IN, Grade.CATCH_UP_READ).held_seconds > 0.5
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_limited_read_waits_before_its_request_and_ends(monkeypatch) -> None:
+    of = Reading(monkeypatch, 1, in_bytes_per_second=100_000)
+    await of.ended(of.reader.read(1, 0, 1, 1))
+    gets = len(of.world.store.gets)
+    read = asyncio.ensure_future(of.reader.read(1, 50, 100, 100_000))
+    await settle()
+    assert len(of.world.store.gets) == gets and not read.done()
+    assert len(await of.ended(read)) == 10
+    assert of.limiter.statistics().of(IN, Grade.CATCH_UP_READ).held_seconds > 0.5
 
 
-def test_a_read_at_the_tail_passes_one_that_catches_up(monkeypatch) -> None:
-    async def scenario() -> None:
-        of = Reading(monkeypatch, 50_000, in_bytes_per_second=100_000)
-        await of.ended(of.reader.read(1, 0, 1, 1))
-        far = asyncio.ensure_future(of.reader.read(1, 10, 100, 400_000))
-        await settle()
-        near = asyncio.ensure_future(of.reader.read(1, 98, 100, 20_000))
-        await of.ended(near)
-        assert not far.done()
-        far.cancel()
-        await settle()
-
-    asyncio.run(scenario())
+@in_loop
+async def test_a_read_at_the_tail_passes_one_that_catches_up(monkeypatch) -> None:
+    of = Reading(monkeypatch, 50_000, in_bytes_per_second=100_000)
+    await of.ended(of.reader.read(1, 0, 1, 1))
+    far = asyncio.ensure_future(of.reader.read(1, 10, 100, 400_000))
+    await settle()
+    near = asyncio.ensure_future(of.reader.read(1, 98, 100, 20_000))
+    await of.ended(near)
+    assert not far.done()
+    far.cancel()
+    await settle()
 
 
-def test_while_catch_up_reads_give_way_each_returns_about_a_block(monkeypatch) -> None:
-    async def scenario() -> None:
-        of = Reading(monkeypatch, 1)
-        of.reader.catch_up.change(IN, 100 * MIB)
-        first = await of.ended(of.reader.read(1, 0, 100, MIB))
-        assert 400_000 < sum(map(len, first)) <= GIVING_WAY_BYTES_MAX
-        found = await of.ended(read_all(of.reader, 1, 0, 100, MIB))
-        assert [each.base_offset for each in found] == list(range(100))
-        of.reader.catch_up.change(IN, 0)
-        assert len(await of.reader.read(1, 0, 100, 2 * MIB)) == 100
-
-    asyncio.run(scenario())
+@in_loop
+async def test_while_catch_up_reads_give_way_each_returns_about_a_block(monkeypatch) -> None:
+    of = Reading(monkeypatch, 1)
+    of.reader.catch_up.change(IN, 100 * MIB)
+    first = await of.ended(of.reader.read(1, 0, 100, MIB))
+    assert 400_000 < sum(map(len, first)) <= GIVING_WAY_BYTES_MAX
+    found = await of.ended(read_all(of.reader, 1, 0, 100, MIB))
+    assert [each.base_offset for each in found] == list(range(100))
+    of.reader.catch_up.change(IN, 0)
+    assert len(await of.reader.read(1, 0, 100, 2 * MIB)) == 100
 
 
-def test_reads_at_the_tail_do_not_give_way(monkeypatch) -> None:
-    async def scenario() -> None:
-        of = Reading(monkeypatch, 100 * MIB)
-        of.reader.catch_up.change(IN, 1)
-        assert len(await of.reader.read(1, 0, 100, 2 * MIB)) == 100
-
-    asyncio.run(scenario())
+@in_loop
+async def test_reads_at_the_tail_do_not_give_way(monkeypatch) -> None:
+    of = Reading(monkeypatch, 100 * MIB)
+    of.reader.catch_up.change(IN, 1)
+    assert len(await of.reader.read(1, 0, 100, 2 * MIB)) == 100
 
 
-def test_too_much_that_waits_is_refused_by_name_and_not_remembered(monkeypatch) -> None:
-    async def scenario() -> None:
-        of = Reading(monkeypatch, 1, in_bytes_per_second=1)
-        waits = asyncio.ensure_future(of.limiter.wait(IN, Grade.TAIL_READ, 100 * MIB))
-        await settle()
-        with pytest.raises(TooMuchWaits):
-            await of.reader.read(1, 0, 100, 50_000)
-        waits.cancel()
-        await settle()
-        of.limiter.change(IN, 0)
-        assert len(await of.reader.read(1, 0, 100, 50_000)) == 5
-
-    asyncio.run(scenario())
+@in_loop
+async def test_too_much_that_waits_is_refused_by_name_and_not_remembered(monkeypatch) -> None:
+    of = Reading(monkeypatch, 1, in_bytes_per_second=1)
+    waits = asyncio.ensure_future(of.limiter.wait(IN, Grade.TAIL_READ, 100 * MIB))
+    await settle()
+    with pytest.raises(TooMuchWaits):
+        await of.reader.read(1, 0, 100, 50_000)
+    waits.cancel()
+    await settle()
+    of.limiter.change(IN, 0)
+    assert len(await of.reader.read(1, 0, 100, 50_000)) == 5

@@ -4,29 +4,26 @@ import pytest
 
 from siltstone.model.errors import Unavailable
 from siltstone.stream_engine.reading.index_cache import LoadsUnderWay
+from support.scenarios import in_loop
 
 
-def test_all_who_wait_get_the_value():
-    async def scenario():
-        loads: LoadsUnderWay[str, int] = LoadsUnderWay()
-        promise = loads.begin("a")
-        assert loads.get("a") is promise
-        loads.succeed("a", 7)
-        assert await promise == 7
-        assert loads.get("a") is None
-        assert len(loads) == 0
-
-    asyncio.run(scenario())
+@in_loop
+async def test_all_who_wait_get_the_value() -> None:
+    loads: LoadsUnderWay[str, int] = LoadsUnderWay()
+    promise = loads.begin("a")
+    assert loads.get("a") is promise
+    loads.succeed("a", 7)
+    assert await promise == 7
+    assert loads.get("a") is None
+    assert len(loads) == 0
 
 
-def test_beginning_twice_is_a_bug():
-    async def scenario():
-        loads: LoadsUnderWay[str, int] = LoadsUnderWay()
+@in_loop
+async def test_beginning_twice_is_a_bug() -> None:
+    loads: LoadsUnderWay[str, int] = LoadsUnderWay()
+    loads.begin("a")
+    with pytest.raises(AssertionError, match="being loaded"):
         loads.begin("a")
-        with pytest.raises(AssertionError, match="being loaded"):
-            loads.begin("a")
-
-    asyncio.run(scenario())
 
 
 def test_failure_ends_those_named_and_needs_nobody_to_see_it(caplog):

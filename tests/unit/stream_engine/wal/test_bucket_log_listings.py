@@ -11,6 +11,7 @@ from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectNotFound
 from siltstone.stream_engine.wal.port import LogObjectsContradict
 from support.engine.wal_lives import NODE, BucketLives, WalLife
+from support.scenarios import in_loop_of
 
 BULKS = 6
 FOR_EVER = inf
@@ -68,60 +69,54 @@ async def taken_over(lives: BucketLives, node_epoch: int = 2) -> list[int]:
 
 @pytest.mark.parametrize("listings", [1, 3, FOR_EVER])
 @pytest.mark.parametrize("seqs", [(3,), (BULKS,), (BULKS - 1, BULKS), (2, 3, 4), (0,), (1, BULKS)])
-def test_w11_what_a_listing_leaves_out_is_asked_for_by_key(seqs, listings):
-    async def main():
-        lives = await killed_life()
-        lives.store.listings_without = dict.fromkeys(seqs, listings)
-        assert await taken_over(lives) == list(range(BULKS))
-        assert lives.store.listings < LISTINGS_MAX
-
-    run(main())
+@in_loop_of(run)
+async def test_w11_what_a_listing_leaves_out_is_asked_for_by_key(seqs, listings) -> None:
+    lives = await killed_life()
+    lives.store.listings_without = dict.fromkeys(seqs, listings)
+    assert await taken_over(lives) == list(range(BULKS))
+    assert lives.store.listings < LISTINGS_MAX
 
 
 @pytest.mark.parametrize("seqs", [(3,), (BULKS,), (BULKS + 1,), (3, BULKS + 1)])
-def test_w11_a_life_that_is_sealed_is_read_whole_though_a_listing_leaves_a_part_or_its_seal_out(seqs):
-    async def main():
-        lives = await killed_life()
-        assert await taken_over(lives) == list(range(BULKS))
-        lives.store.listings_without = dict.fromkeys(seqs, FOR_EVER)
-        assert await taken_over(lives, 3) == list(range(BULKS))
-        names = [wal_object_name(key) for key in lives.store._objects]
-        assert [name.seq for name in names if name.node_epoch == 1] == list(range(BULKS + 2)), "one seal"
+@in_loop_of(run)
+async def test_w11_a_life_that_is_sealed_is_read_whole_though_a_listing_leaves_a_part_or_its_seal_out(
+    seqs,
+) -> None:
+    lives = await killed_life()
+    assert await taken_over(lives) == list(range(BULKS))
+    lives.store.listings_without = dict.fromkeys(seqs, FOR_EVER)
+    assert await taken_over(lives, 3) == list(range(BULKS))
+    names = [wal_object_name(key) for key in lives.store._objects]
+    assert [name.seq for name in names if name.node_epoch == 1] == list(range(BULKS + 2)), "one seal"
 
-    run(main())
 
-
-def test_w11_an_object_that_is_gone_by_key_too_is_damage():
-    async def main():
-        lives = await killed_life()
-        del lives.store._objects[wal_object_key(NODE, 1, 3)]
-        with pytest.raises(DamagedWal, match="is missing, and the write-ahead log had acknowledged it"):
-            await taken_over(lives)
-
-    run(main())
+@in_loop_of(run)
+async def test_w11_an_object_that_is_gone_by_key_too_is_damage() -> None:
+    lives = await killed_life()
+    del lives.store._objects[wal_object_key(NODE, 1, 3)]
+    with pytest.raises(DamagedWal, match="is missing, and the write-ahead log had acknowledged it"):
+        await taken_over(lives)
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_rule_12_a_bucket_that_contradicts_itself_for_ever_is_an_error_and_no_endless_loop(is_listed):
-    async def main():
-        lives = await killed_life()
-        lives.store.never_returned = {wal_object_key(NODE, 1, BULKS)}
-        if not is_listed:
-            lives.store.listings_without = {BULKS: FOR_EVER}
-        before_ms = lives.clock.monotonic_ms()
-        with pytest.raises(LogObjectsContradict, match="has contradicted itself for 30 s"):
-            await taken_over(lives)
-        assert lives.clock.monotonic_ms() - before_ms < 60_000
-        assert lives.store.listings < LISTINGS_MAX
+@in_loop_of(run)
+async def test_rule_12_a_bucket_that_contradicts_itself_for_ever_is_an_error_and_no_endless_loop(
+    is_listed,
+) -> None:
+    lives = await killed_life()
+    lives.store.never_returned = {wal_object_key(NODE, 1, BULKS)}
+    if not is_listed:
+        lives.store.listings_without = {BULKS: FOR_EVER}
+    before_ms = lives.clock.monotonic_ms()
+    with pytest.raises(LogObjectsContradict, match="has contradicted itself for 30 s"):
+        await taken_over(lives)
+    assert lives.clock.monotonic_ms() - before_ms < 60_000
+    assert lives.store.listings < LISTINGS_MAX
 
-    run(main())
 
-
-def test_w11_a_bucket_that_returns_the_object_after_a_while_is_waited_for():
-    async def main():
-        lives = await killed_life()
-        lives.store.never_returned = {wal_object_key(NODE, 1, BULKS)}
-        lives.clock.call_after_ms(5_000, lives.store.never_returned.clear)
-        assert await taken_over(lives) == list(range(BULKS))
-
-    run(main())
+@in_loop_of(run)
+async def test_w11_a_bucket_that_returns_the_object_after_a_while_is_waited_for() -> None:
+    lives = await killed_life()
+    lives.store.never_returned = {wal_object_key(NODE, 1, BULKS)}
+    lives.clock.call_after_ms(5_000, lives.store.never_returned.clear)
+    assert await taken_over(lives) == list(range(BULKS))

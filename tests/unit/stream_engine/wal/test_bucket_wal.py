@@ -14,6 +14,7 @@ from siltstone.stream_engine.wal.port import ConditionalPutIgnored, WalInUse, Wa
 from support.engine.faulty_store import Fault, FaultyStore
 from support.engine.wal_lives import NODE, STORE_ID, BucketLives, HeldPutCalls, WalLife
 from support.engine.wal_node import SETTINGS
+from support.scenarios import in_loop_of
 
 HOUR_MS = 3_600_000
 
@@ -49,255 +50,228 @@ async def in_bulks(life: WalLife, *counts: int) -> list[int]:
 # -- bulks -----------------------------------------------------------------------------------------------
 
 
-def test_w16_appends_of_an_interval_share_an_object(caplog):
-    async def main():
-        lives = BucketLives(settings=replace(SETTINGS, group_bytes_max=2**20, capacity_bytes=2**22))
-        life = lives.open()
-        await life.begin(1)
-        for offset in range(1000):
-            if offset % 10 == 0:
-                await life.pass_ms(1, step_ms=1)
-            position = life.append(offset)
-        await life.until_durable(position)
-        assert lives.seqs(1) == [0, 1, 2], "a bulk after 20 ms, one after 100 ms more"
-        assert await recovered(lives, 2) == [*range(1000)]
-
-    run(main())
+@in_loop_of(run)
+async def test_w16_appends_of_an_interval_share_an_object(caplog) -> None:
+    lives = BucketLives(settings=replace(SETTINGS, group_bytes_max=2**20, capacity_bytes=2**22))
+    life = lives.open()
+    await life.begin(1)
+    for offset in range(1000):
+        if offset % 10 == 0:
+            await life.pass_ms(1, step_ms=1)
+        position = life.append(offset)
+    await life.until_durable(position)
+    assert lives.seqs(1) == [0, 1, 2], "a bulk after 20 ms, one after 100 ms more"
+    assert await recovered(lives, 2) == [*range(1000)]
 
 
-def test_after_a_pause_an_append_waits_for_20_ms_and_otherwise_for_the_interval():
-    async def main():
-        lives = BucketLives()
-        life = lives.open()
-        await life.begin(1)
-        waited = []
-        for offset in range(4):
-            before_ms = life.clock.monotonic_ms()
-            await life.append_durably(offset)
-            waited.append(life.clock.monotonic_ms() - before_ms)
-        await life.pass_ms(1_000)
+@in_loop_of(run)
+async def test_after_a_pause_an_append_waits_for_20_ms_and_otherwise_for_the_interval() -> None:
+    lives = BucketLives()
+    life = lives.open()
+    await life.begin(1)
+    waited = []
+    for offset in range(4):
         before_ms = life.clock.monotonic_ms()
-        await life.append_durably(4)
+        await life.append_durably(offset)
         waited.append(life.clock.monotonic_ms() - before_ms)
-        assert waited == [20, 100, 100, 100, 20]
-        await life.close()
+    await life.pass_ms(1_000)
+    before_ms = life.clock.monotonic_ms()
+    await life.append_durably(4)
+    waited.append(life.clock.monotonic_ms() - before_ms)
+    assert waited == [20, 100, 100, 100, 20]
+    await life.close()
 
-    run(main())
 
-
-def test_a_bulk_that_is_cut_late_delays_none_of_the_next():
+@in_loop_of(run)
+async def test_a_bulk_that_is_cut_late_delays_none_of_the_next() -> None:
     """Else the interval of a busy machine is longer, and with it each acknowledgement."""
+    lives = BucketLives()
+    life = lives.open()
+    await life.begin(1)
+    await life.append_durably(0)
 
-    async def main():
-        lives = BucketLives()
-        life = lives.open()
-        await life.begin(1)
-        await life.append_durably(0)
+    async def after_one_that_is_late(late_ms: int, offset: int) -> float:
+        """How long the bulk after it waits."""
+        position = life.append(offset)
+        await life.pass_ms(100 + late_ms, step_ms=100 + late_ms)
+        await life.until_durable(position)
+        before_ms = life.clock.monotonic_ms()
+        await life.append_durably(offset + 1)
+        return life.clock.monotonic_ms() - before_ms
 
-        async def after_one_that_is_late(late_ms: int, offset: int) -> float:
-            """How long the bulk after it waits."""
-            position = life.append(offset)
-            await life.pass_ms(100 + late_ms, step_ms=100 + late_ms)
-            await life.until_durable(position)
-            before_ms = life.clock.monotonic_ms()
-            await life.append_durably(offset + 1)
-            return life.clock.monotonic_ms() - before_ms
-
-        assert await after_one_that_is_late(30, 1) == 70
-        assert await after_one_that_is_late(90, 3) == 20, "an append waits for others at least so long"
-        assert await after_one_that_is_late(250, 5) == 100, "intervals that were lost are not made up for"
-        await life.close()
-
-    run(main())
+    assert await after_one_that_is_late(30, 1) == 70
+    assert await after_one_that_is_late(90, 3) == 20, "an append waits for others at least so long"
+    assert await after_one_that_is_late(250, 5) == 100, "intervals that were lost are not made up for"
+    await life.close()
 
 
-def test_a_bulk_is_cut_when_it_is_large_and_at_most_so_many_are_under_way():
-    async def main():
-        calls = HeldPutCalls(*range(1, 100))
-        lives = BucketLives(settings=replace(SETTINGS, bulks_in_flight_max=3))
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        for offset in range(200):
-            life.append(offset)
-        await life.pass_ms(50, step_ms=1)
-        assert calls.asked == [0, 0, 1, 2, 3], "the claim twice, and three bulks that no interval held up"
-        await life.pass_ms(1_000)
-        assert calls.asked == [0, 0, 1, 2, 3]
-        for seq in range(1, 100):
-            calls.release(seq)
-        await life.until_durable(life.wal.statistics().bytes_untrimmed)
-        await life.close()
-        assert await recovered(lives, 2) == [*range(200)]
-
-    run(main())
+@in_loop_of(run)
+async def test_a_bulk_is_cut_when_it_is_large_and_at_most_so_many_are_under_way() -> None:
+    calls = HeldPutCalls(*range(1, 100))
+    lives = BucketLives(settings=replace(SETTINGS, bulks_in_flight_max=3))
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    for offset in range(200):
+        life.append(offset)
+    await life.pass_ms(50, step_ms=1)
+    assert calls.asked == [0, 0, 1, 2, 3], "the claim twice, and three bulks that no interval held up"
+    await life.pass_ms(1_000)
+    assert calls.asked == [0, 0, 1, 2, 3]
+    for seq in range(1, 100):
+        calls.release(seq)
+    await life.until_durable(life.wal.statistics().bytes_untrimmed)
+    await life.close()
+    assert await recovered(lives, 2) == [*range(200)]
 
 
 # -- the order of answers ----------------------------------------------------------------------------------
 
 
-def test_w02_bulks_are_answered_in_order_whichever_lands_first():
-    async def main():
-        calls = HeldPutCalls(2)
-        lives = BucketLives()
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        ends = await in_bulks(life, 1, 1, 1)
-        assert lives.seqs(1) == [0, 1, 3]
-        assert life.heard.durable == ends[:1]
-        calls.release(2)
-        await life.until_durable(ends[2])
-        assert life.heard.durable == [ends[0], ends[2]]
-        await life.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_w02_bulks_are_answered_in_order_whichever_lands_first() -> None:
+    calls = HeldPutCalls(2)
+    lives = BucketLives()
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    ends = await in_bulks(life, 1, 1, 1)
+    assert lives.seqs(1) == [0, 1, 3]
+    assert life.heard.durable == ends[:1]
+    calls.release(2)
+    await life.until_durable(ends[2])
+    assert life.heard.durable == [ends[0], ends[2]]
+    await life.close()
 
 
-def test_w03_what_follows_a_bulk_that_never_landed_is_neither_answered_nor_recovered():
-    async def main():
-        calls = HeldPutCalls(2)
-        lives = BucketLives()
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        ends = await in_bulks(life, 2, 3, 4)
-        assert life.heard.durable == ends[:1]
-        assert await recovered(lives, 2) == [0, 1]
-        calls.release(2)
-        await life.pass_ms(200)
-        assert life.heard.durable == ends[:1], "its seal was there first"
-        assert isinstance(life.heard.failures[0], WalWriteFailed)
-        assert "taken over" in str(life.heard.failures[0])
-        assert await recovered(lives, 3) == []
-
-    run(main())
+@in_loop_of(run)
+async def test_w03_what_follows_a_bulk_that_never_landed_is_neither_answered_nor_recovered() -> None:
+    calls = HeldPutCalls(2)
+    lives = BucketLives()
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    ends = await in_bulks(life, 2, 3, 4)
+    assert life.heard.durable == ends[:1]
+    assert await recovered(lives, 2) == [0, 1]
+    calls.release(2)
+    await life.pass_ms(200)
+    assert life.heard.durable == ends[:1], "its seal was there first"
+    assert isinstance(life.heard.failures[0], WalWriteFailed)
+    assert "taken over" in str(life.heard.failures[0])
+    assert await recovered(lives, 3) == []
 
 
-def test_a_log_that_is_closed_acknowledges_what_was_appended_before():
-    async def main():
-        calls = HeldPutCalls(1)
-        lives = BucketLives()
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        await in_bulks(life, 1)
-        end = life.append(1)
-        closing = asyncio.ensure_future(life.wal.close())
-        await life.pass_ms(100)
-        assert not closing.done() and not life.heard.durable
-        calls.release(1)
-        await life.passing(closing)
-        assert life.durable == end
-        assert await recovered(lives, 2) == [0, 1]
-
-    run(main())
+@in_loop_of(run)
+async def test_a_log_that_is_closed_acknowledges_what_was_appended_before() -> None:
+    calls = HeldPutCalls(1)
+    lives = BucketLives()
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    await in_bulks(life, 1)
+    end = life.append(1)
+    closing = asyncio.ensure_future(life.wal.close())
+    await life.pass_ms(100)
+    assert not closing.done() and not life.heard.durable
+    calls.release(1)
+    await life.passing(closing)
+    assert life.durable == end
+    assert await recovered(lives, 2) == [0, 1]
 
 
-def test_a_later_claim_stands_when_its_object_has_landed():
-    async def main():
-        calls = HeldPutCalls(1)
-        lives = BucketLives()
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        claiming = asyncio.ensure_future(life.wal.claim(LogIdentity(STORE_ID, NODE, 1, 9)))
-        await life.pass_ms(1_000)
-        assert not claiming.done()
-        assert await life.wal.identity() == LogIdentity(STORE_ID, NODE, 1), "the earlier one"
-        calls.release(1)
-        await life.passing(claiming)
-        assert await lives.open().wal.identity() == LogIdentity(STORE_ID, NODE, 1, 9)
-        await life.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_a_later_claim_stands_when_its_object_has_landed() -> None:
+    calls = HeldPutCalls(1)
+    lives = BucketLives()
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    claiming = asyncio.ensure_future(life.wal.claim(LogIdentity(STORE_ID, NODE, 1, 9)))
+    await life.pass_ms(1_000)
+    assert not claiming.done()
+    assert await life.wal.identity() == LogIdentity(STORE_ID, NODE, 1), "the earlier one"
+    calls.release(1)
+    await life.passing(claiming)
+    assert await lives.open().wal.identity() == LogIdentity(STORE_ID, NODE, 1, 9)
+    await life.close()
 
 
 # -- lost answers, the fence -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE, Fault.REFUSED])
-def test_w04_a_put_whose_answer_was_lost_is_found_by_its_content(fault: Fault):
-    async def main():
-        lives = BucketLives()
-        store = FaultyStore(lives.store)
-        life = lives.open(store=store)
-        await life.begin(1)
-        store.fail_next(fault, call="put_if_absent")
-        ends = await in_bulks(life, 2, 2)
-        await life.until_durable(ends[-1])
-        assert not life.heard.failures
-        await life.close()
-        assert await recovered(lives, 2) == [0, 1, 2, 3]
-
-    run(main())
+@in_loop_of(run)
+async def test_w04_a_put_whose_answer_was_lost_is_found_by_its_content(fault: Fault) -> None:
+    lives = BucketLives()
+    store = FaultyStore(lives.store)
+    life = lives.open(store=store)
+    await life.begin(1)
+    store.fail_next(fault, call="put_if_absent")
+    ends = await in_bulks(life, 2, 2)
+    await life.until_durable(ends[-1])
+    assert not life.heard.failures
+    await life.close()
+    assert await recovered(lives, 2) == [0, 1, 2, 3]
 
 
-def test_w05_a_put_whose_answer_was_lost_and_that_meets_the_seal_is_fenced():
-    async def main():
-        lives = BucketLives()
-        store = FaultyStore(lives.store)
-        life = lives.open(store=store)
-        await life.begin(1)
-        (end,) = await in_bulks(life, 1)
-        store.fail_next(Fault.BEFORE, call="put_if_absent")
-        life.append(1)
-        while not any(fault for _, fault in store.history):
-            await life.pass_ms(20, step_ms=10)
-        assert await recovered(lives, 2) == [0]
-        await life.pass_ms(10_000)
-        assert life.heard.durable == [end]
-        assert "taken over" in str(life.heard.failures[0])
-        await life.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_w05_a_put_whose_answer_was_lost_and_that_meets_the_seal_is_fenced() -> None:
+    lives = BucketLives()
+    store = FaultyStore(lives.store)
+    life = lives.open(store=store)
+    await life.begin(1)
+    (end,) = await in_bulks(life, 1)
+    store.fail_next(Fault.BEFORE, call="put_if_absent")
+    life.append(1)
+    while not any(fault for _, fault in store.history):
+        await life.pass_ms(20, step_ms=10)
+    assert await recovered(lives, 2) == [0]
+    await life.pass_ms(10_000)
+    assert life.heard.durable == [end]
+    assert "taken over" in str(life.heard.failures[0])
+    await life.close()
 
 
-def test_t22_fo08_a_life_that_was_taken_over_acknowledges_nothing_more():
-    async def main():
-        lives = BucketLives()
-        calls = HeldPutCalls(3, 4)
-        old = lives.open(calls=calls)
-        await old.begin(1)
-        ends = await in_bulks(old, 1, 1)
-        await in_bulks(old, 1, 1, 1)
-        young = lives.open()
-        assert offsets(await young.begin(2)) == [0, 1]
-        await young.append_durably(2)
-        calls.release(4)
-        await old.pass_ms(200)
-        calls.release(3)
-        await old.pass_ms(200)
-        assert old.heard.durable == ends
-        assert len(old.heard.failures) == 1
-        await old.close()
-        await young.close()
-        assert await recovered(lives, 3) == [2]
-
-    run(main())
+@in_loop_of(run)
+async def test_t22_fo08_a_life_that_was_taken_over_acknowledges_nothing_more() -> None:
+    lives = BucketLives()
+    calls = HeldPutCalls(3, 4)
+    old = lives.open(calls=calls)
+    await old.begin(1)
+    ends = await in_bulks(old, 1, 1)
+    await in_bulks(old, 1, 1, 1)
+    young = lives.open()
+    assert offsets(await young.begin(2)) == [0, 1]
+    await young.append_durably(2)
+    calls.release(4)
+    await old.pass_ms(200)
+    calls.release(3)
+    await old.pass_ms(200)
+    assert old.heard.durable == ends
+    assert len(old.heard.failures) == 1
+    await old.close()
+    await young.close()
+    assert await recovered(lives, 3) == [2]
 
 
-def test_fo09_a_life_that_slept_until_all_its_objects_were_deleted_meets_the_seal():
-    async def main():
-        lives = BucketLives()
-        old = lives.open()
-        await old.begin(1)
-        await in_bulks(old, 1, 1)
-        for epoch in range(2, 6):
-            await recovered(lives, epoch)
-        assert lives.seqs(1) == [3]
-        old.append(7)
-        await old.pass_ms(500)
-        assert "taken over" in str(old.heard.failures[0])
-        await old.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_fo09_a_life_that_slept_until_all_its_objects_were_deleted_meets_the_seal() -> None:
+    lives = BucketLives()
+    old = lives.open()
+    await old.begin(1)
+    await in_bulks(old, 1, 1)
+    for epoch in range(2, 6):
+        await recovered(lives, epoch)
+    assert lives.seqs(1) == [3]
+    old.append(7)
+    await old.pass_ms(500)
+    assert "taken over" in str(old.heard.failures[0])
+    await old.close()
 
 
-def test_a_second_process_with_a_copy_of_the_metadata_is_refused():
-    async def main():
-        lives = BucketLives()
-        await lives.open().begin(1)
-        other = lives.open()
-        with pytest.raises(WalInUse, match="another copy of the metadata"):
-            await other.begin(1)
-
-    run(main())
+@in_loop_of(run)
+async def test_a_second_process_with_a_copy_of_the_metadata_is_refused() -> None:
+    lives = BucketLives()
+    await lives.open().begin(1)
+    other = lives.open()
+    with pytest.raises(WalInUse, match="another copy of the metadata"):
+        await other.begin(1)
 
 
 def test_w12_a_bucket_that_replaces_objects_is_refused():
@@ -314,22 +288,20 @@ def test_w12_a_bucket_that_replaces_objects_is_refused():
     run(main())
 
 
-def test_how_long_puts_take_is_measured_from_the_cut_of_their_bulk():
-    async def main():
-        calls = HeldPutCalls(1)
-        lives = BucketLives()
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        await life.pass_ms(10_000)
-        (end,) = await in_bulks(life, 1)
-        await life.pass_ms(1_000)
-        calls.release(1)
-        await life.until_durable(end)
-        seconds = life.wal.statistics().write_seconds
-        assert seconds.count == 1 and 1 < seconds.total < 1.3
-        await life.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_how_long_puts_take_is_measured_from_the_cut_of_their_bulk() -> None:
+    calls = HeldPutCalls(1)
+    lives = BucketLives()
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    await life.pass_ms(10_000)
+    (end,) = await in_bulks(life, 1)
+    await life.pass_ms(1_000)
+    calls.release(1)
+    await life.until_durable(end)
+    seconds = life.wal.statistics().write_seconds
+    assert seconds.count == 1 and 1 < seconds.total < 1.3
+    await life.close()
 
 
 # -- trimming ----------------------------------------------------------------------------------------------
@@ -359,243 +331,216 @@ class CountingStore(MemoryStore):
         return super().list(prefix, after)
 
 
-def test_a_full_log_has_room_for_what_was_trimmed():
-    async def main():
-        lives = BucketLives()
-        life = lives.open()
-        await life.begin(1)
-        while life.wal.has_room_for(1000):
-            position = life.append(len(life.sent), 1000)
-        await life.until_durable(position)
-        record_bytes = position // len(life.sent)
-        await life.wal.trim(record_bytes)
-        assert life.wal.has_room_for(1000) and not life.wal.has_room_for(2000)
-        await life.wal.trim(position)
-        capacity_bytes = SETTINGS.capacity_bytes - (record_bytes - 1000)
-        assert life.wal.has_room_for(capacity_bytes) and not life.wal.has_room_for(capacity_bytes + 1)
-        await life.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_a_full_log_has_room_for_what_was_trimmed() -> None:
+    lives = BucketLives()
+    life = lives.open()
+    await life.begin(1)
+    while life.wal.has_room_for(1000):
+        position = life.append(len(life.sent), 1000)
+    await life.until_durable(position)
+    record_bytes = position // len(life.sent)
+    await life.wal.trim(record_bytes)
+    assert life.wal.has_room_for(1000) and not life.wal.has_room_for(2000)
+    await life.wal.trim(position)
+    capacity_bytes = SETTINGS.capacity_bytes - (record_bytes - 1000)
+    assert life.wal.has_room_for(capacity_bytes) and not life.wal.has_room_for(capacity_bytes + 1)
+    await life.close()
 
 
-def test_w16_an_idle_log_makes_one_put_and_one_delete_and_then_no_request():
-    async def main():
-        lives = BucketLives()
-        lives.store = store = CountingStore(lives.clock)
-        life = lives.open()
-        await life.begin(1)
-        ends = await in_bulks(life, 1, 1, 1)
-        await life.wal.trim(ends[-1])
-        store.done.clear()
-        await life.pass_ms(HOUR_MS, step_ms=10_000)
-        assert store.done == ["put", "delete"]
-        await life.pass_ms(HOUR_MS, step_ms=10_000)
-        assert store.done == ["put", "delete"]
-        assert lives.seqs(1) == [0, 4], "the claim, and the object that says that nothing is kept"
-        assert await recovered(lives, 2) == []
-
-    run(main())
+@in_loop_of(run)
+async def test_w16_an_idle_log_makes_one_put_and_one_delete_and_then_no_request() -> None:
+    lives = BucketLives()
+    lives.store = store = CountingStore(lives.clock)
+    life = lives.open()
+    await life.begin(1)
+    ends = await in_bulks(life, 1, 1, 1)
+    await life.wal.trim(ends[-1])
+    store.done.clear()
+    await life.pass_ms(HOUR_MS, step_ms=10_000)
+    assert store.done == ["put", "delete"]
+    await life.pass_ms(HOUR_MS, step_ms=10_000)
+    assert store.done == ["put", "delete"]
+    assert lives.seqs(1) == [0, 4], "the claim, and the object that says that nothing is kept"
+    assert await recovered(lives, 2) == []
 
 
-def test_a_log_that_never_took_an_append_makes_no_request():
-    async def main():
-        lives = BucketLives()
-        lives.store = store = CountingStore(lives.clock)
-        life = lives.open()
-        await life.begin(1)
-        store.done.clear()
-        await life.pass_ms(HOUR_MS, step_ms=10_000)
-        assert store.done == []
-
-    run(main())
+@in_loop_of(run)
+async def test_a_log_that_never_took_an_append_makes_no_request() -> None:
+    lives = BucketLives()
+    lives.store = store = CountingStore(lives.clock)
+    life = lives.open()
+    await life.begin(1)
+    store.done.clear()
+    await life.pass_ms(HOUR_MS, step_ms=10_000)
+    assert store.done == []
 
 
-def test_nothing_is_deleted_before_an_acknowledged_object_says_that_it_is_not_kept():
-    async def main():
-        lives = BucketLives()
-        calls = HeldPutCalls(4)
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        ends = await in_bulks(life, 1, 1, 1)
-        await life.wal.trim(ends[1])
-        await in_bulks(life, 1)
-        await life.pass_ms(60_000, step_ms=1_000)
-        assert lives.seqs(1) == [0, 1, 2, 3], "4 says it, and has not landed"
-        calls.release(4)
-        await life.pass_ms(30_000, step_ms=1_000)
-        assert lives.seqs(1) == [0, 3, 4]
-        await life.close()
-        assert await recovered(lives, 2) == [2, 3]
-
-    run(main())
+@in_loop_of(run)
+async def test_nothing_is_deleted_before_an_acknowledged_object_says_that_it_is_not_kept() -> None:
+    lives = BucketLives()
+    calls = HeldPutCalls(4)
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    ends = await in_bulks(life, 1, 1, 1)
+    await life.wal.trim(ends[1])
+    await in_bulks(life, 1)
+    await life.pass_ms(60_000, step_ms=1_000)
+    assert lives.seqs(1) == [0, 1, 2, 3], "4 says it, and has not landed"
+    calls.release(4)
+    await life.pass_ms(30_000, step_ms=1_000)
+    assert lives.seqs(1) == [0, 3, 4]
+    await life.close()
+    assert await recovered(lives, 2) == [2, 3]
 
 
-def test_what_earlier_lives_left_is_deleted_soon_after_a_start_without_appends():
-    async def main():
-        lives = BucketLives()
-        killed = lives.open()
-        await killed.begin(1)
-        await in_bulks(killed, 1, 1)
-        life = lives.open()
-        assert offsets(await life.begin(2)) == [0, 1]
-        await life.pass_ms(30_000, step_ms=1_000)
-        assert (lives.seqs(1), lives.seqs(2)) == ([3], [0]), "the seal, and the claim"
-        await life.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_what_earlier_lives_left_is_deleted_soon_after_a_start_without_appends() -> None:
+    lives = BucketLives()
+    killed = lives.open()
+    await killed.begin(1)
+    await in_bulks(killed, 1, 1)
+    life = lives.open()
+    assert offsets(await life.begin(2)) == [0, 1]
+    await life.pass_ms(30_000, step_ms=1_000)
+    assert (lives.seqs(1), lives.seqs(2)) == ([3], [0]), "the seal, and the claim"
+    await life.close()
 
 
-def test_what_was_trimmed_is_deleted_when_a_later_object_has_landed():
+@in_loop_of(run)
+async def test_what_was_trimmed_is_deleted_when_a_later_object_has_landed() -> None:
     """The newest object with records stays, however long the log is idle, because no request is made for it alone."""
+    lives = BucketLives()
+    life = lives.open()
+    await life.begin(1)
+    (end,) = await in_bulks(life, 1)
+    await life.wal.trim(end)
+    await life.pass_ms(30_000, step_ms=1_000)
+    assert lives.seqs(1) == [0, 1]
+    await in_bulks(life, 1)
+    await life.pass_ms(30_000, step_ms=1_000)
+    assert lives.seqs(1) == [0, 2]
+    await life.close()
 
-    async def main():
-        lives = BucketLives()
-        life = lives.open()
-        await life.begin(1)
+
+@in_loop_of(run)
+async def test_an_object_goes_when_the_last_of_its_records_is_committed_and_the_next_one_stays() -> None:
+    lives = BucketLives()
+    life = lives.open()
+    await life.begin(1)
+    ends = await in_bulks(life, 2, 2)
+    await life.wal.trim(ends[0] - 1)
+    await life.pass_ms(30_000, step_ms=1_000)
+    assert lives.seqs(1) == [0, 1, 2]
+    await life.wal.trim(ends[0])
+    await life.pass_ms(30_000, step_ms=1_000)
+    assert lives.seqs(1) == [0, 2, 3], "3 says that 1 is not kept"
+    await life.close()
+    assert await recovered(lives, 2) == [2, 3]
+
+
+@in_loop_of(run)
+async def test_a_life_that_carries_the_log_keeps_the_objects_of_the_one_before() -> None:
+    lives = BucketLives()
+    killed = lives.open()
+    await killed.begin(1)
+    await in_bulks(killed, 1, 1, 1)
+    carrying = lives.open()
+    assert offsets(await carrying.begin(2, carry=True)) == [0, 1, 2]
+    assert await carrying.wal.identity() == LogIdentity(STORE_ID, NODE, 2)
+    await carrying.pass_ms(60_000, step_ms=1_000)
+    assert await recovered(lives, 3) == [0, 1, 2], "its claim says that all are kept"
+
+
+@in_loop_of(run)
+async def test_a_busy_log_deletes_when_there_is_much_and_otherwise_from_time_to_time() -> None:
+    lives = BucketLives()
+    lives.store = store = CountingStore(lives.clock)
+    life = lives.open()
+    await life.begin(1)
+    store.done.clear()
+    for number in range(3 * DELETE_KEYS):
         (end,) = await in_bulks(life, 1)
-        await life.wal.trim(end)
-        await life.pass_ms(30_000, step_ms=1_000)
-        assert lives.seqs(1) == [0, 1]
-        await in_bulks(life, 1)
-        await life.pass_ms(30_000, step_ms=1_000)
-        assert lives.seqs(1) == [0, 2]
-        await life.close()
-
-    run(main())
-
-
-def test_an_object_goes_when_the_last_of_its_records_is_committed_and_the_next_one_stays():
-    async def main():
-        lives = BucketLives()
-        life = lives.open()
-        await life.begin(1)
-        ends = await in_bulks(life, 2, 2)
-        await life.wal.trim(ends[0] - 1)
-        await life.pass_ms(30_000, step_ms=1_000)
-        assert lives.seqs(1) == [0, 1, 2]
-        await life.wal.trim(ends[0])
-        await life.pass_ms(30_000, step_ms=1_000)
-        assert lives.seqs(1) == [0, 2, 3], "3 says that 1 is not kept"
-        await life.close()
-        assert await recovered(lives, 2) == [2, 3]
-
-    run(main())
-
-
-def test_a_life_that_carries_the_log_keeps_the_objects_of_the_one_before():
-    async def main():
-        lives = BucketLives()
-        killed = lives.open()
-        await killed.begin(1)
-        await in_bulks(killed, 1, 1, 1)
-        carrying = lives.open()
-        assert offsets(await carrying.begin(2, carry=True)) == [0, 1, 2]
-        assert await carrying.wal.identity() == LogIdentity(STORE_ID, NODE, 2)
-        await carrying.pass_ms(60_000, step_ms=1_000)
-        assert await recovered(lives, 3) == [0, 1, 2], "its claim says that all are kept"
-
-    run(main())
-
-
-def test_a_busy_log_deletes_when_there_is_much_and_otherwise_from_time_to_time():
-    async def main():
-        lives = BucketLives()
-        lives.store = store = CountingStore(lives.clock)
-        life = lives.open()
-        await life.begin(1)
-        store.done.clear()
-        for number in range(3 * DELETE_KEYS):
-            (end,) = await in_bulks(life, 1)
-            if number % 10 == 9:
-                await life.wal.trim(end)
-        seconds = 3 * DELETE_KEYS / 5
-        assert 3 <= store.done.count("delete") <= seconds / 10 + 3
-        assert store.done.count("put") == 3 * DELETE_KEYS
-        assert len(lives.seqs(1)) < DELETE_KEYS
-        await life.close()
-
-    run(main())
-
-
-def test_a_bucket_that_refuses_to_delete_costs_space_only(caplog):
-    async def main():
-        lives = BucketLives()
-        store = FaultyStore(lives.store)
-        life = lives.open(store=store)
-        await life.begin(1)
-        ends = await in_bulks(life, 1, 1, 1)
-        store.fail_next(*[Fault.DENIED] * 3, call="delete")
-        await life.wal.trim(ends[-1])
-        await life.pass_ms(25_000, step_ms=1_000)
-        assert "could not be deleted" in caplog.text
-        assert lives.seqs(1) == [0, 1, 2, 3, 4]
-        await life.pass_ms(60_000, step_ms=1_000)
-        assert lives.seqs(1) == [0, 4]
-        await life.close()
-
-    run(main())
-
-
-def test_deletions_that_fail_are_tried_again_once_each_interval():
-    async def main():
-        lives = BucketLives()
-        store = FaultyStore(lives.store)
-        life = lives.open(store=store)
-        await life.begin(1)
-        ends = await in_bulks(life, 1, 1, 1)
-        store.fail_next(*[Fault.DENIED] * 100, call="delete")
-        await life.wal.trim(ends[-1])
-        before = len(store.history)
-        await life.pass_ms(100_000, step_ms=1_000)
-        tries = [call for call, _ in store.history[before:] if call == "delete"]
-        assert 8 <= len(tries) <= 11
-        await life.close()
-
-    run(main())
-
-
-def test_a_clean_end_leaves_the_claims_and_the_seals():
-    async def main():
-        lives = BucketLives()
-        for epoch in (1, 2, 3):
-            life = lives.open()
-            await life.begin(epoch)
-            (end,) = await in_bulks(life, 3)
+        if number % 10 == 9:
             await life.wal.trim(end)
-            await life.passing(life.wal.claim(LogIdentity(STORE_ID, NODE, epoch, 9)))
-            await life.close()
-        assert {epoch: lives.seqs(epoch) for epoch in (1, 2, 3)} == {1: [3], 2: [3], 3: [0, 2]}
+    seconds = 3 * DELETE_KEYS / 5
+    assert 3 <= store.done.count("delete") <= seconds / 10 + 3
+    assert store.done.count("put") == 3 * DELETE_KEYS
+    assert len(lives.seqs(1)) < DELETE_KEYS
+    await life.close()
 
-    run(main())
+
+@in_loop_of(run)
+async def test_a_bucket_that_refuses_to_delete_costs_space_only(caplog) -> None:
+    lives = BucketLives()
+    store = FaultyStore(lives.store)
+    life = lives.open(store=store)
+    await life.begin(1)
+    ends = await in_bulks(life, 1, 1, 1)
+    store.fail_next(*[Fault.DENIED] * 3, call="delete")
+    await life.wal.trim(ends[-1])
+    await life.pass_ms(25_000, step_ms=1_000)
+    assert "could not be deleted" in caplog.text
+    assert lives.seqs(1) == [0, 1, 2, 3, 4]
+    await life.pass_ms(60_000, step_ms=1_000)
+    assert lives.seqs(1) == [0, 4]
+    await life.close()
+
+
+@in_loop_of(run)
+async def test_deletions_that_fail_are_tried_again_once_each_interval() -> None:
+    lives = BucketLives()
+    store = FaultyStore(lives.store)
+    life = lives.open(store=store)
+    await life.begin(1)
+    ends = await in_bulks(life, 1, 1, 1)
+    store.fail_next(*[Fault.DENIED] * 100, call="delete")
+    await life.wal.trim(ends[-1])
+    before = len(store.history)
+    await life.pass_ms(100_000, step_ms=1_000)
+    tries = [call for call, _ in store.history[before:] if call == "delete"]
+    assert 8 <= len(tries) <= 11
+    await life.close()
+
+
+@in_loop_of(run)
+async def test_a_clean_end_leaves_the_claims_and_the_seals() -> None:
+    lives = BucketLives()
+    for epoch in (1, 2, 3):
+        life = lives.open()
+        await life.begin(epoch)
+        (end,) = await in_bulks(life, 3)
+        await life.wal.trim(end)
+        await life.passing(life.wal.claim(LogIdentity(STORE_ID, NODE, epoch, 9)))
+        await life.close()
+    assert {epoch: lives.seqs(epoch) for epoch in (1, 2, 3)} == {1: [3], 2: [3], 3: [0, 2]}
 
 
 # -- trouble -----------------------------------------------------------------------------------------------
 
 
-def test_w15_a_bucket_that_denies_or_hangs_lets_appends_wait_and_says_so(caplog):
-    async def main():
-        caplog.set_level(logging.WARNING)
-        lives = BucketLives()
-        store = FaultyStore(lives.store)
-        life = lives.open(store=store)
-        await life.begin(1)
-        store.fault_rate, store._faults = 1.0, (Fault.REFUSED,)
-        while life.wal.has_room_for(1000):
-            life.append(len(life.sent), 1000)
-        await life.pass_ms(60_000, step_ms=500)
-        trouble = life.wal.statistics().trouble
-        assert "takes no objects" in trouble and "Check that the bucket can be reached" in trouble
-        assert 1 <= caplog.text.count("appends wait") <= 4
-        assert not life.heard.durable and not life.heard.failures
-        store.calm()
-        await life.pass_ms(10_000)
-        assert life.durable == life.wal.statistics().bytes_untrimmed
-        assert life.wal.statistics().trouble == ""
-        assert "is written again" in caplog.text
-        await life.close()
-        assert await recovered(lives, 2) == [*range(len(life.sent))]
-
-    run(main())
+@in_loop_of(run)
+async def test_w15_a_bucket_that_denies_or_hangs_lets_appends_wait_and_says_so(caplog) -> None:
+    caplog.set_level(logging.WARNING)
+    lives = BucketLives()
+    store = FaultyStore(lives.store)
+    life = lives.open(store=store)
+    await life.begin(1)
+    store.fault_rate, store._faults = 1.0, (Fault.REFUSED,)
+    while life.wal.has_room_for(1000):
+        life.append(len(life.sent), 1000)
+    await life.pass_ms(60_000, step_ms=500)
+    trouble = life.wal.statistics().trouble
+    assert "takes no objects" in trouble and "Check that the bucket can be reached" in trouble
+    assert 1 <= caplog.text.count("appends wait") <= 4
+    assert not life.heard.durable and not life.heard.failures
+    store.calm()
+    await life.pass_ms(10_000)
+    assert life.durable == life.wal.statistics().bytes_untrimmed
+    assert life.wal.statistics().trouble == ""
+    assert "is written again" in caplog.text
+    await life.close()
+    assert await recovered(lives, 2) == [*range(len(life.sent))]
 
 
 def test_a_bucket_that_withdraws_the_permission_and_gives_it_back():
@@ -624,56 +569,50 @@ def test_a_bucket_that_withdraws_the_permission_and_gives_it_back():
     run(main())
 
 
-def test_a_put_that_hangs_is_said_and_a_process_that_ends_does_not_wait_for_it(caplog):
-    async def main():
-        calls = HeldPutCalls(1)
-        lives = BucketLives()
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        life.append(0)
-        await life.pass_ms(4_000)
-        assert life.wal.statistics().trouble == ""
-        await life.pass_ms(40_000)
-        assert "has not answered for" in life.wal.statistics().trouble
-        assert caplog.text.count("appends wait") == 2
-        before_ms = life.clock.monotonic_ms()
-        await life.close()
-        assert life.clock.monotonic_ms() - before_ms < 5_000
-
-    run(main())
+@in_loop_of(run)
+async def test_a_put_that_hangs_is_said_and_a_process_that_ends_does_not_wait_for_it(caplog) -> None:
+    calls = HeldPutCalls(1)
+    lives = BucketLives()
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    life.append(0)
+    await life.pass_ms(4_000)
+    assert life.wal.statistics().trouble == ""
+    await life.pass_ms(40_000)
+    assert "has not answered for" in life.wal.statistics().trouble
+    assert caplog.text.count("appends wait") == 2
+    before_ms = life.clock.monotonic_ms()
+    await life.close()
+    assert life.clock.monotonic_ms() - before_ms < 5_000
 
 
-def test_a_bucket_that_still_hangs_is_told_although_another_put_has_landed():
-    async def main():
-        calls = HeldPutCalls(1, 2)
-        lives = BucketLives()
-        life = lives.open(calls=calls)
-        await life.begin(1)
-        ends = await in_bulks(life, 1, 1)
-        await life.pass_ms(20_000)
-        calls.release(1)
-        await life.until_durable(ends[0])
-        assert "has not answered for" in life.wal.statistics().trouble
-        calls.release(2)
-        await life.until_durable(ends[1])
-        assert life.wal.statistics().trouble == ""
-        await life.close()
-
-    run(main())
+@in_loop_of(run)
+async def test_a_bucket_that_still_hangs_is_told_although_another_put_has_landed() -> None:
+    calls = HeldPutCalls(1, 2)
+    lives = BucketLives()
+    life = lives.open(calls=calls)
+    await life.begin(1)
+    ends = await in_bulks(life, 1, 1)
+    await life.pass_ms(20_000)
+    calls.release(1)
+    await life.until_durable(ends[0])
+    assert "has not answered for" in life.wal.statistics().trouble
+    calls.release(2)
+    await life.until_durable(ends[1])
+    assert life.wal.statistics().trouble == ""
+    await life.close()
 
 
-def test_a_log_that_is_closed_leaves_no_task_and_has_counted_its_bulks():
-    async def main():
-        lives = BucketLives()
-        life = lives.open()
-        others = asyncio.all_tasks()
-        await life.begin(1)
-        (*_, end) = await in_bulks(life, 2, 3)
-        before_ms = life.clock.monotonic_ms()
-        await life.close()
-        assert life.clock.monotonic_ms() - before_ms < 100, "there is nothing to wait for"
-        counted = life.wal.statistics()
-        assert (counted.appends, counted.groups, counted.bytes_written) == (5, 2, end)
-        assert asyncio.all_tasks() == others
-
-    run(main())
+@in_loop_of(run)
+async def test_a_log_that_is_closed_leaves_no_task_and_has_counted_its_bulks() -> None:
+    lives = BucketLives()
+    life = lives.open()
+    others = asyncio.all_tasks()
+    await life.begin(1)
+    (*_, end) = await in_bulks(life, 2, 3)
+    before_ms = life.clock.monotonic_ms()
+    await life.close()
+    assert life.clock.monotonic_ms() - before_ms < 100, "there is nothing to wait for"
+    counted = life.wal.statistics()
+    assert (counted.appends, counted.groups, counted.bytes_written) == (5, 2, end)
+    assert asyncio.all_tasks() == others

@@ -13,6 +13,7 @@ from siltstone.stream_engine.wal.port import WalInUse, WalOfAnotherNode, WalWrit
 from support.engine.batches import batch
 from support.engine.wal_disk import put_disk_in
 from support.engine.wal_node import SETTINGS, WalNode, recovered, recovered_offsets, settled
+from support.scenarios import in_loop
 
 RECORD_BYTES = RECORD_OVERHEAD_BYTES + 100
 
@@ -61,18 +62,16 @@ def crash_copy(folder, name):
 # -- appending -------------------------------------------------------------------------------------------
 
 
-def test_what_was_answered_is_there_in_the_next_life(tmp_path):
-    async def main():
-        node = await WalNode(tmp_path / "wal").start()
-        sent = [batch(1 + offset % 3, offset, 1, 200) for offset in range(60)]
-        for one in sent:
-            await node.until_durable(node.wal.append(one, 0).end_position)
-        found = await recovered(crash_copy(tmp_path / "wal", "crash"))
-        assert found == sent
-        await node.wal.close()
-        assert await recovered(tmp_path / "wal") == sent
-
-    asyncio.run(main())
+@in_loop
+async def test_what_was_answered_is_there_in_the_next_life(tmp_path) -> None:
+    node = await WalNode(tmp_path / "wal").start()
+    sent = [batch(1 + offset % 3, offset, 1, 200) for offset in range(60)]
+    for one in sent:
+        await node.until_durable(node.wal.append(one, 0).end_position)
+    found = await recovered(crash_copy(tmp_path / "wal", "crash"))
+    assert found == sent
+    await node.wal.close()
+    assert await recovered(tmp_path / "wal") == sent
 
 
 def test_the_frame_header_for_the_upload_is_the_one_in_the_log(tmp_path):
@@ -89,54 +88,47 @@ def test_the_frame_header_for_the_upload_is_the_one_in_the_log(tmp_path):
     asyncio.run(main())
 
 
-def test_appends_of_one_turn_share_one_write_and_one_sync(tmp_path, disk):
-    async def main():
-        node = await WalNode(tmp_path).start()
-        for offset in range(8):
-            node.append(offset)
-        assert disk.done == []
-        await settled()
-        assert node.heard.durable == [8 * RECORD_BYTES]
-        assert disk.done == [
-            "reserve",
-            "sync",
-            "write",
-            "sync",
-            "write",
-            "sync",
-        ]  # the header of the segment, the group
-        await node.wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_appends_of_one_turn_share_one_write_and_one_sync(tmp_path, disk) -> None:
+    node = await WalNode(tmp_path).start()
+    for offset in range(8):
+        node.append(offset)
+    assert disk.done == []
+    await settled()
+    assert node.heard.durable == [8 * RECORD_BYTES]
+    assert disk.done == [
+        "reserve",
+        "sync",
+        "write",
+        "sync",
+        "write",
+        "sync",
+    ]  # the header of the segment, the group
+    await node.wal.close()
 
 
-def test_the_header_of_a_segment_is_synced_before_its_first_record_is_written(tmp_path, disk):
+@in_loop
+async def test_the_header_of_a_segment_is_synced_before_its_first_record_is_written(tmp_path, disk) -> None:
     """Else a power failure may keep new records under the old header of a segment used again: 'damage'."""
-
-    async def main():
-        node = await WalNode(tmp_path).start()
-        await node.append_durably(0)
-        assert disk.done.index("sync") < [i for i, did in enumerate(disk.done) if did == "write"][1]
-        await node.wal.close()
-
-    asyncio.run(main())
+    node = await WalNode(tmp_path).start()
+    await node.append_durably(0)
+    assert disk.done.index("sync") < [i for i, did in enumerate(disk.done) if did == "write"][1]
+    await node.wal.close()
 
 
-def test_a_group_takes_whole_records_up_to_its_limit(tmp_path):
-    async def main():
-        node = await WalNode(tmp_path).start()
-        per_group = SETTINGS.group_bytes_max // RECORD_BYTES
-        for offset in range(2 * per_group + 1):
-            node.append(offset)
-        await settled()
-        assert node.heard.durable == [
-            per_group * RECORD_BYTES,
-            2 * per_group * RECORD_BYTES,
-            (2 * per_group + 1) * RECORD_BYTES,
-        ]
-        await node.wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_a_group_takes_whole_records_up_to_its_limit(tmp_path) -> None:
+    node = await WalNode(tmp_path).start()
+    per_group = SETTINGS.group_bytes_max // RECORD_BYTES
+    for offset in range(2 * per_group + 1):
+        node.append(offset)
+    await settled()
+    assert node.heard.durable == [
+        per_group * RECORD_BYTES,
+        2 * per_group * RECORD_BYTES,
+        (2 * per_group + 1) * RECORD_BYTES,
+    ]
+    await node.wal.close()
 
 
 def test_appends_that_arrive_while_a_group_is_written_form_the_next(tmp_path):
@@ -235,22 +227,20 @@ def test_close_waits_until_what_was_queued_is_durable(tmp_path):
 # -- room and trimming -----------------------------------------------------------------------------------
 
 
-def test_room_is_what_is_not_trimmed(tmp_path):
-    async def main():
-        node = await WalNode(tmp_path).start()
-        fits = SETTINGS.capacity_bytes - RECORD_OVERHEAD_BYTES
-        assert node.wal.has_room_for(fits)
-        assert not node.wal.has_room_for(fits + 1)
-        position = await node.append_durably(0)
-        assert not node.wal.has_room_for(fits)
-        assert node.wal.statistics().bytes_untrimmed == RECORD_BYTES
-        await node.wal.trim(position)
-        assert node.wal.has_room_for(fits)
-        await node.wal.trim(0)
-        assert node.wal.has_room_for(fits), "a trim never goes back"
-        await node.wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_room_is_what_is_not_trimmed(tmp_path) -> None:
+    node = await WalNode(tmp_path).start()
+    fits = SETTINGS.capacity_bytes - RECORD_OVERHEAD_BYTES
+    assert node.wal.has_room_for(fits)
+    assert not node.wal.has_room_for(fits + 1)
+    position = await node.append_durably(0)
+    assert not node.wal.has_room_for(fits)
+    assert node.wal.statistics().bytes_untrimmed == RECORD_BYTES
+    await node.wal.trim(position)
+    assert node.wal.has_room_for(fits)
+    await node.wal.trim(0)
+    assert node.wal.has_room_for(fits), "a trim never goes back"
+    await node.wal.close()
 
 
 def test_trimming_frees_whole_segments_below_the_position_and_no_other(tmp_path):
@@ -270,21 +260,19 @@ def test_trimming_frees_whole_segments_below_the_position_and_no_other(tmp_path)
     assert recovered_offsets(tmp_path) == [9, 10, 11]
 
 
-def test_segments_are_used_again_and_their_stale_records_are_never_seen(tmp_path):
-    async def main():
-        node = await WalNode(tmp_path / "wal").start()
-        names = set()
-        for offset in range(60):
-            position = await node.append_durably(offset, 1000)
-            await node.wal.trim(position)
-            names |= {path.name for path in (tmp_path / "wal").glob("*.spare")}
-            found = [one.base_offset for one in await recovered(crash_copy(tmp_path / "wal", f"{offset}"))]
-            assert found == list(range(offset - offset % 3, offset + 1))
-        assert names, "nothing was used again"
-        assert len(list((tmp_path / "wal").iterdir())) < 10
-        await node.wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_segments_are_used_again_and_their_stale_records_are_never_seen(tmp_path) -> None:
+    node = await WalNode(tmp_path / "wal").start()
+    names = set()
+    for offset in range(60):
+        position = await node.append_durably(offset, 1000)
+        await node.wal.trim(position)
+        names |= {path.name for path in (tmp_path / "wal").glob("*.spare")}
+        found = [one.base_offset for one in await recovered(crash_copy(tmp_path / "wal", f"{offset}"))]
+        assert found == list(range(offset - offset % 3, offset + 1))
+    assert names, "nothing was used again"
+    assert len(list((tmp_path / "wal").iterdir())) < 10
+    await node.wal.close()
 
 
 def test_a_segment_that_cannot_be_freed_is_no_reason_to_stop(tmp_path, monkeypatch, caplog):
@@ -329,15 +317,13 @@ def test_a_log_that_was_never_written_holds_nothing(tmp_path):
     assert recovered_offsets(tmp_path / "new") == []
 
 
-def test_a_log_in_use_is_refused(tmp_path):
-    async def main():
-        node = await WalNode(tmp_path).start()
-        with pytest.raises(WalInUse, match="in use by another process"):
-            WalNode(tmp_path)
-        await node.wal.close()
-        await WalNode(tmp_path).wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_a_log_in_use_is_refused(tmp_path) -> None:
+    node = await WalNode(tmp_path).start()
+    with pytest.raises(WalInUse, match="in use by another process"):
+        WalNode(tmp_path)
+    await node.wal.close()
+    await WalNode(tmp_path).wal.close()
 
 
 def test_the_log_of_another_node_is_refused(tmp_path):
@@ -453,72 +439,66 @@ def test_a_disk_that_refuses_fails_the_log_once_and_confirms_nothing_more(tmp_pa
     assert recovered_offsets(tmp_path)[0] == 0
 
 
-def test_a_segment_that_cannot_be_made_leaves_no_open_file(tmp_path, disk):
-    async def main():
-        node = await WalNode(tmp_path).start()
-        disk.fail["reserve"] = errno.ENOSPC
-        before = len(os.listdir("/proc/self/fd"))
-        node.append(0)
-        await settled()
-        assert len(os.listdir("/proc/self/fd")) == before
-        await node.wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_a_segment_that_cannot_be_made_leaves_no_open_file(tmp_path, disk) -> None:
+    node = await WalNode(tmp_path).start()
+    disk.fail["reserve"] = errno.ENOSPC
+    before = len(os.listdir("/proc/self/fd"))
+    node.append(0)
+    await settled()
+    assert len(os.listdir("/proc/self/fd")) == before
+    await node.wal.close()
 
 
 # -- what an answer promises -----------------------------------------------------------------------------
 
 
-def test_every_interval_syncs_at_intervals_also_when_nothing_is_appended_any_more(tmp_path, disk):
-    async def main():
-        clock = ManualClock()
-        settings = WalSettings(sync=WalSync.EVERY_INTERVAL, sync_interval_ms=50, segment_bytes=4096)
-        node = await WalNode(tmp_path, settings, clock=clock).start()
-        await node.append_durably(0)
-        syncs = node.wal.statistics().syncs
-        await node.append_durably(1)
-        assert node.wal.statistics().syncs == syncs, "answered before it is synced"
-        clock.advance_ms(50)
-        await settled()
-        assert node.wal.statistics().syncs == syncs + 1
-        assert disk.done[-1] == "sync"
-        clock.advance_ms(500)
-        await settled()
-        assert node.wal.statistics().syncs == syncs + 1, "nothing to sync"
-        await node.append_durably(2)
-        await node.append_durably(3)
-        await node.wal.close()
-        assert disk.done[-1] == "sync", "the end leaves nothing unsynced"
-
-    asyncio.run(main())
-
-
-def test_never_syncs_only_what_would_be_confirmed_wrongly_and_at_the_end(tmp_path, disk):
-    async def main():
-        settings = WalSettings(sync=WalSync.NEVER, segment_bytes=4096)
-        node = await WalNode(tmp_path, settings).start()
-        for offset in range(3):
-            await node.append_durably(offset)
-        assert node.wal.statistics().syncs == 0
-        assert disk.done.count("sync") == 2  # the size and the header of the segment
-        await node.wal.close()
-        assert disk.done[-1] == "sync"
-
-    asyncio.run(main())
+@in_loop
+async def test_every_interval_syncs_at_intervals_also_when_nothing_is_appended_any_more(
+    tmp_path, disk
+) -> None:
+    clock = ManualClock()
+    settings = WalSettings(sync=WalSync.EVERY_INTERVAL, sync_interval_ms=50, segment_bytes=4096)
+    node = await WalNode(tmp_path, settings, clock=clock).start()
+    await node.append_durably(0)
+    syncs = node.wal.statistics().syncs
+    await node.append_durably(1)
+    assert node.wal.statistics().syncs == syncs, "answered before it is synced"
+    clock.advance_ms(50)
+    await settled()
+    assert node.wal.statistics().syncs == syncs + 1
+    assert disk.done[-1] == "sync"
+    clock.advance_ms(500)
+    await settled()
+    assert node.wal.statistics().syncs == syncs + 1, "nothing to sync"
+    await node.append_durably(2)
+    await node.append_durably(3)
+    await node.wal.close()
+    assert disk.done[-1] == "sync", "the end leaves nothing unsynced"
 
 
-def test_a_segment_is_synced_before_the_next_one_begins_when_groups_are_not(tmp_path, disk):
-    async def main():
-        settings = WalSettings(sync=WalSync.NEVER, segment_bytes=4096)
-        node = await WalNode(tmp_path, settings).start()
-        for offset in range(3):
-            await node.append_durably(offset, 1000)
-        done = len(disk.done)
-        await node.append_durably(3, 1000)
-        assert disk.done[done] == "sync"
-        await node.wal.close()
+@in_loop
+async def test_never_syncs_only_what_would_be_confirmed_wrongly_and_at_the_end(tmp_path, disk) -> None:
+    settings = WalSettings(sync=WalSync.NEVER, segment_bytes=4096)
+    node = await WalNode(tmp_path, settings).start()
+    for offset in range(3):
+        await node.append_durably(offset)
+    assert node.wal.statistics().syncs == 0
+    assert disk.done.count("sync") == 2  # the size and the header of the segment
+    await node.wal.close()
+    assert disk.done[-1] == "sync"
 
-    asyncio.run(main())
+
+@in_loop
+async def test_a_segment_is_synced_before_the_next_one_begins_when_groups_are_not(tmp_path, disk) -> None:
+    settings = WalSettings(sync=WalSync.NEVER, segment_bytes=4096)
+    node = await WalNode(tmp_path, settings).start()
+    for offset in range(3):
+        await node.append_durably(offset, 1000)
+    done = len(disk.done)
+    await node.append_durably(3, 1000)
+    assert disk.done[done] == "sync"
+    await node.wal.close()
 
 
 def test_a_capacity_that_holds_no_two_segments_is_refused():

@@ -14,6 +14,7 @@ from siltstone.stream_engine.wal import file_wal
 from siltstone.stream_engine.wal.port import WalWriteFailed
 from support.engine.wal_disk import put_disk_in
 from support.engine.wal_node import SETTINGS, WalNode, recovered_offsets, settled
+from support.scenarios import in_loop
 
 IN_A_FILE = 4
 """So many appends of 700 bytes fit into one log file of SETTINGS, and no more than one further."""
@@ -80,39 +81,35 @@ def test_the_log_waits_for_a_free_file_and_goes_on(
     assert "waits for a free file" in line and "raise the limit of open files" in line
 
 
-def test_it_fails_when_there_is_none_for_too_long(tmp_path: Path, files: FewFiles) -> None:
-    async def main() -> None:
-        clock = ManualClock()
-        node = await WalNode(tmp_path, clock=clock).start()
-        files.trouble = errno.EMFILE
-        node.append(0)
-        began_ms = clock.monotonic_ms()
-        while (
-            not node.heard.failures and clock.monotonic_ms() < began_ms + 2 * file_wal.FREE_FILE_WAIT_MS_MAX
-        ):
-            clock.advance_ms(file_wal.FREE_FILE_INTERVAL_MS)
-            await settled(10)
-        assert 0 <= clock.monotonic_ms() - began_ms - file_wal.FREE_FILE_WAIT_MS_MAX < 1_000
-        (failure,) = node.heard.failures
-        assert isinstance(failure, WalWriteFailed)
-        assert "Too many open files, for 60 s: raise the limit of open files" in str(failure)
-        files.trouble = 0
-        await node.wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_it_fails_when_there_is_none_for_too_long(tmp_path: Path, files: FewFiles) -> None:
+    clock = ManualClock()
+    node = await WalNode(tmp_path, clock=clock).start()
+    files.trouble = errno.EMFILE
+    node.append(0)
+    began_ms = clock.monotonic_ms()
+    while not node.heard.failures and clock.monotonic_ms() < began_ms + 2 * file_wal.FREE_FILE_WAIT_MS_MAX:
+        clock.advance_ms(file_wal.FREE_FILE_INTERVAL_MS)
+        await settled(10)
+    assert 0 <= clock.monotonic_ms() - began_ms - file_wal.FREE_FILE_WAIT_MS_MAX < 1_000
+    (failure,) = node.heard.failures
+    assert isinstance(failure, WalWriteFailed)
+    assert "Too many open files, for 60 s: raise the limit of open files" in str(failure)
+    files.trouble = 0
+    await node.wal.close()
 
 
-def test_any_other_trouble_with_a_new_file_is_no_reason_to_wait(tmp_path: Path, files: FewFiles) -> None:
-    async def main() -> None:
-        node = await WalNode(tmp_path).start()
-        files.trouble = errno.EACCES
-        node.append(0)
-        await settled()
-        assert files.refused == 1 and len(node.heard.failures) == 1
-        files.trouble = 0
-        await node.wal.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_any_other_trouble_with_a_new_file_is_no_reason_to_wait(
+    tmp_path: Path, files: FewFiles
+) -> None:
+    node = await WalNode(tmp_path).start()
+    files.trouble = errno.EACCES
+    node.append(0)
+    await settled()
+    assert files.refused == 1 and len(node.heard.failures) == 1
+    files.trouble = 0
+    await node.wal.close()
 
 
 @pytest.mark.parametrize("sync", list(WalSync))

@@ -18,6 +18,7 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
 )
 from siltstone.model.acls import AclOperation, AclResourceType
 from support.broker.broker_world import BrokerWorld, in_broker_world
+from support.scenarios import scenario
 from support.security.rights import ROOT, allow, client_of, switch
 
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
@@ -34,90 +35,78 @@ async def _committed(world: BrokerWorld) -> None:
         await client_of(world, ROOT).ask(OffsetCommitRequest(group_id=group_id, topics=topics), 9)
 
 
-def test_ac09_a_group_without_its_topic() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        await _committed(world)
-        await switch(world, allow(READ, GROUP, "g"), allow(READ, TOPIC, "a"))
-        row = OffsetCommitRequestPartition(partition_index=0, committed_offset=6)
-        topics = [OffsetCommitRequestTopic(name=name, partitions=[row]) for name in ("a", "b", "missing")]
-        told = await client_of(world).ask(OffsetCommitRequest(group_id="g", topics=topics), 9)
-        codes = {each.name: each.partitions[0].error_code for each in told.topics}
-        assert codes == {"a": 0, "b": 29, "missing": 29}
-        told = await client_of(world).ask(OffsetCommitRequest(group_id="h", topics=topics), 9)
-        assert {each.partitions[0].error_code for each in told.topics} == {30}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ac09_a_group_without_its_topic(world: BrokerWorld) -> None:
+    await _committed(world)
+    await switch(world, allow(READ, GROUP, "g"), allow(READ, TOPIC, "a"))
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=6)
+    topics = [OffsetCommitRequestTopic(name=name, partitions=[row]) for name in ("a", "b", "missing")]
+    told = await client_of(world).ask(OffsetCommitRequest(group_id="g", topics=topics), 9)
+    codes = {each.name: each.partitions[0].error_code for each in told.topics}
+    assert codes == {"a": 0, "b": 29, "missing": 29}
+    told = await client_of(world).ask(OffsetCommitRequest(group_id="h", topics=topics), 9)
+    assert {each.partitions[0].error_code for each in told.topics} == {30}
 
 
 @pytest.mark.parametrize("version", [7, 9, 10])
-def test_ac10_all_offsets_are_those_of_seen_topics(version: int) -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        await _committed(world)
-        await switch(world, allow(DESCRIBE, GROUP, "g"), allow(DESCRIBE, TOPIC, "a"))
-        groups = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("g", "h")]
-        request = OffsetFetchRequest(group_id="g", topics=None, groups=groups)
-        told = await client_of(world).ask(request, version)
-        if version == 7:
-            assert [topic.name for topic in told.topics] == ["a"]
-            other = OffsetFetchRequest(group_id="h", topics=None)
-            assert (await client_of(world).ask(other, version)).error_code == 30
-            return
-        rows = {row.group_id: (row.error_code, len(row.topics)) for row in told.groups}
-        assert rows == {"g": (0, 1), "h": (30, 0)}
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ac10_all_offsets_are_those_of_seen_topics(world: BrokerWorld, version: int) -> None:
+    await _committed(world)
+    await switch(world, allow(DESCRIBE, GROUP, "g"), allow(DESCRIBE, TOPIC, "a"))
+    groups = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("g", "h")]
+    request = OffsetFetchRequest(group_id="g", topics=None, groups=groups)
+    told = await client_of(world).ask(request, version)
+    if version == 7:
+        assert [topic.name for topic in told.topics] == ["a"]
+        other = OffsetFetchRequest(group_id="h", topics=None)
+        assert (await client_of(world).ask(other, version)).error_code == 30
+        return
+    rows = {row.group_id: (row.error_code, len(row.topics)) for row in told.groups}
+    assert rows == {"g": (0, 1), "h": (30, 0)}
 
 
 @pytest.mark.parametrize("version", [1, 9])
-def test_ac10_named_topics_that_are_hidden_have_rows(version: int) -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        await _committed(world)
-        await switch(world, allow(DESCRIBE, GROUP, "g"), allow(DESCRIBE, TOPIC, "a"))
-        old = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in ("a", "b")]
-        new = [OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("a", "b")]
-        one = OffsetFetchRequestGroup(group_id="g", topics=new)
-        told = await client_of(world).ask(
-            OffsetFetchRequest(group_id="g", topics=old, groups=[one, one]), version
-        )
-        topics = told.topics if version == 1 else told.groups[0].topics
-        rows = {
-            row.name: (row.partitions[0].committed_offset, row.partitions[0].error_code) for row in topics
-        }
-        assert rows == {"a": (5, 0), "b": (-1, 29)}
-        if version == 1:
-            hidden = OffsetFetchRequest(group_id="h", topics=old)
-            rows = (await client_of(world).ask(hidden, version)).topics
-            assert {row.partitions[0].error_code for row in rows} == {30}, (
-                "version 1 has no code of the group"
-            )
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ac10_named_topics_that_are_hidden_have_rows(world: BrokerWorld, version: int) -> None:
+    await _committed(world)
+    await switch(world, allow(DESCRIBE, GROUP, "g"), allow(DESCRIBE, TOPIC, "a"))
+    old = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in ("a", "b")]
+    new = [OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("a", "b")]
+    one = OffsetFetchRequestGroup(group_id="g", topics=new)
+    told = await client_of(world).ask(
+        OffsetFetchRequest(group_id="g", topics=old, groups=[one, one]), version
+    )
+    topics = told.topics if version == 1 else told.groups[0].topics
+    rows = {row.name: (row.partitions[0].committed_offset, row.partitions[0].error_code) for row in topics}
+    assert rows == {"a": (5, 0), "b": (-1, 29)}
+    if version == 1:
+        hidden = OffsetFetchRequest(group_id="h", topics=old)
+        rows = (await client_of(world).ask(hidden, version)).topics
+        assert {row.partitions[0].error_code for row in rows} == {30}, "version 1 has no code of the group"
 
 
-def test_ac10_groups_are_listed_and_described_as_far_as_they_may_be_seen() -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        await _committed(world)
-        await switch(world, allow(DESCRIBE, GROUP, "g"))
-        client = client_of(world)
-        assert [each.group_id for each in (await client.ask(ListGroupsRequest())).groups] == ["g"]
-        assert len((await client_of(world, ROOT).ask(ListGroupsRequest())).groups) == 2
-        request = DescribeGroupsRequest(groups=["g", "h"], include_authorized_operations=True)
-        told = {each.group_id: each for each in (await client.ask(request)).groups}
-        assert (told["g"].error_code, told["h"].error_code) == (0, 30)
-        assert told["g"].authorized_operations == 1 << DESCRIBE
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ac10_groups_are_listed_and_described_as_far_as_they_may_be_seen(world: BrokerWorld) -> None:
+    await _committed(world)
+    await switch(world, allow(DESCRIBE, GROUP, "g"))
+    client = client_of(world)
+    assert [each.group_id for each in (await client.ask(ListGroupsRequest())).groups] == ["g"]
+    assert len((await client_of(world, ROOT).ask(ListGroupsRequest())).groups) == 2
+    request = DescribeGroupsRequest(groups=["g", "h"], include_authorized_operations=True)
+    told = {each.group_id: each for each in (await client.ask(request)).groups}
+    assert (told["g"].error_code, told["h"].error_code) == (0, 30)
+    assert told["g"].authorized_operations == 1 << DESCRIBE
 
 
 @pytest.mark.parametrize(("key_type", "code"), [(0, 30), (1, 53)])
-def test_ac01_a_coordinator_is_found_by_who_may_describe(key_type: int, code: int) -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        await switch(world, allow(DESCRIBE, GROUP, "g"))
-        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g", "h"])
-        rows = {row.key: row.error_code for row in (await client_of(world).ask(request)).coordinators}
-        assert rows["h"] == code
-        assert key_type or rows["g"] == 0
-        old = await client_of(world).ask(FindCoordinatorRequest(key="h", key_type=key_type), 3)
-        assert (old.error_code, old.node_id) == (code, -1)
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ac01_a_coordinator_is_found_by_who_may_describe(
+    world: BrokerWorld, key_type: int, code: int
+) -> None:
+    await switch(world, allow(DESCRIBE, GROUP, "g"))
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g", "h"])
+    rows = {row.key: row.error_code for row in (await client_of(world).ask(request)).coordinators}
+    assert rows["h"] == code
+    assert key_type or rows["g"] == 0
+    old = await client_of(world).ask(FindCoordinatorRequest(key="h", key_type=key_type), 3)
+    assert (old.error_code, old.node_id) == (code, -1)

@@ -37,6 +37,7 @@ from siltstone.model.acls import (
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.broker.every_request import PRODUCE_SINCE, plain_request
 from support.kafka.raw_calls import RawTopic, fetch_request, metadata_request, produce_request
+from support.scenarios import scenario
 from support.security.rights import AskedRights, allow, client_of, refusals_in, switch
 
 ASKED_BY_HANDLERS = {ApiKey.PRODUCE, ApiKey.FETCH}
@@ -157,18 +158,18 @@ def _rights_for(key: ApiKey, topic: str) -> list[AclBinding]:
 
 
 @pytest.mark.parametrize("key", [key for key in ANNOUNCED if key not in ALWAYS_ANSWERED])
-def test_ac01_without_a_right_each_version_is_denied_as_the_table_says(key: ApiKey) -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await _raw_topic(world)
-        await switch(world)
-        denied = {each.denied for each in REQUIRED[key]} - {None}
-        for version in [version for each, version in VERSIONS if each is key]:
-            answer = await client_of(world).ask(plain_request(key, version, topic), version)
-            codes = _codes(answer)
-            assert codes <= denied, (version, codes)
-            assert codes or _has_no_code(key, version), version
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ac01_without_a_right_each_version_is_denied_as_the_table_says(
+    world: BrokerWorld, key: ApiKey
+) -> None:
+    topic = await _raw_topic(world)
+    await switch(world)
+    denied = {each.denied for each in REQUIRED[key]} - {None}
+    for version in [version for each, version in VERSIONS if each is key]:
+        answer = await client_of(world).ask(plain_request(key, version, topic), version)
+        codes = _codes(answer)
+        assert codes <= denied, (version, codes)
+        assert codes or _has_no_code(key, version), version
 
 
 def _has_no_code(key: ApiKey, version: int) -> bool:
@@ -204,18 +205,14 @@ def _comparable(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("key", [key for key in ANNOUNCED if key not in (ApiKey.PRODUCE, *_ACL_APIS)])
-def test_ac01_with_exactly_the_rights_of_the_table_it_is_as_without_authorization(key: ApiKey) -> None:
-    async def scenario(world: BrokerWorld) -> None:
-        topic = await _raw_topic(world)
-        requests = [
-            (plain_request(key, version, topic), version) for each, version in VERSIONS if each is key
-        ]
-        requests += [
-            (request, version) for request, version in _rich_requests(key, topic) if key not in CHANGING
-        ]
-        before = [_comparable(await world.client().ask(*each)) for each in requests]
-        await switch(world, *_rights_for(key, topic.name))
-        after = [_comparable(await client_of(world).ask(*each)) for each in requests]
-        assert after == before
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_ac01_with_exactly_the_rights_of_the_table_it_is_as_without_authorization(
+    world: BrokerWorld, key: ApiKey
+) -> None:
+    topic = await _raw_topic(world)
+    requests = [(plain_request(key, version, topic), version) for each, version in VERSIONS if each is key]
+    requests += [(request, version) for request, version in _rich_requests(key, topic) if key not in CHANGING]
+    before = [_comparable(await world.client().ask(*each)) for each in requests]
+    await switch(world, *_rights_for(key, topic.name))
+    after = [_comparable(await client_of(world).ask(*each)) for each in requests]
+    assert after == before

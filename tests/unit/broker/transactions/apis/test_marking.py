@@ -8,6 +8,7 @@ from siltstone.kafka_protocol.messages.write_txn_markers import (
 from siltstone.kafka_protocol.records.control import Outcome
 from support.broker.broker_world import in_broker_world
 from support.broker.transactional import COORDINATOR_EPOCH, PID, OpenProducer
+from support.scenarios import scenario
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -25,47 +26,39 @@ async def write(world, epoch, commits=False, version=0, coordinator_epoch=COORDI
     return [ErrorCode(each.error_code) for topic in row.topics for each in topic.partitions]
 
 
-def test_tp31_a_tool_ends_a_transaction_that_hangs():
-    async def scenario(world):
-        producer = OpenProducer(await world.partition(await world.topic()))
-        await producer.send()
-        assert producer.partition.last_stable_offset == 0
-        assert await write(world, epoch=0, t=[0]) == [NONE]
-        assert producer.partition.last_stable_offset == producer.partition.high_watermark == 2
-        assert len(producer.partition.transactions.aborted) == 1
-        assert await write(world, epoch=0, t=[0]) == [NONE]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tp31_a_tool_ends_a_transaction_that_hangs(world) -> None:
+    producer = OpenProducer(await world.partition(await world.topic()))
+    await producer.send()
+    assert producer.partition.last_stable_offset == 0
+    assert await write(world, epoch=0, t=[0]) == [NONE]
+    assert producer.partition.last_stable_offset == producer.partition.high_watermark == 2
+    assert len(producer.partition.transactions.aborted) == 1
+    assert await write(world, epoch=0, t=[0]) == [NONE]
 
 
-def test_tp32_an_unknown_partition_is_named_and_the_others_get_their_marker():
-    async def scenario(world):
-        topic = await world.topic(partitions=2)
-        assert await write(world, epoch=0, t=[0, 7, 1], none=[0]) == [NONE, UNKNOWN, NONE, UNKNOWN]
-        assert [(await world.partition(topic, index)).high_watermark for index in (0, 1)] == [1, 1]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tp32_an_unknown_partition_is_named_and_the_others_get_their_marker(world) -> None:
+    topic = await world.topic(partitions=2)
+    assert await write(world, epoch=0, t=[0, 7, 1], none=[0]) == [NONE, UNKNOWN, NONE, UNKNOWN]
+    assert [(await world.partition(topic, index)).high_watermark for index in (0, 1)] == [1, 1]
 
 
-def test_tp16_tp45_a_repeated_marker_is_answered_and_not_written():
-    async def scenario(world):
-        producer = OpenProducer(await world.partition(await world.topic()))
-        await producer.send()
-        assert await write(world, 1, commits=True, version=2, t=[0]) == [NONE]
-        assert await write(world, 1, commits=True, version=2, t=[0]) == [NONE]
-        assert producer.partition.next_offset == 2
-        assert await write(world, 0, commits=True, version=2, t=[0]) == [ErrorCode.INVALID_PRODUCER_EPOCH]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_tp16_tp45_a_repeated_marker_is_answered_and_not_written(world) -> None:
+    producer = OpenProducer(await world.partition(await world.topic()))
+    await producer.send()
+    assert await write(world, 1, commits=True, version=2, t=[0]) == [NONE]
+    assert await write(world, 1, commits=True, version=2, t=[0]) == [NONE]
+    assert producer.partition.next_offset == 2
+    assert await write(world, 0, commits=True, version=2, t=[0]) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
-def test_a_marker_of_an_older_coordinator_is_refused():
-    async def scenario(world):
-        producer = OpenProducer(await world.partition(await world.topic()))
-        await producer.send()
-        await producer.end(Outcome.COMMIT)
-        await producer.send()
-        code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        assert await write(world, 2, version=2, coordinator_epoch=COORDINATOR_EPOCH - 1, t=[0]) == [code]
-
-    in_broker_world(scenario)
+@scenario(in_broker_world)
+async def test_a_marker_of_an_older_coordinator_is_refused(world) -> None:
+    producer = OpenProducer(await world.partition(await world.topic()))
+    await producer.send()
+    await producer.end(Outcome.COMMIT)
+    await producer.send()
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert await write(world, 2, version=2, coordinator_epoch=COORDINATOR_EPOCH - 1, t=[0]) == [code]
