@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from siltstone.object_formats.log_file import RECORD_OVERHEAD_BYTES, DamagedWal
+from siltstone.object_formats.log_file import RECORD_OVERHEAD_BYTES
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import InvalidSetting, WalSettings, WalSync
@@ -57,9 +57,6 @@ def disk(monkeypatch):
 
 def crash_copy(folder, name):
     return shutil.copytree(folder, folder.parent / name)
-
-
-# -- appending -------------------------------------------------------------------------------------------
 
 
 @in_loop
@@ -224,9 +221,6 @@ def test_close_waits_until_what_was_queued_is_durable(tmp_path):
     assert recovered_offsets(tmp_path) == list(range(50))
 
 
-# -- room and trimming -----------------------------------------------------------------------------------
-
-
 @in_loop
 async def test_room_is_what_is_not_trimmed(tmp_path) -> None:
     node = await WalNode(tmp_path).start()
@@ -294,9 +288,6 @@ def test_a_segment_that_cannot_be_freed_is_no_reason_to_stop(tmp_path, monkeypat
     assert recovered_offsets(tmp_path)[-1] == 6
 
 
-# -- a next life -----------------------------------------------------------------------------------------
-
-
 def test_a_new_life_begins_with_an_empty_log(tmp_path):
     async def main():
         node = await WalNode(tmp_path).start()
@@ -337,83 +328,6 @@ def test_the_log_of_another_node_is_refused(tmp_path):
         recovered_offsets(tmp_path, node_id=4)
 
 
-# -- tears and damage ------------------------------------------------------------------------------------
-
-
-def three_segments(folder):
-    """Nine records of 1,000 bytes, each synced before the next: three segments of three."""
-
-    async def main():
-        node = await WalNode(folder).start()
-        for offset in range(9):
-            await node.append_durably(offset, 1000)
-        await node.wal.close()
-
-    asyncio.run(main())
-    return sorted(folder.glob("*.wal"))
-
-
-def overwrite(path, at, data):
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(data)
-
-
-RECORD_1000 = RECORD_OVERHEAD_BYTES + 1000
-
-
-def test_a_torn_last_record_ends_the_log(tmp_path):
-    segments = three_segments(tmp_path)
-    overwrite(segments[-1], 64 + 2 * RECORD_1000 + 500, b"torn")
-    assert recovered_offsets(tmp_path) == list(range(8))
-
-
-def test_a_damaged_record_that_later_ones_confirm_is_damage(tmp_path):
-    segments = three_segments(tmp_path)
-    overwrite(segments[-1], 64 + 500, b"rot")
-    with pytest.raises(DamagedWal, match="acknowledged"):
-        recovered_offsets(tmp_path)
-
-
-@pytest.mark.parametrize("record", [0, 1, 2])
-def test_damage_in_an_earlier_segment_is_damage(tmp_path, record):
-    segments = three_segments(tmp_path)
-    overwrite(segments[1], 64 + record * RECORD_1000 + 500, b"rot")
-    with pytest.raises(DamagedWal, match="acknowledged"):
-        recovered_offsets(tmp_path)
-
-
-def test_a_missing_segment_in_the_middle_is_damage(tmp_path):
-    segments = three_segments(tmp_path)
-    segments[1].unlink()
-    with pytest.raises(DamagedWal, match="missing"):
-        recovered_offsets(tmp_path)
-
-
-def test_a_damaged_segment_header_is_damage_and_names_the_file(tmp_path):
-    segments = three_segments(tmp_path)
-    overwrite(segments[1], 10, b"rot")
-    with pytest.raises(DamagedWal, match=segments[1].name):
-        recovered_offsets(tmp_path)
-
-
-@pytest.mark.parametrize("size", [0, 64, 4096])
-def test_a_segment_that_was_being_made_is_passed_over(tmp_path, size):
-    three_segments(tmp_path)
-    (tmp_path / f"{9 * RECORD_1000:020d}.wal").write_bytes(bytes(size))
-    assert recovered_offsets(tmp_path) == list(range(9))
-
-
-def test_a_spare_that_was_just_renamed_is_passed_over(tmp_path):
-    """The crash came before its new header: it still says that it begins where it began before."""
-    segments = three_segments(tmp_path)
-    shutil.copy(segments[0], tmp_path / f"{9 * RECORD_1000:020d}.wal")
-    assert recovered_offsets(tmp_path) == list(range(9))
-
-
-# -- a disk that fails -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("step", "number"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("reserve", errno.ENOSPC)]
 )
@@ -448,9 +362,6 @@ async def test_a_segment_that_cannot_be_made_leaves_no_open_file(tmp_path, disk)
     await settled()
     assert len(os.listdir("/proc/self/fd")) == before
     await node.wal.close()
-
-
-# -- what an answer promises -----------------------------------------------------------------------------
 
 
 @in_loop
