@@ -26,7 +26,8 @@ from support.engine.small_store import object_files, small_store
 from support.processes.cli import run as run_here
 from support.processes.ports import free_port
 from support.terminal import forked_commands
-from support.terminal.rows import ROWS, Case, State
+from support.terminal.cases import Case, State
+from support.terminal.rows import ROWS
 
 PIPE = 0
 WIDTHS = (80, 140, PIPE)

@@ -74,6 +74,13 @@ def test_no_file_holds_two_ideas() -> None:
     assert long == {}
 
 
+def test_no_test_file_is_a_book() -> None:
+    files = {str(path.relative_to(ROOT)): path for path in (ROOT / "tests").rglob("*.py")}
+    assert len(files) > 1_000
+    long = {name for name, path in files.items() if len(path.read_text().splitlines()) > FILE_LINES_MAX}
+    assert long == set(), "split it by subject"
+
+
 SMALL_FILES = {
     "an API or a command: one file each is the reader's index": {
         "broker/apis/api_versions.py", "broker/versions_answer.py",

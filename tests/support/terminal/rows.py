@@ -1,61 +1,7 @@
-"""Lists what every command does in every state: nothing to do, work, failure, Ctrl-C.
+"""The rows of all commands: what each does in every state."""
 
-A command has one ``Case`` for each state, or a sentence that says why it has none. ``{...}`` in words are places of the
-scene: ``{store}`` a store with work to do, of which each run gets a copy of its own, ``{done}`` the same after
-maintenance, ``{tabled}`` a store with the topic ``kept``, which was exported to a table, and ``fresh``, which was not
-exported yet, ``{empty}`` a store without streams, ``{broken}`` a store that has lost an object, ``{nowhere}`` a folder
-that does not exist; ``{at}`` a broker with the topic ``full``, ``{idle}`` one without topics, ``{closed}`` an address
-at which nothing listens; ``{topic}`` and ``{group}`` a topic and a group that only this run uses.
-"""
-
-import shlex
-from collections.abc import Mapping
-from enum import StrEnum
-
-import msgspec
-
-
-class State(StrEnum):
-    NOTHING = "nothing to do"
-    WORK = "work"
-    FAILURE = "failure"
-    CTRL_C = "ctrl-c"
-
-
-class Case(msgspec.Struct, frozen=True):
-    """``shows``: a pattern that stdout or stderr has. ``ctrl_c``: the pattern after which Ctrl-C is pressed; "" presses
-    it when the command begins, None never. ``typed``: the input; at a terminal Ctrl-D follows. ``is_slow``: runs with
-    the nightly tests only. ``is_story``: is drawn in a pipe, too."""
-
-    line: str
-    status: int = 0
-    shows: str = "."
-    ctrl_c: str | None = None
-    typed: str = ""
-    is_slow: bool = False
-    is_story: bool = False
-
-    def words(self, places: Mapping[str, str]) -> list[str]:
-        return [word.format_map(places) for word in shlex.split(self.line)]
-
-
-INTERRUPTED = 130
-SAID_INTERRUPTED = "siltstone: interrupted"
-
-
-def begun(line: str) -> Case:
-    """Makes a case with Ctrl-C when the command begins."""
-    return Case(line, INTERRUPTED, SAID_INTERRUPTED, ctrl_c="")
-
-
-def row(
-    nothing: Case | str, work: Case | str, failure: Case | str, ctrl_c: Case | str
-) -> dict[State, Case | str]:
-    return dict(zip(State, (nothing, work, failure, ctrl_c), strict=True))
-
-
-NO_BROKER = "no broker at 127.0.0.1"
-NO_STORE = "no store"
+from support.terminal.broker_rows import BROKER_ROWS
+from support.terminal.cases import INTERRUPTED, NO_STORE, SAID_INTERRUPTED, Case, State, begun, row
 
 ROWS: dict[str, dict[State, Case | str]] = {
     "": row(
@@ -66,11 +12,20 @@ ROWS: dict[str, dict[State, Case | str]] = {
     ),
     "demo": row(
         "it always has something to do",
-        Case("demo --runner in-process --flights 3000", shows="What each step changed", is_slow=True, is_story=True),
+        Case(
+            "demo --runner in-process --flights 3000",
+            shows="What each step changed",
+            is_slow=True,
+            is_story=True,
+        ),
         Case("demo --runner nonsense", 2, "nonsense"),
         Case(
-            "demo --runner in-process --flights 3000", INTERRUPTED, SAID_INTERRUPTED, ctrl_c="Produce",
-            is_slow=True, is_story=True,
+            "demo --runner in-process --flights 3000",
+            INTERRUPTED,
+            SAID_INTERRUPTED,
+            ctrl_c="Produce",
+            is_slow=True,
+            is_story=True,
         ),
     ),
     "serve": row(
@@ -78,54 +33,6 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("serve --store {store} --listener 127.0.0.1:0", 0, "ready at", ctrl_c="ready at"),
         Case("serve --store {nowhere} --listener {at}", 2, "another process listens there"),
         begun("serve --store {nowhere} --listener 127.0.0.1:0"),
-    ),
-    "topics": row(
-        Case("topics -b {idle}", shows="There are no topics yet"),
-        Case("topics -b {at}", shows="full"),
-        Case("topics -b {closed}", 1, NO_BROKER),
-        begun("topics -b {at}"),
-    ),
-    "topics list": row(
-        Case("topics list -b {idle}", shows="There are no topics yet"),
-        Case("topics list -b {at}", shows="full"),
-        Case("topics list -b {closed}", 1, NO_BROKER),
-        begun("topics list -b {at}"),
-    ),
-    "topics create": row(
-        Case("topics create -b {at} {topic} --if-missing", shows="already exists"),
-        Case("topics create -b {at} new-{topic} -p 2", shows="Created new-"),
-        Case("topics create -b {at} full", 2, "TOPIC_ALREADY_EXISTS"),
-        begun("topics create -b {at} never-{topic}"),
-    ),
-    "topics describe": row(
-        Case("topics describe -b {at} {topic}", shows="Every configuration has its default value"),
-        Case("topics describe -b {at} full --all", shows="retention.ms"),
-        Case("topics describe -b {at} ful", 2, "did you mean full"),
-        begun("topics describe -b {at} full"),
-    ),
-    "topics configure": row(
-        Case("topics configure -b {at} {topic} --dry-run retention.ms=7d", shows="nothing was changed"),
-        Case("topics configure -b {at} {topic} retention.ms=7d -p 3", shows="retention.ms.*604800000"),
-        Case("topics configure -b {at} {topic} retention.ms=banana", 2, "write retention.ms=7d"),
-        begun("topics configure -b {at} {topic} retention.ms=7d"),
-    ),
-    "topics trim": row(
-        Case("topics trim -b {at} {topic} --before 0 --yes", shows="Nothing was deleted"),
-        Case("topics trim -b {at} {topic} --before 2 --yes", shows="Deleted 2 records"),
-        Case("topics trim -b {at} {topic}", 2, "say how far to trim"),
-        begun("topics trim -b {at} {topic} --before 2 --yes"),
-    ),
-    "topics move": row(
-        "it is told what to move",
-        Case("topics move -b {at} {topic} --to 0", shows="Node 0 leads it already"),
-        Case("topics move -b {at} {topic} --to 9", 2, "node 9"),
-        begun("topics move -b {at} {topic} --to 0"),
-    ),
-    "topics delete": row(
-        "it is told what to delete",
-        Case("topics delete -b {at} {topic} --yes", shows="Deleted"),
-        Case("topics delete -b {at} nosuch --yes", 2, "there is no topic nosuch"),
-        begun("topics delete -b {at} {topic} --yes"),
     ),
     "tables": row(
         Case("tables --store {done}", shows="No topic is kept as a table"),
@@ -157,71 +64,11 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("tables forget kept --store {tabled} --yes", 2, "is still there"),
         begun("tables forget fresh --store {tabled} --yes"),
     ),
-    "groups": row(
-        Case("groups -b {idle}", shows="There are no consumer groups"),
-        Case("groups -b {at}", shows="readers"),
-        Case("groups -b {closed}", 1, NO_BROKER),
-        begun("groups -b {at}"),
-    ),
-    "groups list": row(
-        Case("groups list -b {idle}", shows="There are no consumer groups"),
-        Case("groups list -b {at}", shows="readers"),
-        Case("groups list -b {closed}", 1, NO_BROKER),
-        begun("groups list -b {at}"),
-    ),
-    "groups describe": row(
-        "a group that exists has something to show",
-        Case("groups describe -b {at} readers", shows="full"),
-        Case("groups describe -b {at} reader", 2, "did you mean readers"),
-        begun("groups describe -b {at} readers"),
-    ),
-    "groups reset": row(
-        Case("groups reset -b {at} readers -t full --to earliest --dry-run", shows="Nothing was changed"),
-        Case("groups reset -b {at} readers -t full --to latest", shows="full"),
-        Case("groups reset -b {at} readers -t full --to never", 2, "earliest, latest, an offset"),
-        begun("groups reset -b {at} readers -t full --to latest"),
-    ),
-    "groups delete": row(
-        "it is told what to delete",
-        Case("groups delete -b {at} {group} --yes", shows="Deleted"),
-        Case("groups delete -b {at} nosuch --yes", 2, "there is no consumer group nosuch"),
-        begun("groups delete -b {at} {group} --yes"),
-    ),
-    "produce": row(
-        Case("produce -b {at} {topic} /dev/null", shows="0 records to"),
-        Case("produce -b {at} {topic} -K :", shows="2 records to", typed="a:1\nb:2\n"),
-        Case("produce -b {at} {topic} --json-lines", 1, "line 2 is not JSON", typed='{"a": 1}\nb\n'),
-        begun("produce -b {at} {topic}"),
-    ),
-    "tail": row(
-        Case("tail -b {at} {topic} -o end -e", shows=""),
-        Case("tail -b {at} full --all -e", shows="value-2"),
-        Case("tail -b {at} full -p 7", 2, "has no partition 7"),
-        Case("tail -b {at} full", INTERRUPTED, "value-2", ctrl_c="value-2"),
-    ),
-    "consume": row(
-        Case("consume -b {at} {topic} -g {group} -e", shows=""),
-        Case("consume -b {at} full -g new-{group} --from-beginning -n 3", shows="value-2"),
-        Case("consume -b {at} full", 2, "Missing option '-g'"),
-        Case("consume -b {at} full -g new-{group} --from-beginning", INTERRUPTED, "value-2", ctrl_c="value-2"),
-    ),
-    "table": row(
-        Case("table -b {at} new-{topic} --key x", 2, "there is no topic"),
-        Case("table -b {at} full", shows="value-2"),
-        Case("table -b {at} full --key nosuch", 1, "not found"),
-        begun("table -b {at} full"),
-    ),
     "sql": row(
         "a query always has an answer",
         Case("sql 'select 7 as seven' --store {store}", shows="seven"),
         Case("sql 'select 1' --store {nowhere}", 2, NO_STORE),
         begun("sql 'select 1' --store {store}"),
-    ),
-    "clients": row(
-        "a list needs a broker with an admin listener: tests/integration/test_clients_command.py",
-        "a client needs a broker with an admin listener, as above",
-        Case("clients --admin {closed}", 1, "no admin listener answers at 127.0.0.1"),
-        begun("clients --admin {closed}"),
     ),
     "users": row(
         Case("users --store {empty}", shows="There are no users"),
@@ -352,7 +199,11 @@ ROWS: dict[str, dict[State, Case | str]] = {
     "buckets add": row(
         "it is told what to add",
         Case("buckets add {store}/second --store {store}", shows="while it takes no writes, into 1"),
-        Case("buckets add ftp://there --store {store}", 2, "write file:///absolute/folder or s3://bucket/prefix"),
+        Case(
+            "buckets add ftp://there --store {store}",
+            2,
+            "write file:///absolute/folder or s3://bucket/prefix",
+        ),
         begun("buckets add {store}/second --store {store}"),
     ),
     "buckets drain": row(
@@ -509,7 +360,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("maintain serve --once --runner in-process --store {empty}", shows="Maintenance is running"),
         Case("maintain serve --once --runner in-process --store {store}", shows="became"),
         Case("maintain serve --runner in-process --store {nowhere}", 2, NO_STORE),
-        Case("maintain serve --runner in-process --store {done}", 0, "stopping", ctrl_c="Maintenance is running"),
+        Case(
+            "maintain serve --runner in-process --store {done}",
+            0,
+            "stopping",
+            ctrl_c="Maintenance is running",
+        ),
     ),
     "check": row(
         Case("check --store {empty}", shows="clean"),
@@ -535,4 +391,6 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("completion tcsh", 2, "tcsh"),
         begun("completion bash"),
     ),
-}  # fmt: skip
+}
+
+ROWS |= BROKER_ROWS
