@@ -48,6 +48,7 @@ REFUSALS = {
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # a mutated batch says that it is transactional
 }
 """What a batch may be answered with; what no batch is answered with is a fault of the broker."""
 

@@ -4,6 +4,7 @@ from support.terminal.broker_rows import BROKER_ROWS
 from support.terminal.cases import INTERRUPTED, NO_STORE, SAID_INTERRUPTED, Case, State, begun, row
 
 ROWS: dict[str, dict[State, Case | str]] = {
+    **BROKER_ROWS,
     "": row(
         Case("", shows="Run a broker"),
         "it only shows its help",
@@ -392,5 +393,3 @@ ROWS: dict[str, dict[State, Case | str]] = {
         begun("completion bash"),
     ),
 }
-
-ROWS |= BROKER_ROWS
