@@ -80,7 +80,9 @@ def _become(wanted: dict[str, Any], streams: tuple[int, ...]) -> NoReturn:
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    os.closerange(3, 100)
+    os.closerange(
+        3, os.sysconf("SC_OPEN_MAX")
+    )  # our end of a pipe among them, or its reader never meets the end
     for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "SILTSTONE_STORE", "SILTSTONE_DEBUG"):
         os.environ.pop(name, None)
     os.environ |= {"TERM": "xterm-256color", **wanted["environment"]}
@@ -131,8 +133,9 @@ def _watched(wanted: dict[str, Any], process: int, ours: tuple[int, ...]) -> dic
     if wanted["typed"]:
         os.write(to_in, wanted["typed"].encode() + (CTRL_D if wanted["columns"] else b""))
     if not wanted["columns"]:
-        os.close(to_in)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), to_in)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, to_in)
+        os.close(nothing)
     is_interrupted = not wanted["ctrl_c"]
     deadline = time.monotonic() + wanted["seconds_max"]
     is_late = False
