@@ -87,16 +87,18 @@ def loaded(broker: BrokerProcess) -> Iterator[Load]:
         load.end()
 
 
-def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(tmp_path: Path) -> None:
     identities, own = tmp_path / "identities.json", tmp_path / "credentials"
     server_accepts(identities, OLD)
     broker_has(own, OLD)
-    with running_s3_server(f"-s3.config={identities}", keys=OLD) as server:
+    # The patch ends before the server does, which puts back the keys that this process had before it.
+    with (
+        running_s3_server(f"-s3.config={identities}", keys=OLD) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(own))
+            patch.delenv(name)
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(own))
         options = ["--bucket", server.new_url()]
         with BrokerProcess(tmp_path / "store", SOON, options=options, environment=dict(os.environ)) as broker:
             with loaded(broker) as load:
