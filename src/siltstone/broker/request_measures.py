@@ -121,11 +121,16 @@ def _readers_of(response: type) -> tuple[Reader, ...]:
     return known
 
 
+ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
+"""Names of fields with an error of the request. ``topic_config_error_code`` says only that a client may not see the
+configurations of a topic that it has created."""
+
+
 def error_paths(response: type) -> Iterator[ErrorPath]:
     if not issubclass(response, msgspec.Struct):
         return
     for field in msgspec.structs.fields(response):
-        if field.name == "error_code":
+        if field.name in ERROR_FIELDS:
             yield (field.name,)
         elif (row := _row_of(field.type)) is not None:
             yield from ((field.name, *path) for path in error_paths(row))

@@ -2,9 +2,17 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
-from siltstone.broker.request_measures import RequestMeasures, RequestStage, error_name, error_paths
+from siltstone.broker.request_measures import (
+    ERROR_FIELDS,
+    RequestMeasures,
+    RequestStage,
+    _row_of,
+    error_name,
+    error_paths,
+)
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -40,6 +48,23 @@ def test_the_paths_to_error_codes_are_found_below_lists():
     assert ("topics", "partitions", "error_code") in error_paths(MetadataResponse)
     found = {api_key: list(error_paths(CATALOGUE[api_key][1])) for api_key in ANNOUNCED}
     assert [ApiKey(api_key) for api_key, paths in found.items() if not paths] == []
+    of_transactions = found[ApiKey.ADD_PARTITIONS_TO_TXN]
+    assert (
+        "results_by_topic_v3_and_below",
+        "results_by_partition",
+        "partition_error_code",
+    ) in of_transactions
+
+
+def test_every_field_with_an_error_is_counted_or_named() -> None:
+    def fields_of(kind: type) -> set[str]:
+        found = {field.name for field in msgspec.structs.fields(kind)}
+        rows = (_row_of(field.type) for field in msgspec.structs.fields(kind))
+        return found.union(*(fields_of(row) for row in rows if row is not None))
+
+    named = set().union(*(fields_of(CATALOGUE[api_key][1]) for api_key in ANNOUNCED))
+    errors = {name for name in named if name.endswith("error_code")}
+    assert errors == ERROR_FIELDS | {"topic_config_error_code"}
 
 
 def test_errors_have_kafkas_names():
