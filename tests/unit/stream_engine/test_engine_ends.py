@@ -15,29 +15,10 @@ from siltstone.stream_engine.errors import (
     StreamHandleClosed,
 )
 from siltstone.stream_engine.stream import Stream
-from support.engine.engine_world import SMALL, Node, World, offsets_of, payloads_of, settled
+from support.engine.engine_tests import forget_tail, run
+from support.engine.engine_world import SMALL, World, offsets_of, payloads_of, settled
 from support.engine.wal_disk import put_disk_in
 from support.scenarios import in_loop
-
-
-def run(tmp_path, scenario, settings=SMALL) -> None:
-    """The scenario with a node that is closed after it."""
-
-    async def main() -> None:
-        world = World(tmp_path)
-        async with world.node(settings) as node:
-            await scenario(world, node)
-
-    asyncio.run(main())
-
-
-async def forget_tail(node: Node, world: World) -> None:
-    """Commit everything and push it out of the tail cache with appends to another stream."""
-    await node.engine.flush()
-    other = await node.new_stream()
-    for _ in range(20):
-        await node.append(other, bytes(4000))
-    await world.passing(node.engine.flush())
 
 
 def test_trim(tmp_path):

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from support.broker.broker_world import WRITE, in_broker_world
+from support.broker.fetch_tests import LEADER_EPOCHS, VERSIONS, filled
 from support.engine.engine_world import settled
 from support.kafka.kafka_batches import bytes_of_records
 from support.kafka.kafka_requests import (
@@ -18,27 +19,13 @@ from support.kafka.kafka_requests import (
     row_of,
     rows_of,
 )
-from support.kafka.message_versions import versions_with_own_layout
 from support.scenarios import scenario
 
-VERSIONS = versions_with_own_layout(FetchRequest, FetchResponse)
-
-
-LEADER_EPOCHS, SESSIONS = 9, 7
 """Since these versions there are such things in a request."""
 
 
 def codes(response) -> list[ErrorCode]:
     return [ErrorCode(row.error_code) for row in rows_of(response)]
-
-
-async def filled(world, partitions=1, batches=1, records=1):
-    """A topic with so many batches of SIZE bytes, if of one record, in each partition."""
-    topic = await world.topic(partitions=partitions)
-    for _ in range(batches):
-        sent = [batch_of(records, value_bytes=100) for _ in range(partitions)]
-        await world.client().ask(produce_request(topic, *sent))
-    return topic
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -5,11 +5,12 @@ import pytest
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.batch_header import read_batch_header
 from siltstone.kafka_protocol.error_code import ErrorCode
-from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from siltstone.model.errors import CorruptData, Unavailable
 from siltstone.model.limits import FETCH_READS_SIDE_BY_SIDE
 from siltstone.object_store.port import StoreDenied
 from support.broker.broker_world import READ, in_broker_world
+from support.broker.fetch_tests import VERSIONS, filled
 from support.kafka.kafka_batches import bytes_of_records
 from support.kafka.kafka_requests import (
     batch_of,
@@ -19,22 +20,9 @@ from support.kafka.kafka_requests import (
     row_of,
     rows_of,
 )
-from support.kafka.message_versions import versions_with_own_layout
 from support.scenarios import scenario
 
-VERSIONS = versions_with_own_layout(FetchRequest, FetchResponse)
-
-
 SIZE = len(batch_of(value_bytes=100))
-
-
-async def filled(world, partitions=1, batches=1, records=1):
-    """A topic with so many batches of SIZE bytes, if of one record, in each partition."""
-    topic = await world.topic(partitions=partitions)
-    for _ in range(batches):
-        sent = [batch_of(records, value_bytes=100) for _ in range(partitions)]
-        await world.client().ask(produce_request(topic, *sent))
-    return topic
 
 
 @pytest.mark.parametrize(

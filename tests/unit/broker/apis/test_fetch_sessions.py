@@ -8,8 +8,9 @@ from siltstone.broker.request import CloseConnection
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, encode_request_header
-from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse
+from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest
 from support.broker.broker_world import in_broker_world
+from support.broker.fetch_tests import SESSIONS, VERSIONS, filled
 from support.broker.partition_state import trim_in_metadata
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import (
@@ -20,23 +21,9 @@ from support.kafka.kafka_requests import (
     row_of,
     rows_of,
 )
-from support.kafka.message_versions import versions_with_own_layout
 from support.scenarios import scenario
 
-VERSIONS = versions_with_own_layout(FetchRequest, FetchResponse)
-
-
-LEADER_EPOCHS, SESSIONS = 9, 7
 """Since these versions there are such things in a request."""
-
-
-async def filled(world, partitions=1, batches=1, records=1):
-    """A topic with so many batches of SIZE bytes, if of one record, in each partition."""
-    topic = await world.topic(partitions=partitions)
-    for _ in range(batches):
-        sent = [batch_of(records, value_bytes=100) for _ in range(partitions)]
-        await world.client().ask(produce_request(topic, *sent))
-    return topic
 
 
 def in_session(session_id, epoch, **fields):

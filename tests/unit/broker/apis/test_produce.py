@@ -12,6 +12,7 @@ from siltstone.kafka_protocol.messages.produce import (
     ProduceTopic,
 )
 from support.broker.broker_world import WRITE, in_broker_world
+from support.broker.produce_tests import codes, stored
 from support.engine.engine_world import settled
 from support.kafka.kafka_batches import with_header
 from support.kafka.kafka_requests import (
@@ -26,15 +27,6 @@ from support.kafka.message_versions import versions_with_own_layout
 from support.scenarios import scenario
 
 VERSIONS = versions_with_own_layout(ProduceRequest, ProduceResponse)
-
-
-def codes(response) -> list[ErrorCode]:
-    return [ErrorCode(row.error_code) for row in rows_of(response)]
-
-
-async def stored(world, topic, index=0) -> int:
-    """How many records there are."""
-    return (await world.partition(topic, index)).high_watermark
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -8,6 +8,7 @@ from siltstone.broker.request import CloseConnection
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.limits import PRODUCE_HOLD_MS_MAX
 from support.broker.broker_world import WRITE, in_broker_world
+from support.broker.produce_tests import SWEEP_MS, codes, stored
 from support.engine.engine_world import settled
 from support.kafka.kafka_batches import with_header
 from support.kafka.kafka_requests import (
@@ -17,17 +18,6 @@ from support.kafka.kafka_requests import (
     sequenced,
 )
 from support.scenarios import scenario
-
-SWEEP_MS = 1_000
-
-
-def codes(response) -> list[ErrorCode]:
-    return [ErrorCode(row.error_code) for row in rows_of(response)]
-
-
-async def stored(world, topic, index=0) -> int:
-    """How many records there are."""
-    return (await world.partition(topic, index)).high_watermark
 
 
 @scenario(in_broker_world)

@@ -10,6 +10,7 @@ from siltstone.kafka_protocol.records.reading import Record
 from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
 from siltstone.model.errors import Unavailable
 from support.broker.broker_world import READ, SMALL_TAIL, WRITE, in_broker_world
+from support.broker.produce_tests import SWEEP_MS, codes, stored
 from support.engine.engine_world import settled
 from support.kafka.kafka_batches import bytes_of_records, with_header, with_offset_deltas
 from support.kafka.kafka_requests import (
@@ -23,17 +24,6 @@ from support.kafka.kafka_requests import (
     timed_batch,
 )
 from support.scenarios import scenario
-
-SWEEP_MS = 1_000
-
-
-def codes(response) -> list[ErrorCode]:
-    return [ErrorCode(row.error_code) for row in rows_of(response)]
-
-
-async def stored(world, topic, index=0) -> int:
-    """How many records there are."""
-    return (await world.partition(topic, index)).high_watermark
 
 
 @scenario(in_broker_world)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from siltstone.broker.request import Overtakable
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker.broker_world import READ, WRITE, in_broker_world
+from support.broker.produce_tests import SWEEP_MS, codes, stored
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import (
     NOW_MS,
@@ -19,17 +20,6 @@ from support.kafka.kafka_requests import (
     sequenced,
 )
 from support.scenarios import scenario
-
-SWEEP_MS = 1_000
-
-
-def codes(response) -> list[ErrorCode]:
-    return [ErrorCode(row.error_code) for row in rows_of(response)]
-
-
-async def stored(world, topic, index=0) -> int:
-    """How many records there are."""
-    return (await world.partition(topic, index)).high_watermark
 
 
 @scenario(in_broker_world)

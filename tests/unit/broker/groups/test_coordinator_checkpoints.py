@@ -15,34 +15,18 @@ from siltstone.broker.groups.offsets_log.record import (
     decode_record,
 )
 from siltstone.broker.groups.pending_offsets import PendingOffsets
-from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import Unavailable
 from siltstone.runtime.tasks import TaskGroup
+from support.groups.coordinator_tests import SMALL, code_of, commit, statistics
 from support.groups.group_client import (
     GROUP,
-    commit_request,
     committed,
     stable_group,
 )
 from support.groups.group_logs import MemoryGroupLog
 from support.groups.groups_world import GroupsWorld, run, turns
 from support.scenarios import scenario
-
-SMALL = GroupSettings(group_initial_rebalance_delay_ms=0, checkpoint_records_min=10, checkpoint_live_factor=2)
-
-
-def code_of(task: "asyncio.Task[Any]") -> ErrorCode:
-    return ErrorCode(task.result().topics[0].partitions[0].error_code)
-
-
-async def commit(world: GroupsWorld, offset: int, **changes: Any) -> "asyncio.Task[Any]":
-    return await world.begin(commit_request(offset, **changes), 8)
-
-
-def statistics(world: GroupsWorld) -> Any:
-    (coordinator,) = world.groups.statistics.coordinators
-    return coordinator
 
 
 @scenario(run, SMALL)

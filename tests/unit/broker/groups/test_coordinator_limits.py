@@ -1,7 +1,6 @@
 """The limits of a coordinator, its end, deleted topics and expiry."""
 
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
@@ -10,30 +9,17 @@ from siltstone.broker.groups import log_writer
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
+from support.groups.coordinator_tests import code_of, commit, statistics
 from support.groups.group_client import (
     GROUP,
     GroupClient,
     all_sync,
-    commit_request,
     committed,
     join_request,
     stable_group,
 )
 from support.groups.groups_world import FakeTopic, GroupsWorld, run, turns
 from support.scenarios import scenario
-
-
-def code_of(task: "asyncio.Task[Any]") -> ErrorCode:
-    return ErrorCode(task.result().topics[0].partitions[0].error_code)
-
-
-async def commit(world: GroupsWorld, offset: int, **changes: Any) -> "asyncio.Task[Any]":
-    return await world.begin(commit_request(offset, **changes), 8)
-
-
-def statistics(world: GroupsWorld) -> Any:
-    (coordinator,) = world.groups.statistics.coordinators
-    return coordinator
 
 
 @scenario(run, GroupSettings(group_initial_rebalance_delay_ms=0, groups_bytes_max=20000))

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
@@ -24,19 +24,10 @@ from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.batches import batch
 from support.maintenance.maintained_store import MaintainedStore
+from support.maintenance.sweep_tests import destroyed_long_ago
 from support.processes.tried import RecordTried
 
 NOTHING = SweepReport(0, 0, 0, 0, 0, 0, ())
-
-
-def destroyed_long_ago(
-    world: MaintainedStore, count: int, bucket_ids: Iterable[int] = (0,)
-) -> dict[int, list[int]]:
-    """Expired in each of the buckets, and the grace period over; their ids by bucket."""
-    ids = {bucket_id: world.destroyed(count, bucket_id) for bucket_id in bucket_ids}
-    sweep(world.context)
-    world.clock.advance_ms(GRACE_PERIOD_MS)
-    return ids
 
 
 def test_nothing_to_do() -> None:

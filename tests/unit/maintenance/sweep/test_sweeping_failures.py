@@ -1,7 +1,6 @@
 """The sweep with several buckets, failing stores, metadata out of reach, and when it is killed."""
 
 import logging
-from collections.abc import Iterable
 from threading import Barrier, Thread
 
 import pytest
@@ -12,28 +11,14 @@ from siltstone.metadata.store.port import LogUnavailable
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import GRACE_PERIOD_MS
 from siltstone.model.objects import object_key
-from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.port import MultipartUpload, StoreDenied, StoreTransient
+from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.faulty_store import BY_CHANCE, Fault, FaultyStore
 from support.maintenance.maintained_store import MaintainedStore
+from support.maintenance.sweep_tests import destroyed_long_ago, uploads_of
 from support.metadata import faulty_log
 
 ALL_FAULTS = tuple(Fault)
-
-
-def destroyed_long_ago(
-    world: MaintainedStore, count: int, bucket_ids: Iterable[int] = (0,)
-) -> dict[int, list[int]]:
-    """Expired in each of the buckets, and the grace period over; their ids by bucket."""
-    ids = {bucket_id: world.destroyed(count, bucket_id) for bucket_id in bucket_ids}
-    sweep(world.context)
-    world.clock.advance_ms(GRACE_PERIOD_MS)
-    return ids
-
-
-def uploads_of(world: MaintainedStore, bucket_id: int = 0) -> set[MultipartUpload]:
-    return set(MemoryStore.list_multipart(world.stores[bucket_id]))
 
 
 def test_each_bucket_is_swept_of_its_own() -> None:

@@ -1,30 +1,13 @@
 """The sweep of multipart uploads that nobody completes."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from siltstone.maintenance.sweep.sweeping import _Deleted, sweep
-from siltstone.model.limits import GRACE_PERIOD_MS, HOUR_MS
+from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import object_key
-from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.port import MultipartUpload
 from support.maintenance.maintained_store import MaintainedStore
+from support.maintenance.sweep_tests import destroyed_long_ago, uploads_of
 from support.values.left_out import numbers_left_out
-
-
-def destroyed_long_ago(
-    world: MaintainedStore, count: int, bucket_ids: Iterable[int] = (0,)
-) -> dict[int, list[int]]:
-    """Expired in each of the buckets, and the grace period over; their ids by bucket."""
-    ids = {bucket_id: world.destroyed(count, bucket_id) for bucket_id in bucket_ids}
-    sweep(world.context)
-    world.clock.advance_ms(GRACE_PERIOD_MS)
-    return ids
-
-
-def uploads_of(world: MaintainedStore, bucket_id: int = 0) -> set[MultipartUpload]:
-    return set(MemoryStore.list_multipart(world.stores[bucket_id]))
 
 
 def test_forsaken_uploads_are_aborted_and_live_ones_never() -> None:
