@@ -34,8 +34,19 @@ from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
 
 
+class SparkNotOffered(InvalidRequest):
+    """Maintenance is to run on a Spark, and the store was opened below it."""
+
+
 class StoreNotFound(InvalidRequest):
     """There is no store at the given place. A node, the demo and ``open_store(create=True)`` create stores."""
+
+
+def in_process_runner(spark: Any) -> Runner:
+    """Returns the runner of a store that was opened without Spark. Raises SparkNotOffered for a session or a master."""
+    if spark is not None:
+        raise SparkNotOffered("this store was opened without Spark: open it by siltstone.open_store")
+    return InProcessRunner()
 
 
 class Store:
@@ -108,7 +119,7 @@ def open_store(
     clock: Clock | None = None,
     rng: Random | None = None,
     lost: int | None = None,
-    open_runner: Callable[[Any], Runner] = lambda _: InProcessRunner(),
+    open_runner: Callable[[Any], Runner] = in_process_runner,
 ) -> Store:
     """Opens the metadata and the buckets of a store; the folder of the bucket ``lost`` may be missing. Spark is on a
     higher floor: who offers it to ``Store.open_runner`` gives a function. Raises StoreNotFound if there is no store and
