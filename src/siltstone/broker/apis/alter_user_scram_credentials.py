@@ -2,7 +2,8 @@
 
 The client sends the *salted password*, which is as good as the password. What is kept is made of it at once, and
 nothing of it is logged or quoted in an error. Over a network without TLS it is refused, unlike by Kafka. Each user is
-answered for itself: the changes of one are done together or not at all, and without those of users that were refused.
+answered for itself: the changes of one user are done together or not at all, and a user that is refused holds up no
+other.
 """
 
 from collections import defaultdict

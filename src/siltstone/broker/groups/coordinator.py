@@ -409,8 +409,8 @@ async def write_checkpoint(groups: Mapping[str, KnownGroup], writer: LogWriter, 
 def _live_records(
     groups: Mapping[str, KnownGroup],
 ) -> Iterator[list[tuple[EncodedRecord, LogProducer | None]]]:
-    """Yields each record as it is at that moment, with those of transactions about the same partition; ``groups`` may
-    change between two of them."""
+    """Yields each record as it is at that moment, together with the offsets that open transactions have written for the
+    same partition; ``groups`` may change between two records."""
     for group_id in list(groups):
         known = groups.get(group_id)
         if known is None:

@@ -202,9 +202,9 @@ def remove(
     resource: Resource | None,
     is_answered: bool,
 ) -> None:
-    """Remove ACLs: those of a principal, of an operation, or of the resource of exactly this name.
+    """Remove the ACLs of a principal, of an operation, or of the resource of exactly this name.
 
-    Given together, the ACLs for which all of this is true.
+    If several are given, an ACL is removed for which all of them are true.
 
     Clients that may no longer do something are refused from then on, also in the middle of their work.
     """

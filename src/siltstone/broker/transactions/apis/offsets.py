@@ -1,7 +1,7 @@
 """AddOffsetsToTxn and TxnOffsetCommit: a consumer group's offsets are committed when the transaction is.
 
-The partition of ``__consumer_offsets`` in which they are written is a partition of the transaction, like those of the
-data. From version 5 of TxnOffsetCommit on, the first commit of a transaction adds it (KIP-890).
+The offsets are written to a partition of ``__consumer_offsets``, which is a partition of the transaction as the
+partitions of the data are. From version 5 of TxnOffsetCommit on, the first commit of a transaction adds it (KIP-890).
 """
 
 from collections.abc import Iterator

@@ -139,5 +139,5 @@ def rows_by_topic(
     topic_row: Callable[[str, list[Row]], TopicRow],
 ) -> list[TopicRow]:
     """``asked``: the names of topics, each with the partitions that the request names. ``row`` makes the row of a
-    partition, and ``topic_row`` puts those of a topic together."""
+    partition, and ``topic_row`` puts the rows of a topic together."""
     return [topic_row(name, [row(name, index) for index in indexes]) for name, indexes in asked]
