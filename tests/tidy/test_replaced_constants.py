@@ -1,5 +1,5 @@
-"""A limit that a test makes small is an argument. A test replaces a constant only where the code that reads it is deep in a
-whole broker, a run of maintenance or a command; the number of these places may only fall."""
+"""A limit that a test makes small is an argument. A test replaces a constant only where the code that reads it is deep
+in a whole broker, a run of maintenance or a command; the number of these places may only fall."""
 
 import ast
 from pathlib import Path
