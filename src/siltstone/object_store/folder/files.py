@@ -159,9 +159,9 @@ class DurableDirectories:
     """Makes directories under a root, and makes each durable before the first file in it is reported as written.
 
     An existing directory may have been made a moment ago by a process that died before its sync. Each process therefore
-    syncs the parent of every directory once and remembers that. The store never removes a directory. Other programs may,
-    such as a person who deletes the folder of a table: below the root it is made again. A root that is gone is not: its
-    disk may be unmounted.
+    syncs the parent of every directory once and remembers that. The store never removes a directory. A person
+    may, who deletes the folder of a table: below the root it is made again. A root that is gone is not: its disk may be
+    unmounted.
     """
 
     def __init__(self, root: Path) -> None:
