@@ -6,17 +6,8 @@ offset of an aborted transaction to its marker.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from struct import Struct
 
-import msgspec
-
-_TRIPLE = Struct("<qqq")
-
-
-class AbortedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    producer_id: int
-    first_offset: int
-    marker_offset: int
+from siltstone.object_formats.partition_snapshot import AbortedTransaction
 
 
 class AbortedTransactions:
@@ -67,17 +58,3 @@ def _smallest_behind(entries: list[AbortedTransaction], smallest: int) -> list[i
         behind.append(smallest)
         smallest = min(smallest, entry.first_offset)
     return behind[::-1]
-
-
-def pack_aborted(entries: Iterable[AbortedTransaction]) -> bytes:
-    """Each entry is three little-endian int64: producer id, first offset, marker offset."""
-    return b"".join(
-        _TRIPLE.pack(entry.producer_id, entry.first_offset, entry.marker_offset) for entry in entries
-    )
-
-
-def unpack_aborted(packed: bytes) -> list[AbortedTransaction]:
-    """Raises ValueError if the bytes are no whole entries."""
-    if len(packed) % _TRIPLE.size:
-        raise ValueError(f"{len(packed)} bytes are no whole number of aborted transactions")
-    return [AbortedTransaction(*triple) for triple in _TRIPLE.iter_unpack(packed)]

@@ -2,12 +2,8 @@ import random
 
 import pytest
 
-from siltstone.broker.partitions.aborted import (
-    AbortedTransaction,
-    AbortedTransactions,
-    pack_aborted,
-    unpack_aborted,
-)
+from siltstone.broker.partitions.aborted import AbortedTransactions
+from siltstone.object_formats.partition_snapshot import AbortedTransaction, pack_aborted, unpack_aborted
 
 A, B, C = AbortedTransaction(1, 4, 9), AbortedTransaction(2, 6, 12), AbortedTransaction(3, 2, 20)
 
