@@ -1,5 +1,5 @@
-"""Scans of partitions with transactions (TP49): what they read is what a consumer of committed records gets, whether the
-records lie in objects, in the tail of a broker, or in both."""
+"""Scans of partitions with transactions (TP49): they read what a consumer of committed records gets, whether they lie
+in objects, in the tail of a broker, or in both."""
 
 from collections.abc import Iterator
 from pathlib import Path
