@@ -248,7 +248,9 @@ class Life:
             calls, metadata.refresh, settings.node_id, node.clock,
         )  # fmt: skip
         components = EngineComponents(metadata, buckets, wal, reader, calls, node.clock, guards)
-        seat = ClusterPlace(node.board, calls, metadata, node.clock, node.clock.monotonic_ms)
+        seat = ClusterPlace(
+            node.board, calls, metadata, node.clock, Random(node.node_id), node.clock.monotonic_ms
+        )
         self.close_parts.append(seat.leave)
         enrolment = NodeEnrolment(
             node.listeners, f"rack-{node.node_id}", before=seat.wait_until_free, after=seat.take
