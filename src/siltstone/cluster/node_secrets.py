@@ -60,11 +60,12 @@ class NodeSecrets:
             return
         nodes = self._metadata.image.nodes
         read = {NodeLife(row.node_id, row.node_epoch, row.incarnation): row.secret for row in rows}
-        self._known = {
+        kept = {
             life: secret
-            for life, secret in (self._known | read).items()
+            for life, secret in self._known.items()
             if (node := nodes.get(life.node_id)) is not None and node.node_epoch <= life.node_epoch
         }
+        self._known = kept | read  # the image may not know yet what is on the board
         self._has_read.set()
         self._has_read = asyncio.Event()
 

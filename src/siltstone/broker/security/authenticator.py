@@ -53,7 +53,7 @@ from siltstone.model.access import (
     SessionState,
 )
 from siltstone.model.limits import SECOND_MS
-from siltstone.model.serving_limits import PASSWORD_CHECKS_MAX, SASL_FRAMES_MAX
+from siltstone.model.serving_limits import FAILED_LOGIN_MS_MIN, PASSWORD_CHECKS_MAX, SASL_FRAMES_MAX
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.log_limit import LogLimit
@@ -344,11 +344,17 @@ class Authenticator:
         connection, session = context.connection, context.connection.session
         assert session.mechanism is not None
         user = user or getattr(session.exchange, "user", "")
+        is_node = isinstance(session.exchange, NodeExchange)
         session.exchange = None
         self._failed[session.mechanism] += 1
         self._tell_failure(connection, session.mechanism, user, reason)
         now_ms = self._clock.monotonic_ms()
-        pause_ms = self._failed_logins.pause_ms(connection.client_host, user, now_ms)
+        # Nobody guesses 256 bits, and a node that was early is back at once.
+        pause_ms = (
+            FAILED_LOGIN_MS_MIN
+            if is_node
+            else self._failed_logins.pause_ms(connection.client_host, user, now_ms)
+        )
         await ends_in_time(self._ended(), self._clock, pause_ms)
         self._move(connection, LoginEvent.WRONG)
         return self._answered(

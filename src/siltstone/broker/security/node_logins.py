@@ -57,8 +57,12 @@ class NodeLogins:
         return self._secrets.secret_of(life) if is_live(self._image(), life) else None
 
     def is_to_be_learned(self, life: NodeLife) -> bool:
-        """Whether a life is live, and its secret is not known yet: the node has only started."""
-        return is_live(self._image(), life) and self._secrets.secret_of(life) is None
+        """Whether the secret of a life is not known yet, and the life may be one that has only begun: the image need
+        not know it either."""
+        if self._secrets.secret_of(life) is not None:
+            return False
+        node = self._image().nodes.get(life.node_id)
+        return node is None or node.node_epoch < life.node_epoch or (node.is_live and node.life == life)
 
     async def learn(self) -> None:
         await self._secrets.read_again()

@@ -166,6 +166,11 @@ def _load_pair(place: str, settings: ListenerSettings, context: ssl.SSLContext) 
         context.load_cert_chain(settings.tls_certificate_file, settings.tls_key_file, password)
     except ssl.SSLError as wrong:
         raise InvalidListenerSetting(f"{place}.tls_key_file: {_why_no_pair(settings, wrong)}") from wrong
+    except OSError as trouble:  # a file was taken away since it was looked at
+        raise InvalidListenerSetting(
+            f"{place}.tls_key_file: {settings.tls_key_file} or {settings.tls_certificate_file} cannot be read: "
+            f"{trouble.strerror}"
+        ) from trouble
 
 
 def _why_no_pair(settings: ListenerSettings, wrong: ssl.SSLError) -> str:

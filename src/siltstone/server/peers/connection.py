@@ -9,6 +9,7 @@ unknown.
 """
 
 import asyncio
+import os
 import ssl
 from collections import deque
 from collections.abc import Coroutine
@@ -105,7 +106,9 @@ async def open_peer(
 def _words(trouble: OSError) -> str:
     if isinstance(trouble, ssl.SSLError):
         return f"the handshake of TLS failed ({trouble.reason or trouble})"
-    return trouble.strerror or str(trouble) or type(trouble).__name__
+    if trouble.errno:  # asyncio has words of its own, which name no reason
+        return os.strerror(trouble.errno).lower()
+    return str(trouble) or type(trouble).__name__
 
 
 class PeerConnection:
