@@ -36,7 +36,7 @@ class Peers(Protocol):
         ...
 
 
-class NoPeers:
+class UnknownPeers:
     """Of a broker without other nodes."""
 
     async def ask(

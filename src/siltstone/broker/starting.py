@@ -16,7 +16,7 @@ from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
 from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
-from siltstone.broker.peers import NoPeers, Peers
+from siltstone.broker.peers import Peers, UnknownPeers
 from siltstone.broker.security.authenticator import Authenticator
 from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
@@ -99,7 +99,7 @@ async def start_broker(
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, transactions, markers, producer_ids, clock,
         rng, cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
-        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts, peers=peers or NoPeers(),
+        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts, peers=peers or UnknownPeers(),
     )  # fmt: skip
     backlog = BacklogWatch(
         settings, registrations, mirror, groups, partitions, metadata, verdicts, clock, record_calls

@@ -16,7 +16,7 @@ from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.request import Listener
 from siltstone.broker.security.authenticator import LoginStatistics
-from siltstone.broker.security.node_logins import NodeLogins, is_live
+from siltstone.broker.security.node_logins import is_live
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
@@ -39,8 +39,7 @@ from siltstone.server.network.certificates import Certificates, watched_certific
 from siltstone.server.network.listeners import Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.node_listeners import encrypted_listeners
-from siltstone.server.nodes_listener import NodesListener
-from siltstone.server.peers.peers import PeerConnections
+from siltstone.server.peers.opening import reaching_other_nodes
 from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.components import EngineState, EngineStatistics
 from siltstone.stream_engine.engine import StreamEngine
@@ -107,8 +106,8 @@ class KafkaNode(msgspec.Struct, frozen=True):
 
 
 class SessionsWatch:
-    """Closes the connections of removed users, those of principals whose sessions were ended, and those of nodes whose
-    life has ended.
+    """Closes the connections of removed users, those of principals whose sessions were ended, and those of nodes at the
+    end of their lives.
 
     The metadata notes such a principal with the version of the entry. Every connection that is open when the node
     learns of it was let in under an earlier image, so all of that name are closed; its next login is judged by the new
@@ -163,15 +162,9 @@ async def running_kafka_node(
         node = await opened.enter_async_context(
             open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at, recover=recover)
         )
-        nodes_listener = NodesListener(
-            node.engine.node_id, bound.listeners, lambda: node.metadata.image, settings.named_listeners,
-            certificates, disk_calls,
-        )  # fmt: skip
-        told = nodes_listener.told
-        peers = PeerConnections(
-            node.place.secrets, lambda: node.metadata.image, nodes_listener.address_of, clock, rng
+        others = await opened.enter_async_context(
+            reaching_other_nodes(node, bound.listeners, settings, certificates, disk_calls, clock, rng)
         )
-        opened.push_async_callback(peers.close)
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)
         password_calls = ThreadedCalls("passwords", PASSWORD_CHECK_THREADS)
@@ -180,7 +173,7 @@ async def running_kafka_node(
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
             node.place.is_lease_held, password_calls if has_logins else None,
-            peers, NodeLogins(node.place.secrets, lambda: node.metadata.image, nodes_listener.is_entrance, rng),
+            others.peers, others.logins,
         )  # fmt: skip
         opened.push_async_callback(broker.close)
         node.place.measure(broker.parts.partitions.counts)
@@ -190,9 +183,8 @@ async def running_kafka_node(
         )  # fmt: skip
         opened.push_async_callback(listeners.close)
         await listeners.bind()
-        await _tell_address(node, told)
+        await _tell_address(node, others.told)
         opened.callback(node.metadata.add_listener(SessionsWatch(node.metadata.image, listeners).follow))
-        opened.callback(node.metadata.add_listener(peers.follow))
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)

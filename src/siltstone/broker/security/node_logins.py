@@ -57,8 +57,8 @@ class NodeLogins:
         return self._secrets.secret_of(life) if is_live(self._image(), life) else None
 
     def is_to_be_learned(self, life: NodeLife) -> bool:
-        """Whether the secret of a life is not known yet, and the life may be one that has only begun: the image need
-        not know it either."""
+        """Whether the secret of a life is not known yet, and the life may be a new one, which the image need not
+        know either."""
         if self._secrets.secret_of(life) is not None:
             return False
         node = self._image().nodes.get(life.node_id)

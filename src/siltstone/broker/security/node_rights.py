@@ -6,17 +6,24 @@ one of a node.
 """
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from siltstone.broker.request import Question
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model.acls import AclOperation, AclResourceType
 
-_FOR_THE_CLUSTER = frozenset({(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)})
+Right: TypeAlias = tuple[AclOperation, AclResourceType]
 
-NODE_RIGHTS: Mapping[int, frozenset[tuple[AclOperation, AclResourceType]]] = {
-    ApiKey.API_VERSIONS: frozenset(),
-    ApiKey.ADD_PARTITIONS_TO_TXN: _FOR_THE_CLUSTER,
-    ApiKey.WRITE_TXN_MARKERS: _FOR_THE_CLUSTER,
+_NOTHING: frozenset[Right] = frozenset()
+_ACTS_FOR_CLUSTER: frozenset[Right] = frozenset({(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)})
+
+NODE_RIGHTS: Mapping[int, frozenset[Right]] = {
+    # The first request of every connection: which versions the other node speaks.
+    ApiKey.API_VERSIONS: _NOTHING,
+    # The leader of a partition asks the coordinator whether a transaction has it.
+    ApiKey.ADD_PARTITIONS_TO_TXN: _ACTS_FOR_CLUSTER,
+    # The coordinator of a transaction has the leaders of its partitions write what was decided.
+    ApiKey.WRITE_TXN_MARKERS: _ACTS_FOR_CLUSTER,
 }
 """API → the operations that a node is allowed in a request of it."""
 

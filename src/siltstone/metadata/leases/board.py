@@ -3,7 +3,7 @@
 The board has one row for each node id: the newest beat that arrived, from whichever process sent it. Readers compare
 epoch and incarnation with the image. The board does not order beats and proves nothing about a node; rows may be lost
 with the machine. Beside the beats it has the load that each node measured, for balancing, and a secret of each life, by
-which nodes prove to each other who they are. The secrets stand here and not in the metadata log, because every program
+which nodes prove themselves to each other. The secrets stand here and not in the metadata log, because every program
 that reads the log would be a node then; and they are as short-lived as the board.
 """
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from siltstone.broker.peers import NoPeers, PeerUnreachable
+from siltstone.broker.peers import PeerUnreachable, UnknownPeers
 from siltstone.kafka_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -126,5 +126,5 @@ async def test_an_attempt_that_hangs_ends_after_its_time_limit() -> None:
 @in_loop
 async def test_a_broker_without_others_asks_nobody() -> None:
     with pytest.raises(PeerUnreachable, match="knows no other nodes"):
-        await NoPeers().ask(2, MARKERS, WriteTxnMarkersResponse)
+        await UnknownPeers().ask(2, MARKERS, WriteTxnMarkersResponse)
     assert CALLER.node_id != ANSWERER.node_id

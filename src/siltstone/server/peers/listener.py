@@ -4,6 +4,7 @@ The metadata names one listener for all nodes (``siltstone nodes listener``). Wh
 one of its own that needs least. A node follows the metadata while it runs.
 """
 
+import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,11 +13,15 @@ from siltstone.broker.request import Listener
 from siltstone.metadata.entities import NodeMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.node_address import ListenerMissing, node_listener
+from siltstone.model.acls import AuthorizationMode
 from siltstone.runtime.blocking import BlockingCalls
+from siltstone.server.network.addresses import is_this_machine
 from siltstone.server.network.certificates import Certificates
 from siltstone.server.network.listener_settings import PLAIN, InvalidListenerSetting, ListenerSettings
 from siltstone.server.network.tls import peer_context
 from siltstone.server.peers.connection import PeerAddress
+
+log = logging.getLogger(__name__)
 
 
 def told_listener(node_id: int, listeners: Sequence[Listener], image: MetadataImage) -> Listener:
@@ -32,6 +37,17 @@ def told_listener(node_id: int, listeners: Sequence[Listener], image: MetadataIm
             "listeners, or choose another for all nodes (siltstone nodes listener)"
         )
     return min(listeners, key=lambda each: (each.protocol.wants_login, each.protocol.is_encrypted))
+
+
+def warn_of_plaintext(told: Listener, node_id: int, image: MetadataImage) -> None:
+    """Says that a network could take over what nodes have proved, where rights would be worth nothing then."""
+    others = any(each.is_live and each.node_id != node_id for each in image.nodes.values())
+    has_rights = image.authorization.mode is not AuthorizationMode.OFF
+    if others and has_rights and not told.protocol.is_encrypted and not is_this_machine(told.advertised_host):
+        log.warning(
+            "the nodes of this store reach each other by listener %s without TLS, so a network that changes what it "
+            "carries can act as a node: choose a listener with TLS (siltstone nodes listener NAME)", told.name,
+        )  # fmt: skip
 
 
 class NodesListener:

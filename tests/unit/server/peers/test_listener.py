@@ -6,14 +6,16 @@ import pytest
 
 from siltstone.broker.peers import PeerUnreachable
 from siltstone.broker.request import Listener
+from siltstone.metadata.acls import SetAuthorization
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.node_address import ListenerMissing, choose_node_listener
 from siltstone.model.access import SecurityProtocol
+from siltstone.model.acls import AuthorizationMode
 from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.network.certificates import Certificates
 from siltstone.server.network.listener_settings import CertificateWanted, ListenerSettings
-from siltstone.server.nodes_listener import NodesListener, told_listener
+from siltstone.server.peers.listener import NodesListener, told_listener, warn_of_plaintext
 from support.metadata.metadata_world import MetadataWorld
 from support.scenarios import in_loop
 from support.tls.authority import Authority
@@ -65,6 +67,21 @@ def test_nd09_a_running_node_follows_the_store_to_another_listener() -> None:
         world.do(command)
     assert [nodes.is_entrance(each) for each in (OPEN, LOGIN)] == [False, True]
     assert not reached([OPEN], world).is_entrance(OPEN), "a node without the listener of the nodes takes none"
+
+
+def test_a_cluster_with_rights_and_without_tls_between_machines_is_warned(caplog) -> None:
+    world = MetadataWorld()
+    world.register(0)
+    local = Listener("LOCAL", "127.0.0.1", 9092)
+    warn_of_plaintext(OPEN, 0, world.image)
+    world.do(SetAuthorization(AuthorizationMode.ON, added=("User:root",)))
+    warn_of_plaintext(OPEN, 0, world.image)
+    world.register(1)
+    warn_of_plaintext(ENCRYPTED, 0, world.image)
+    warn_of_plaintext(local, 0, world.image)
+    assert not caplog.records
+    warn_of_plaintext(OPEN, 0, world.image)
+    assert "by listener PLAINTEXT without TLS" in caplog.text
 
 
 @in_loop
