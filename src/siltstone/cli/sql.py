@@ -66,8 +66,8 @@ def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, 
         {"table": _print_table, "json": _print_json, "csv": _print_csv}[shape](found)
 
 
-def _print_table(found: QueryRows) -> None:
-    rows = [[*map(_cell, row)] for row in islice(found.rows, SHOWN_MAX)]
+def _print_table(found: QueryRows, shown_max: int = SHOWN_MAX) -> None:
+    rows = [[*map(_cell, row)] for row in islice(found.rows, shown_max)]
     more = sum(1 for _ in found.rows)
     shown = [*range(len(found.columns))]
     if is_drawn():

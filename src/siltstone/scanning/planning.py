@@ -192,9 +192,11 @@ class UnitPlan(msgspec.Struct, frozen=True):
     warning: str = ""
 
 
-def plan_pieces(image: ImageView, cuts: Iterable[Cut], request: ScanRequest) -> UnitPlan:
-    """Finds the objects that hold the cuts, cuts large pieces and joins small ones. At most UNITS_MAX units: if there
-    would be more, the limits are raised. Raises RangeNotCovered."""
+def plan_pieces(
+    image: ImageView, cuts: Iterable[Cut], request: ScanRequest, units_max: int = UNITS_MAX
+) -> UnitPlan:
+    """Finds the objects that hold the cuts, cuts large pieces and joins small ones. At most ``units_max`` units: if
+    there would be more, the limits are raised. Raises RangeNotCovered."""
     whole = [piece for each in cuts for piece in _pieces_of(image, each, request.times)]
     if request.by_object:
         whole = _by_object(image, whole)
@@ -206,14 +208,14 @@ def plan_pieces(image: ImageView, cuts: Iterable[Cut], request: ScanRequest) -> 
     wanted = bytes_max
     while True:
         units = _joined(_limited(whole, bytes_max, offsets_max), bytes_max, offsets_max)
-        if len(units) <= UNITS_MAX:
+        if len(units) <= units_max:
             break
         bytes_max, offsets_max = 2 * bytes_max, 2 * offsets_max
     raised = (
         ""
         if bytes_max == wanted
         else (
-            f"the scan would have more than {UNITS_MAX:,} units of {wanted:,} bytes; each has up to {bytes_max:,} bytes"
+            f"the scan would have more than {units_max:,} units of {wanted:,} bytes; each has up to {bytes_max:,} bytes"
         )
     )
     return UnitPlan(units, raised)

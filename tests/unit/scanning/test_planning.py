@@ -268,20 +268,18 @@ def test_more_units_than_there_are_bytes_have_a_byte_each() -> None:
     assert len(pieces_of(image, units_min=50)) == 10
 
 
-def test_limits_are_doubled_until_the_units_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+def test_limits_are_doubled_until_the_units_are_few_enough() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
     for limits, count in (({"unit_bytes_max": 7}, 18), ({"unit_offsets_max": 7}, 18)):
         request = ScanRequest(topics=("flights",), **limits)
-        planned = plan_pieces(image, whole_cuts(image, request), request)
+        planned = plan_pieces(image, whole_cuts(image, request), request, units_max=20)
         assert len(planned.units) == count, "of 56 bytes or offsets, eight times 7"
 
 
-def test_as_many_units_as_there_may_be_are_no_cause_for_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+def test_as_many_units_as_there_may_be_are_no_cause_for_a_warning() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
     request = ScanRequest(topics=("flights",), unit_bytes_max=50)
-    planned = plan_pieces(image, whole_cuts(image, request), request)
+    planned = plan_pieces(image, whole_cuts(image, request), request, units_max=20)
     assert (len(planned.units), planned.warning) == (20, "")
 
 
@@ -294,11 +292,10 @@ def test_a_cut_without_offsets_has_no_piece() -> None:
         assert plan_pieces(image, [empty], request).units == ()
 
 
-def test_there_are_never_more_units_than_the_driver_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+def test_there_are_never_more_units_than_the_driver_can_hold() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
     request = ScanRequest(topics=("flights",), unit_bytes_max=1)
-    planned = plan_pieces(image, whole_cuts(image, request), request)
+    planned = plan_pieces(image, whole_cuts(image, request), request, units_max=20)
     assert len(planned.units) <= 20
     assert "more than 20 units of 1 bytes" in planned.warning
     assert len(offsets_of(planned.units)) == 1_000
