@@ -48,8 +48,14 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
     help="What to do about records that are in no object yet: ask the broker (auto), have it upload them first "
     "(flush), or leave out (committed).",
 )  # fmt: skip
+@click.option(
+    "--isolation", type=click.Choice(("committed", "uncommitted")), default="committed", metavar="LEVEL",
+    help="Read records of transactions when they are committed, or all records (uncommitted).",
+)  # fmt: skip
 @store_options
-def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str) -> None:
+def sql(
+    choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str, isolation: str
+) -> None:
     """Query topics with SQL, in this process, by DuckDB.
 
     Each topic that the query names is read from the buckets each time, into a table of that name. Its columns are
@@ -60,7 +66,8 @@ def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, 
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
     the extra siltstone[sql].
     """
-    with choice.open() as store, run_query(store.context, query, QueryChoice(value, registry, tail)) as found:
+    words = QueryChoice(value, registry, tail, isolation)
+    with choice.open() as store, run_query(store.context, query, words) as found:
         for note in found.notes:
             remark(note)
         {"table": _print_table, "json": _print_json, "csv": _print_csv}[shape](found)

@@ -105,10 +105,15 @@ class RecordRows:
         self._from_ms, self._until_ms = times
         self._on_far_time = on_far_time
 
-    def rows(self, batches: Batches, start_offset: int, end_offset: int) -> Iterator[Any]:
-        """Yields the records of the batches with offsets in [start, end), as pyarrow.RecordBatch. Control batches, and
-        the batches that key compaction has emptied, give no rows. Raises UnreadableBatch, TimestampNotInRange."""
+    def rows(
+        self, batches: Batches, start_offset: int, end_offset: int, left_out: Flags | None = None
+    ) -> Iterator[Any]:
+        """Yields the records of the batches with offsets in [start, end), as pyarrow.RecordBatch. Control batches, the
+        batches that key compaction has emptied, and those marked in ``left_out`` give no rows. Raises UnreadableBatch,
+        TimestampNotInRange."""
         opened: Flags = ~batches.are_control
+        if left_out is not None:
+            opened &= ~left_out
         opened &= (batches.end_offsets > start_offset) & (batches.base_offsets < end_offset)
         opened &= (batches.record_counts > 0) | (batches.sizes > columns.FRAME_AND_HEADER_BYTES)
         if not opened.any():
