@@ -13,6 +13,7 @@ from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.peers import Peers, UnknownPeers
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
@@ -83,3 +84,4 @@ class BrokerParts(msgspec.Struct, frozen=True):
     record_calls: BlockingCalls = msgspec.field(default_factory=InlineCalls)
     quota_verdicts: QuotaVerdicts = msgspec.field(default_factory=QuotaVerdicts)
     measures: RequestMeasures = msgspec.field(default_factory=RequestMeasures)
+    peers: Peers = msgspec.field(default_factory=UnknownPeers)
