@@ -17,6 +17,7 @@ from siltstone.model.access import ANONYMOUS, LoginMechanism, Principal, Securit
 from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
+from siltstone.model.quotas import QuotaKey
 
 Answer: TypeAlias = list[Buffer] | None
 """The complete response, its size of 4 bytes included. None: no response is sent (a Produce with acks=0)."""
@@ -70,6 +71,15 @@ class KeptVerdicts(msgspec.Struct, eq=False):
     allowed: dict[tuple[AclOperation, AclResourceType, str | None], bool] = {}
 
 
+class KeptQuotas(msgspec.Struct, eq=False):
+    """Which limits count for a connection, as long as no quota changes (``security.throttling``)."""
+
+    version: int = -1
+    principal: Principal = ANONYMOUS
+    client_id: str = ""
+    winning: dict[QuotaKey, Any] = {}
+
+
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
@@ -81,6 +91,8 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     seconds; while there is one, the network reads nothing more from the connection. ``produces_waiting``: the newest
     Produce that waits for each partition (``broker.apis.produce_order``). ``principal``: in whose name its requests
     come. On a listener with a login that is nobody until the login, whatever certificate the client has.
+    ``muted_until_ms``: until then, by the monotonic clock, the network begins no request of this connection; 0: it is
+    not muted. ``security.throttling`` writes it, and the network ends it.
     """
 
     connection_id: int
@@ -96,6 +108,8 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     produces_waiting: dict[tuple[str, int], asyncio.Future[None]] = {}
     principal: Principal = ANONYMOUS
     verdicts: KeptVerdicts = msgspec.field(default_factory=KeptVerdicts)
+    quotas: KeptQuotas = msgspec.field(default_factory=KeptQuotas)
+    muted_until_ms: float = 0.0
     session: LoginSession = msgspec.field(default_factory=LoginSession)
 
     def __post_init__(self) -> None:

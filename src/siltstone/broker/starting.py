@@ -19,6 +19,7 @@ from siltstone.broker.parts import BrokerParts, ProducerIds
 from siltstone.broker.security.authenticator import Authenticator
 from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
+from siltstone.broker.security.throttling import Throttling
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC
@@ -95,6 +96,7 @@ async def start_broker(
         settings, metadata, engine, topics, creation, partitions, groups, transactions, markers, producer_ids, clock,
         rng, cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
         cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts,
+        throttling=Throttling(lambda: metadata.image, clock, lambda: len(cluster.live_ids)),
     )  # fmt: skip
     backlog = BacklogWatch(
         settings, registrations, mirror, groups, partitions, metadata, verdicts, clock, record_calls

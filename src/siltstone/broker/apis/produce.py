@@ -17,6 +17,7 @@ from siltstone.broker.apis.batch_permissions import (
 )
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
 from siltstone.broker.apis.produce_under_way import (
+    NO_ANSWER_WANTED,
     TOPIC_ID_VERSION,
     ProduceUnderWay,
     RecordErrorLimit,
@@ -44,6 +45,7 @@ from siltstone.model.limits import (
     PRODUCE_HOLD_MS_MAX,
     PRODUCE_TIMEOUT_SWEEP_MS,
 )
+from siltstone.model.quotas import QuotaKey
 from siltstone.runtime.turns import side_by_side
 
 NOT_ONE_TRANSACTION = (
@@ -64,6 +66,7 @@ class ProduceApi:
         self._transactions = parts.transactions
         self._verdicts = parts.quota_verdicts
         self._measures = parts.measures
+        self._throttling = parts.throttling
         self._under_way: set[ProduceUnderWay] = set()
         self._held_bytes = 0
 
@@ -84,7 +87,9 @@ class ProduceApi:
         ):
             turn = Turn(context.connection, _keys_of(targets))
             return Overtakable(self._prepare_and_begin(context, request, targets, len(body), turn))
-        return self._when_durable(self._begin(context, request, targets))
+        answer = self._when_durable(self._begin(context, request, targets), len(body))
+        self._charge_time(context, request)
+        return answer
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
         limit = RecordErrorLimit()
@@ -153,8 +158,14 @@ class ProduceApi:
             except SiltstoneError as failure:
                 target.fail(failure)
 
-    def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
+    def _charge_time(self, context: RequestContext, request: ProduceRequest) -> None:
+        """Charges the time of the event loop, as in Kafka not to a client that wants no answer."""
+        if request.acks != NO_ANSWER_WANTED and self._throttling.limits(QuotaKey.REQUEST_PERCENTAGE):
+            self._throttling.worked(context.connection, self._clock.monotonic_ms() - context.begun_ms)
+
+    def _when_durable(self, under_way: ProduceUnderWay, size_bytes: int) -> "asyncio.Future[Answer]":
         """Returns the answer of a request whose appends have all started."""
+        under_way.size_bytes = size_bytes
         under_way.appended_ms = self._clock.monotonic_ms()
         under_way.one_less()
         if not under_way.answer.done():
@@ -163,6 +174,9 @@ class ProduceApi:
         return under_way.answer
 
     def _measure(self, ended: ProduceUnderWay) -> None:
+        connection = ended.context.connection
+        self._throttling.produced(connection, ended.size_bytes)
+        ended.throttle_ms = self._throttling.told_ms(connection)
         now_ms, begun_ms, appended_ms = self._clock.monotonic_ms(), ended.context.begun_ms, ended.appended_ms
         self._measures.answered(ApiKey.PRODUCE, (now_ms - begun_ms) / 1000)
         self._measures.staged(RequestStage.PRODUCE_APPEND, (appended_ms - begun_ms) / 1000)
@@ -188,7 +202,7 @@ class ProduceApi:
             await self._prepare(context, request, targets)
             await self._ask_permission(context, request, everything)
             under_way = self._begin(context, request, targets)
-        return await self._when_durable(under_way)
+        return await self._when_durable(under_way, size_bytes)
 
     async def _prepare(
         self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
@@ -279,7 +293,7 @@ class ProduceApi:
                         self._append_unless_failed(under_way, target, context.api_version)
         finally:
             context.connection.requests_held -= 1
-        return await self._when_durable(under_way)
+        return await self._when_durable(under_way, size_bytes)
 
     # -- time limits ---------------------------------------------------------------------------------------
 

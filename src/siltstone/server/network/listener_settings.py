@@ -47,7 +47,8 @@ def parse_mechanisms(text: str) -> tuple[LoginMechanism, ...]:
 
 class ListenerSettings(msgspec.Struct, frozen=True):
     """Files are named by path; "" means none. ``protocol`` None: the name of the listener says it, or
-    ``listener_security_protocol_map`` does."""
+    ``listener_security_protocol_map`` does. ``max_connections`` and ``max_connection_creation_rate``, a second: 0 is no
+    limit of the listener's own."""
 
     protocol: SecurityProtocol | None = None
     tls_certificate_file: str = ""
@@ -61,6 +62,8 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     handshake_ms_max: int = serving_limits.HANDSHAKE_MS_MAX
     sasl_mechanisms: str = SCRAM_ONLY
     reauthentication_ms_max: int = 0
+    max_connections: int = 0
+    max_connection_creation_rate: int = 0
 
     @property
     def mechanisms(self) -> tuple[LoginMechanism, ...]:
@@ -78,6 +81,9 @@ class ListenerSettings(msgspec.Struct, frozen=True):
         except InvalidMappingRule as wrong:
             raise InvalidListenerSetting(f"tls_principal_mapping_rules: {wrong}") from wrong
         parse_mechanisms(self.sasl_mechanisms)
+        for name in ("max_connections", "max_connection_creation_rate"):
+            if getattr(self, name) < 0:
+                raise InvalidListenerSetting(f"{name}={getattr(self, name)}: it is 0 for no limit, or more")
         if self.reauthentication_ms_max and self.reauthentication_ms_max < REAUTHENTICATION_MS_MIN:
             raise InvalidListenerSetting(
                 f"reauthentication_ms_max={self.reauthentication_ms_max}: a session lasts {REAUTHENTICATION_MS_MIN} ms "

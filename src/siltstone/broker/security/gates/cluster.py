@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from siltstone.broker.apis.alter_client_quotas import altered_entity
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.broker.security.gates.gate import (
@@ -19,6 +20,10 @@ from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
+)
+from siltstone.kafka_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasResponse,
+    QuotaAlterationResult,
 )
 from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
@@ -120,6 +125,12 @@ list_config_resources = on_cluster(
 )
 describe_client_quotas = on_cluster(
     AclOperation.DESCRIBE_CONFIGS, lambda _: DescribeClientQuotasResponse(entries=None, **ROW)
+)
+alter_client_quotas = on_cluster(
+    AclOperation.ALTER_CONFIGS,
+    lambda request: AlterClientQuotasResponse(
+        entries=[QuotaAlterationResult(entity=altered_entity(each), **ROW) for each in request.entries]
+    ),
 )
 describe_scram_credentials = on_cluster(
     AclOperation.DESCRIBE,
