@@ -17,7 +17,7 @@ from siltstone.broker.partitions.transaction_state import (
     OtherTransaction,
     TransactionOpen,
 )
-from siltstone.broker.security.throttling import MutationsThrottled
+from siltstone.broker.quotas.throttling import MutationsThrottled
 from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,

@@ -13,8 +13,8 @@ from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.request_measures import RequestMeasures
-from siltstone.broker.security.throttling import Throttling
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics

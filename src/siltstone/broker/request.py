@@ -72,7 +72,7 @@ class KeptVerdicts(msgspec.Struct, eq=False):
 
 
 class KeptQuotas(msgspec.Struct, eq=False):
-    """Which limits count for a connection, as long as no quota changes (``security.throttling``)."""
+    """Which limits count for a connection, as long as no quota changes (``quotas.throttling``)."""
 
     version: int = -1
     principal: Principal = ANONYMOUS
@@ -92,7 +92,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     Produce that waits for each partition (``broker.apis.produce_order``). ``principal``: in whose name its requests
     come. On a listener with a login that is nobody until the login, whatever certificate the client has.
     ``muted_until_ms``: until then, by the monotonic clock, the network begins no request of this connection; 0: it is
-    not muted. ``security.throttling`` writes it, and the network ends it.
+    not muted. ``quotas.throttling`` writes it, and the network ends it.
     """
 
     connection_id: int

@@ -16,10 +16,10 @@ from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
 from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
+from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.security.authenticator import Authenticator
 from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
-from siltstone.broker.security.throttling import Throttling
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC

@@ -1,7 +1,7 @@
 """Nouns of quotas, with Kafka's words: what is limited, for which entity, and the limits of an entity.
 
 An entity is a user, a client id, both together, or the address of a client. A name of None stands for the default: it
-counts for every user, client id or address that has no limit of its own. Which limit wins: ``broker.security.quotas``.
+counts for every user, client id or address that has no limit of its own. Which limit wins: ``broker.quotas``.
 """
 
 from enum import StrEnum

@@ -293,7 +293,7 @@ QUOTA_NAME_BYTES_MAX = 4_096
 
 QUOTA_WINDOW_MS = 1 * SECOND_MS
 QUOTA_WINDOWS = 11
-"""Rates are measured over eleven windows of a second, the newest of which is not full yet, as in Kafka."""
+"""Rates are measured over eleven windows of a second, and the newest window is not full yet, as in Kafka."""
 
 QUOTA_COUNTERS_MAX = 10_000
 QUOTA_COUNTER_FORGOTTEN_MS = 60 * 60 * SECOND_MS
@@ -301,7 +301,8 @@ QUOTA_COUNTER_FORGOTTEN_MS = 60 * 60 * SECOND_MS
 beyond it share one counter: made-up client ids cost no memory, and gain nothing."""
 
 MUTED_MS_MAX = 10 * SECOND_MS
-"""How long a connection is muted at a time. Java's clients give up after 30 s without an answer, librdkafka after 60."""
+"""How long a connection is muted at a time. Java's clients give up after 30 s without an answer, librdkafka's after
+60."""
 
 LATE_CLOSINGS_MAX = 1_000
 """The most refused connections of addresses above their rate that are kept open to be closed later."""

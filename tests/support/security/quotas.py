@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.request import ConnectionContext, Listener
-from siltstone.broker.security.throttling import Throttling
 from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.quotas import AlterQuotas, QuotaChange

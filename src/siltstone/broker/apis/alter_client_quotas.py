@@ -9,12 +9,12 @@ from collections import Counter
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
+from siltstone.broker.security.gates.cluster import altered_entity
 from siltstone.kafka_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     QuotaAlteration,
     QuotaAlterationResult,
-    QuotaAlterationResultEntity,
 )
 from siltstone.metadata.decisions.quotas import check_change
 from siltstone.metadata.decisions.table import decide
@@ -45,9 +45,7 @@ async def handle_alter_client_quotas(
     else:
         failure = await _altered(parts, tuple(changes), validate_only=request.validate_only)
     return AlterClientQuotasResponse(
-        entries=[
-            _result(entry, own or failure) for entry, own in zip(request.entries, refusals, strict=True)
-        ]
+        entries=[_result(entry, own or failure) for entry, own in zip(request.entries, refusals, strict=True)]
     )
 
 
@@ -61,7 +59,7 @@ async def _altered(
         if not validate_only:
             await parts.metadata.execute(command)
         elif isinstance(answer := decide(parts.metadata.image, command, parts.clock.now_ms()), Refusal):
-            return answer
+            raise answer
     except SiltstoneError as failure:
         return failure
     return None
@@ -102,11 +100,3 @@ def _result(entry: QuotaAlteration, refusal: SiltstoneError | None) -> QuotaAlte
     return QuotaAlterationResult(
         error_code=error_code(refusal), error_message=error_message(refusal), entity=altered_entity(entry)
     )
-
-
-def altered_entity(entry: QuotaAlteration) -> list[QuotaAlterationResultEntity]:
-    """Returns the entity as the answer repeats it."""
-    return [
-        QuotaAlterationResultEntity(entity_type=each.entity_type, entity_name=each.entity_name)
-        for each in entry.entity
-    ]

@@ -5,8 +5,8 @@ from collections import Counter
 
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import Mutations
 from siltstone.broker.request import RequestContext
-from siltstone.broker.security.throttling import Mutations
 from siltstone.broker.topics.creating import only_replica
 from siltstone.broker.topics.names import (
     InternalTopic,

@@ -9,8 +9,8 @@ from siltstone.broker.apis.config_entries import topic_entries
 from siltstone.broker.apis.topic_description import REPLICATION_FACTOR
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import Mutations
 from siltstone.broker.request import RequestContext
-from siltstone.broker.security.throttling import Mutations
 from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic, only_replica
 from siltstone.broker.topics.names import InvalidReplicaAssignment, TooManyPartitionsAtOnce
 from siltstone.kafka_protocol.messages.create_topics import (

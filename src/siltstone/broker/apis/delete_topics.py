@@ -7,8 +7,8 @@ import msgspec
 
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import Mutations
 from siltstone.broker.request import RequestContext
-from siltstone.broker.security.throttling import Mutations
 from siltstone.broker.topics.names import OFFSETS_TOPIC, InternalTopic, UnknownTopic, UnknownTopicId
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages.delete_topics import (

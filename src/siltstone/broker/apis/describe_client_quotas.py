@@ -1,7 +1,7 @@
 """DescribeClientQuotas: the limits of the entities that a filter finds (KIP-546).
 
-A component of the filter names a type, and its name, its default, or any name. An entity that has further types is found
-as well, unless the filter is strict.
+A component of the filter names a type, and its name, its default, or any name. An entity that has further types is
+found as well, unless the filter is strict.
 """
 
 from collections.abc import Mapping

@@ -126,7 +126,7 @@ class FetchApi:
     def _throttled(
         self, context: RequestContext, request: FetchRequest, session: FetchSession | None
     ) -> list[Buffer]:
-        """Returns an answer without rows, with the time for which the client waits. A session goes on, and one that
+        """Returns an answer without rows, with the time for which the client waits. A session continues, and one that
         would begin does not, as in Kafka."""
         if session is not None and request.session_epoch == INITIAL_EPOCH:
             self._sessions.end(session.session_id)

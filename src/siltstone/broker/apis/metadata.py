@@ -13,8 +13,8 @@ from siltstone.broker.apis.topic_description import (
 )
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import MutationsThrottled
 from siltstone.broker.request import EncodedBody, RequestContext
-from siltstone.broker.security.throttling import MutationsThrottled
 from siltstone.broker.topics.names import (
     INTERNAL_TOPICS,
     TopicDenied,

@@ -75,6 +75,8 @@ class ProduceApi:
         can append. Raises MalformedMessage."""
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
+        # Before the appends: a client sends more requests before the first is answered, and they have to wait, too.
+        self._throttling.produced(context.connection, len(body))
         targets = self._targets(context, request)
         _refuse_transactional(request, targets)
         if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):
@@ -87,7 +89,7 @@ class ProduceApi:
         ):
             turn = Turn(context.connection, _keys_of(targets))
             return Overtakable(self._prepare_and_begin(context, request, targets, len(body), turn))
-        answer = self._when_durable(self._begin(context, request, targets), len(body))
+        answer = self._when_durable(self._begin(context, request, targets))
         self._charge_time(context, request)
         return answer
 
@@ -163,9 +165,8 @@ class ProduceApi:
         if request.acks != NO_ANSWER_WANTED and self._throttling.limits(QuotaKey.REQUEST_PERCENTAGE):
             self._throttling.worked(context.connection, self._clock.monotonic_ms() - context.begun_ms)
 
-    def _when_durable(self, under_way: ProduceUnderWay, size_bytes: int) -> "asyncio.Future[Answer]":
+    def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
         """Returns the answer of a request whose appends have all started."""
-        under_way.size_bytes = size_bytes
         under_way.appended_ms = self._clock.monotonic_ms()
         under_way.one_less()
         if not under_way.answer.done():
@@ -174,9 +175,7 @@ class ProduceApi:
         return under_way.answer
 
     def _measure(self, ended: ProduceUnderWay) -> None:
-        connection = ended.context.connection
-        self._throttling.produced(connection, ended.size_bytes)
-        ended.throttle_ms = self._throttling.told_ms(connection)
+        ended.throttle_ms = self._throttling.told_ms(ended.context.connection)
         now_ms, begun_ms, appended_ms = self._clock.monotonic_ms(), ended.context.begun_ms, ended.appended_ms
         self._measures.answered(ApiKey.PRODUCE, (now_ms - begun_ms) / 1000)
         self._measures.staged(RequestStage.PRODUCE_APPEND, (appended_ms - begun_ms) / 1000)
@@ -202,7 +201,7 @@ class ProduceApi:
             await self._prepare(context, request, targets)
             await self._ask_permission(context, request, everything)
             under_way = self._begin(context, request, targets)
-        return await self._when_durable(under_way, size_bytes)
+        return await self._when_durable(under_way)
 
     async def _prepare(
         self, context: RequestContext, request: ProduceRequest, targets: list[list[Target]]
@@ -293,7 +292,7 @@ class ProduceApi:
                         self._append_unless_failed(under_way, target, context.api_version)
         finally:
             context.connection.requests_held -= 1
-        return await self._when_durable(under_way, size_bytes)
+        return await self._when_durable(under_way)
 
     # -- time limits ---------------------------------------------------------------------------------------
 

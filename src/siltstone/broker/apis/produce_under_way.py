@@ -97,7 +97,7 @@ class Target(msgspec.Struct, gc=False, eq=False):
 
 class ProduceUnderWay:
     """A request from its first append until ``answer`` is set: when the last append is durable, or time is up.
-    ``size_bytes``: of the request; ``throttle_ms``: how long the client is told to wait. Both are written at the end."""
+    ``throttle_ms``: how long the answer tells the client to wait, written at the end."""
 
     def __init__(
         self,
@@ -111,7 +111,6 @@ class ProduceUnderWay:
         self._cluster = cluster
         self.deadline_ms = deadline_ms
         self.appended_ms = context.begun_ms
-        self.size_bytes = 0
         self.throttle_ms = 0
         self._on_end = on_end
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -155,9 +154,7 @@ class ProduceUnderWay:
             return
         endpoints = self._tell_leaders() if self.context.api_version >= CURRENT_LEADER_VERSION else []
         rows = [self._topic_row(i) for i in range(len(self._targets))]
-        response = ProduceResponse(
-            topics=rows, node_endpoints=endpoints, throttle_time_ms=self.throttle_ms
-        )
+        response = ProduceResponse(topics=rows, node_endpoints=endpoints, throttle_time_ms=self.throttle_ms)
         body = encode(response, self.context.api_version)
         self.answer.set_result(frame_of(self.context, body))
 

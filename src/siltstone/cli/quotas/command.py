@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from siltstone.broker.security.quotas.precedence import limit_of_address, winning_limit
+from siltstone.broker.quotas.precedence import limit_of_address, winning_limit
 from siltstone.cli.asking import confirm, yes_option
 from siltstone.cli.in_order import InOrder
 from siltstone.cli.output import print_json, remarks, result, results, table
@@ -76,7 +76,9 @@ def _entity(named: dict[str, str | None], defaults: Sequence[str]) -> QuotaEntit
     """Raises QuotaUnfit."""
     given: dict[str, str | None] = {kind: name for kind, name in named.items() if name is not None}
     if twice := given.keys() & set(defaults):
-        raise QuotaUnfit(f"--{min(twice).replace('_', '-')} and its default are two quotas: write one of them")
+        raise QuotaUnfit(
+            f"--{min(twice).replace('_', '-')} and its default are two quotas: write one of them"
+        )
     if "" in given.values():
         raise QuotaUnfit("a name is empty: write --default TYPE for the default")
     entity = entity_of(**given, **dict.fromkeys(defaults))
@@ -164,7 +166,9 @@ def _limit_of(text: str) -> tuple[QuotaKey, float | None]:
     try:
         return _key_of(key), float(value.replace("_", ""))
     except ValueError:
-        raise QuotaUnfit(f"{text!r} is no limit: write KEY=NUMBER, such as producer_byte_rate=1000000") from None
+        raise QuotaUnfit(
+            f"{text!r} is no limit: write KEY=NUMBER, such as producer_byte_rate=1000000"
+        ) from None
 
 
 def _key_of(text: str) -> QuotaKey:

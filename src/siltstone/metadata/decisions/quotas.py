@@ -15,7 +15,7 @@ from siltstone.model.quotas import QuotaEntity, QuotaEntityType, QuotaKey, entit
 from siltstone.model.serving_limits import QUOTA_NAME_BYTES_MAX, QUOTAS_CHANGED_AT_ONCE_MAX, QUOTAS_MAX
 
 WHOLE_MAX = 2**53
-"""The largest whole number of which a float is exact; 9 PB a second."""
+"""Up to here a float is an exact whole number: 9 PB a second."""
 
 
 def decide_alter_quotas(view: ImageView, command: AlterQuotas, now_ms: int) -> Decision[None]:

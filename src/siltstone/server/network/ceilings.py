@@ -1,15 +1,15 @@
 """The ceiling of a listener: how many connections it may have, and how many new ones in a second; and the closing of
 refused connections after a while.
 
-A listener above its rate rests: its clients wait in the backlog of the kernel, as in Kafka. A connection from an address
-above *its* rate is closed late, so that a client which comes back at once does not come back sooner.
+A listener above its rate rests: its clients wait in the backlog of the kernel, as in Kafka. A connection from an
+address above *its* rate is closed late, so that a client which comes back at once does not come back sooner.
 """
 
 import socket
 from collections.abc import Callable
 from functools import partial
 
-from siltstone.broker.security.quotas.windows import MeasuredRate
+from siltstone.broker.quotas.windows import MeasuredRate
 from siltstone.model.serving_limits import LATE_CLOSINGS_MAX, QUOTA_WINDOW_MS
 from siltstone.runtime.clock import Clock, Timer
 from siltstone.server.network.listener_settings import ListenerSettings
@@ -19,7 +19,7 @@ DelayOfArrival = Callable[[str], float]
 
 
 class ListenerCeiling:
-    """``open_count``: the connections of the listener, also those whose handshake is under way."""
+    """``open_count``: the connections of the listener, handshakes under way included."""
 
     def __init__(self, settings: ListenerSettings, clock: Clock) -> None:
         self._settings = settings

@@ -265,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         self._end_of_mute = clock.call_after_ms(max(left_ms, 0.0), self._look_at_mute)
 
     def _look_at_mute(self) -> None:
-        """Ends the mute, or goes on with it if it was made longer meanwhile."""
+        """Ends the mute, unless it was made longer meanwhile."""
         self._end_of_mute = None
         if self._parts.clock.monotonic_ms() < self.context.muted_until_ms:
             self._watch_mute()

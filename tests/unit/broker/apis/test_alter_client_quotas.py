@@ -38,7 +38,10 @@ async def alter(
     request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
     answer = await client.ask(request, version)
     assert [row.entity for row in answer.entries] == [
-        [type(row.entity[0])(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity]
+        [
+            type(row.entity[0])(entity_type=each.entity_type, entity_name=each.entity_name)
+            for each in entry.entity
+        ]
         for entry, row in zip(entries, answer.entries, strict=True)
     ]
     assert all(bool(row.error_message) is bool(row.error_code) for row in answer.entries)

@@ -13,9 +13,9 @@ def called(store: Any, *words: str) -> Outcome:
 
 def test_quotas_are_set_listed_and_removed(store: Any) -> None:
     assert "There are no quotas" in called(store).words
-    assert called(store, "set", "producer_byte_rate=1_000_000", "request_percentage=12.5", "--user", "ada").words == (
-        "user ada: 2 limits were set."
-    )
+    assert called(
+        store, "set", "producer_byte_rate=1_000_000", "request_percentage=12.5", "--user", "ada"
+    ).words == ("user ada: 2 limits were set.")
     called(store, "set", "consumer_byte_rate=2000000", "--default", "user", "--default", "client-id")
     called(store, "set", "connection_creation_rate=5", "--ip", "10.0.0.7")
     assert called(store, "list", "--json").json["quotas"] == [

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from siltstone.broker.apis.alter_client_quotas import altered_entity
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.broker.security.gates.gate import (
@@ -15,15 +14,17 @@ from siltstone.broker.security.gates.gate import (
 )
 from siltstone.kafka_protocol.messages import create_acls, delete_acls, elect_leaders, write_txn_markers
 from siltstone.kafka_protocol.messages import list_partition_reassignments as list_moves
+from siltstone.kafka_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasResponse,
+    QuotaAlteration,
+    QuotaAlterationResult,
+    QuotaAlterationResultEntity,
+)
 from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
-)
-from siltstone.kafka_protocol.messages.alter_client_quotas import (
-    AlterClientQuotasResponse,
-    QuotaAlterationResult,
 )
 from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
@@ -126,6 +127,16 @@ list_config_resources = on_cluster(
 describe_client_quotas = on_cluster(
     AclOperation.DESCRIBE_CONFIGS, lambda _: DescribeClientQuotasResponse(entries=None, **ROW)
 )
+
+
+def altered_entity(entry: QuotaAlteration) -> list[QuotaAlterationResultEntity]:
+    """Returns the entity as the answer repeats it."""
+    return [
+        QuotaAlterationResultEntity(entity_type=each.entity_type, entity_name=each.entity_name)
+        for each in entry.entity
+    ]
+
+
 alter_client_quotas = on_cluster(
     AclOperation.ALTER_CONFIGS,
     lambda request: AlterClientQuotasResponse(

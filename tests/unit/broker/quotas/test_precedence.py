@@ -2,7 +2,7 @@
 
 import pytest
 
-from siltstone.broker.security.quotas.precedence import WinningLimit, limit_of_address, winning_limit
+from siltstone.broker.quotas.precedence import WinningLimit, limit_of_address, winning_limit
 from siltstone.model.quotas import ClientQuota, QuotaEntity, QuotaKey, entity_of
 
 RATE = QuotaKey.PRODUCER_BYTE_RATE

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from siltstone.broker.security.throttling import MutationsThrottled
+from siltstone.broker.quotas.throttling import MutationsThrottled
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.access import Principal
 from siltstone.model.quotas import entity_of
@@ -128,7 +128,7 @@ async def test_qu11_only_the_steps_of_a_request_are_timed() -> None:
     counter = clients.throttling.counter(client, WORK)
     assert counter is not None
     assert counter.rate.used(clients.clock.monotonic_ms()) == pytest.approx(150)
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         await clients.throttling.timed(client, work(fails=True))
     assert counter.rate.used(clients.clock.monotonic_ms()) == pytest.approx(300)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.broker.security.quotas.windows import MeasuredRate, MutationBucket
+from siltstone.broker.quotas.windows import MeasuredRate, MutationBucket
 
 
 class SlowRate:
@@ -30,9 +30,7 @@ class SlowRate:
     st.lists(st.tuples(st.integers(0, 4_000), st.integers(0, 50_000)), min_size=1, max_size=60),
     st.integers(1, 20_000),
 )
-def test_qu13_random_charges_are_those_of_the_slow_model(
-    charges: list[tuple[int, int]], limit: int
-) -> None:
+def test_qu13_random_charges_are_those_of_the_slow_model(charges: list[tuple[int, int]], limit: int) -> None:
     rate, slow, now_ms = MeasuredRate(), SlowRate(), 5
     for passed_ms, amount in charges:
         now_ms += passed_ms

@@ -1,11 +1,11 @@
 """Charges clients for what they use, and mutes their connections when they are above a limit of the store.
 
-A handler charges when it knows the amount, and the answer says for how long the client is throttled. Clients may ignore
-that, so the connection is *muted*: until ``muted_until_ms`` the network begins none of its requests and reads nothing
-more from it. A mute has at most MUTED_MS_MAX; the rest of the debt stays with the counter, and is added to the next one.
+A handler charges when it knows the amount, and the answer says for how long the client is throttled. Clients may
+ignore that, so the connection is *muted*: until ``muted_until_ms`` the network begins none of its requests and reads
+nothing more from it. A mute has at most MUTED_MS_MAX; the rest of the debt stays with the counter, for the next charge.
 
-While the store has no quotas, nothing is counted: a request costs one comparison of images. Limits count for each node by
-itself, as in Kafka. Nodes are charged to nobody. ``quotas`` has the arithmetic.
+While the store has no quotas, nothing is counted: a request costs one comparison of images. Limits count for each node
+by itself, as in Kafka. Nodes are charged to nobody. ``windows`` has the arithmetic.
 """
 
 from collections import OrderedDict
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.broker.quotas.precedence import WinningLimit, limit_of_address, winning_limit
+from siltstone.broker.quotas.windows import FULL_WINDOWS, MeasuredRate, MutationBucket
 from siltstone.broker.request import ConnectionContext, KeptQuotas
-from siltstone.broker.security.quotas.precedence import WinningLimit, limit_of_address, winning_limit
-from siltstone.broker.security.quotas.windows import FULL_WINDOWS, MeasuredRate, MutationBucket
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.access import RESERVED_USERS
 from siltstone.model.errors import Unavailable
@@ -42,7 +42,7 @@ class MutationsThrottled(Unavailable):
 
 class ThrottleStatistics(msgspec.Struct, frozen=True):
     """By what is limited: how many answers told a client to wait, and for how many ms together. ``counters``: how many
-    are kept; ``muted_ms``: how long connections were muted."""
+    are kept."""
 
     throttled: dict[QuotaKey, int]
     throttled_ms: dict[QuotaKey, float]
@@ -164,9 +164,7 @@ class Throttling:
             return
         self._swept_ms = now_ms
         for table in (self._of_users, self._of_others):
-            idle = [
-                key for key, each in table.items() if now_ms - each.used_ms >= QUOTA_COUNTER_FORGOTTEN_MS
-            ]
+            idle = [key for key, each in table.items() if now_ms - each.used_ms >= QUOTA_COUNTER_FORGOTTEN_MS]
             for key in idle:
                 del table[key]
 
@@ -194,9 +192,9 @@ class Throttling:
         return float("inf") if counter is None else counter.limit * FULL_WINDOWS
 
     def refuses_fetched(self, connection: ConnectionContext, size_bytes: int) -> bool:
-        """Charges what an answer would have. Returns whether the client gets an empty answer instead, and is charged for
-        nothing: it is above its limit. One batch larger than what ten seconds allow is let through when nothing was
-        used before, and paid for afterwards: otherwise no client could ever read it."""
+        """Charges what an answer would have. Returns whether the client gets an empty answer instead, and is charged
+        for nothing, because it is above its limit. One batch larger than what ten seconds allow is let through when
+        nothing was used before, and paid for afterwards: otherwise no client could ever read it."""
         counter = self.counter(connection, QuotaKey.CONSUMER_BYTE_RATE)
         if counter is None:
             return False
@@ -273,7 +271,8 @@ class Throttling:
             return await work
         timed = _Timed(work, self._clock)
         try:
-            return await timed
+            done: T = await timed
+            return done
         finally:
             self.worked(connection, timed.took_ms)
 

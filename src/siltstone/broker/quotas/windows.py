@@ -1,8 +1,8 @@
-"""How much was used lately, and how long a client that was above its limit waits [Kafka: Rate, TokenBucket, QuotaUtils].
+"""How much was used lately, and how long a client above its limit waits [Kafka: Rate, TokenBucket, QuotaUtils].
 
-A rate is measured over eleven windows of a second. A window begins with the first use after the one before was full, and
-is dropped eleven seconds after its last use. What is above the limit is paid by waiting: (used - limit) / limit of the
-measured time. A bucket is for what comes seldom and in bursts: it holds eleven seconds of its limit, and may be
+A rate is measured over eleven windows of a second. A window begins with the first use after the one before was full,
+and is dropped eleven seconds after its last use. What is above the limit is paid by waiting: (used - limit) / limit of
+the measured time. A bucket is for what comes seldom and in bursts: it holds eleven seconds of its limit, and may be
 overdrawn once.
 """
 

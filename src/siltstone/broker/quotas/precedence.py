@@ -1,4 +1,4 @@
-"""Which limit counts for a client, and with whom it shares the counter [Kafka: ClientQuotaManager.DefaultQuotaCallback].
+"""Which limit counts for a client, and which clients share its counter [Kafka: ClientQuotaManager].
 
 The first level of LEVELS that has a limit wins. The counter belongs to that level: the limit of a user, or the default
 for users, is shared by all clients of a user; the limit of a client id by all users that give this id.
