@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
-from siltstone.broker.partitions.producer_state import ProducerEntry, SequencedBatch
-from siltstone.broker.partitions.snapshot import (
+from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.object_formats.partition_snapshot import (
     PartitionSnapshot,
+    ProducerEntry,
+    SequencedBatch,
     SnapshotBody,
+    TimeEntry,
+    TimeIndexState,
     decode_snapshot,
     encode_snapshot,
 )
-from siltstone.broker.partitions.time_index import TimeEntry, TimeIndexState
-from siltstone.model.segments import ActiveSegment, ClosedSegment
 
 GOLDEN = bytes.fromhex((Path(__file__).parent / "golden" / "partition_snapshot_v2.hex").read_text())
 BATCHES = (SequencedBatch(2**31 - 2, 0, 100, -1), SequencedBatch(1, 2, 103, 1_700_000_000_000))

@@ -4,16 +4,19 @@ from pathlib import Path
 
 import msgspec
 
-from siltstone.broker.partitions.aborted import AbortedTransaction, pack_aborted
-from siltstone.broker.partitions.producer_state import ProducerEntry, SequencedBatch
-from siltstone.broker.partitions.snapshot import (
+from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.object_formats.partition_snapshot import (
+    AbortedTransaction,
     PartitionSnapshot,
+    ProducerEntry,
+    SequencedBatch,
     SnapshotBody,
+    TimeEntry,
+    TimeIndexState,
     decode_snapshot,
     encode_snapshot,
+    pack_aborted,
 )
-from siltstone.broker.partitions.time_index import TimeEntry, TimeIndexState
-from siltstone.model.segments import ActiveSegment, ClosedSegment
 
 FOLDER = Path(__file__).parent / "golden"
 GOLDEN = bytes.fromhex((FOLDER / "partition_snapshot_v3.hex").read_text())

@@ -1,13 +1,18 @@
 """docs/authorization.md is true: its commands are run, and its role of PostgreSQL reads and cannot write."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from siltstone.broker.security.acls.required import REQUIRED
 from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.metadata.leases.board import BoardUnavailable, NodeSecret
+from siltstone.metadata.opening import open_board
+from siltstone.model.secret import Secret
 from siltstone.offline.opening.store import open_store
+from siltstone.runtime.clock import SystemClock
 from siltstone.server.settings.node import load_node_settings
 from support.engine.small_store import small_store
 from support.metadata.postgres_server import PostgresServer
@@ -39,7 +44,7 @@ def test_the_table_names_every_api_that_is_announced_and_every_right() -> None:
 
 @pytest.mark.postgres
 @pytest.mark.xdist_group("postgres")
-def test_a_role_that_reads_the_log_lists_and_changes_nothing(
+def test_nd02_a_role_that_reads_the_log_lists_and_changes_nothing_and_is_no_node(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     schema = postgres_server.new_schema()
@@ -60,3 +65,10 @@ def test_a_role_that_reads_the_log_lists_and_changes_nothing(
     refused = called(as_reader, "add", "ada", "write", "--topic", "t")
     assert refused.status == 1
     assert "write" not in called(owner["metadata"], "list").out
+    with closing(open_board(owner["metadata"], SystemClock())) as board:
+        board.put_secret(NodeSecret(0, 1, "a life", Secret("ab" * 32)))
+    with (
+        closing(open_board(as_reader, SystemClock())) as board,
+        pytest.raises(BoardUnavailable, match="permission denied for table node_secrets"),
+    ):
+        board.secrets()

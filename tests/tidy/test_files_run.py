@@ -13,13 +13,14 @@ from confluent_kafka import Producer
 
 import siltstone
 from siltstone.maintenance.from_python import plan
-from siltstone.spark.opening import open_store
+from siltstone.offline.opening.settings import load_store_settings
+from siltstone.offline.opening.store import open_store
 
 SOURCE = f"{Path(siltstone.__file__).parent}/"
 
-CEILINGS = {"produce": 50, "sso-compaction": 107, "idle run": 54, "scan": 88}
-"""Life → the most files that run in it. Wanted are 85 for a compaction and 45 for an idle run. A produce had 46 before
-logins, rights and transactions, which each have a look at it."""
+CEILINGS = {"produce": 50, "sso-compaction": 99, "idle run": 45, "scan": 68}
+"""Life → the most files that run in it. Wanted are 85 for a compaction; before the house was put in order it had 109. A
+produce had 46 before logins, rights and transactions, which each have a look at it."""
 
 
 class FilesRun:
@@ -88,7 +89,8 @@ def test_the_files_of_a_produce(tmp_path: Path, hook: FilesRun) -> None:
 def test_the_files_of_maintenance_and_of_a_scan(tmp_path: Path, hook: FilesRun) -> None:
     with filled(tmp_path / "store"):
         pass
-    with open_store(tmp_path / "store") as store:
+    settings = load_store_settings(tmp_path / "store", environment={})
+    with open_store(settings) as store:  # without Spark: its start would count as files of maintenance
 
         def run(kind: str) -> Callable[[], object]:
             return lambda: plan(store, kinds=[kind]).run()

@@ -93,7 +93,7 @@ SMALL_FILES = {
         "cli/topics/delete.py",
     },
     "nouns, errors or settings that many modules import": {
-        "broker/settings.py", "kafka_protocol/malformed.py", "offline/context.py",
+        "broker/security/node_rights.py", "broker/settings.py", "kafka_protocol/malformed.py", "offline/context.py",
         "metadata/node_address.py",
         "metadata/store_id.py", "metadata/credentials.py", "model/buffers.py", "model/errors.py", "model/version.py",
         "server/settings/admin.py",

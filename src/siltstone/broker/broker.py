@@ -30,6 +30,7 @@ from siltstone.broker.request import (
 from siltstone.broker.security.authenticator import Authenticator, LoginStatistics
 from siltstone.broker.security.authorizer import Authorizer
 from siltstone.broker.security.gates.table import GATES
+from siltstone.broker.security.node_rights import NODE_RIGHTS
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
@@ -39,6 +40,7 @@ from siltstone.kafka_protocol.headers import RequestHeader, decode_request_heade
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
 from siltstone.kafka_protocol.notation import Message
 from siltstone.metadata.image import MetadataImage
+from siltstone.model.access import NODE
 from siltstone.model.buffers import Buffer
 from siltstone.runtime.tasks import TaskGroup
 
@@ -131,6 +133,8 @@ class KafkaBroker:
                 return self._authenticator.handle(context, body)
             if not _is_announced(header):
                 return self._refused_version(context)
+            if connection.principal is NODE and header.api_key not in NODE_RIGHTS:
+                raise CloseConnection(f"a node may not ask for {header.api_key.name} of another node")
             self._measures.begin(header.api_key)
             if header.api_key == ApiKey.PRODUCE:
                 return self._produce.handle(context, body)

@@ -13,6 +13,7 @@ from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions
+from siltstone.broker.peers import Peers, UnknownPeers
 from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.settings import BrokerSettings
@@ -86,3 +87,4 @@ class BrokerParts(msgspec.Struct, frozen=True):
     quota_verdicts: QuotaVerdicts = msgspec.field(default_factory=QuotaVerdicts)
     measures: RequestMeasures = msgspec.field(default_factory=RequestMeasures)
     throttling: Throttling = msgspec.field(default_factory=lambda: Throttling(MetadataImage, SystemClock()))
+    peers: Peers = msgspec.field(default_factory=UnknownPeers)

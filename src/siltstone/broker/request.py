@@ -13,7 +13,15 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from siltstone.kafka_protocol.headers import response_prefix
-from siltstone.model.access import ANONYMOUS, LoginMechanism, Principal, SecurityProtocol, SessionState
+from siltstone.metadata.entities import NodeLife
+from siltstone.model.access import (
+    ANONYMOUS,
+    LoginMechanism,
+    NodeMechanism,
+    Principal,
+    SecurityProtocol,
+    SessionState,
+)
 from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
@@ -43,14 +51,16 @@ class Listener(msgspec.Struct, frozen=True):
 class LoginSession(msgspec.Struct, eq=False):
     """How a connection stands with its login, which ``broker.security.authenticator`` writes. ``mechanism`` and
     ``exchange``: of the login under way, or of the last one; ``requests``: how many came before the login.
-    ``began_ms`` and ``expires_ms``: when the session began and will end, by the monotonic clock."""
+    ``began_ms`` and ``expires_ms``: when the session began and will end, by the monotonic clock. ``node``: the life of
+    the node that has logged in, with which the session ends."""
 
     state: SessionState = SessionState.AUTHENTICATED
-    mechanism: LoginMechanism | None = None
+    mechanism: LoginMechanism | NodeMechanism | None = None
     exchange: Any = None
     requests: int = 0
     began_ms: float = 0.0
     expires_ms: float = float("inf")
+    node: NodeLife | None = None
 
 
 class Overtakable(msgspec.Struct, frozen=True):
@@ -90,7 +100,8 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     nothing more from such connections. ``requests_held``: so many requests of this connection wait, perhaps for
     seconds; while there is one, the network reads nothing more from the connection. ``produces_waiting``: the newest
     Produce that waits for each partition (``broker.apis.produce_order``). ``principal``: in whose name its requests
-    come. On a listener with a login that is nobody until the login, whatever certificate the client has.
+    come. On a listener with a login that is nobody until the login, whatever certificate the client has. ``channel``:
+    a hash of the certificate that the listener showed, empty without TLS.
     ``muted_until_ms``: until then, by the monotonic clock, the network begins no request of this connection; 0: it is
     not muted. ``quotas.throttling`` writes it, and the network ends it.
     """
@@ -107,6 +118,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     requests_held: int = 0
     produces_waiting: dict[tuple[str, int], asyncio.Future[None]] = {}
     principal: Principal = ANONYMOUS
+    channel: bytes = b""
     verdicts: KeptVerdicts = msgspec.field(default_factory=KeptVerdicts)
     quotas: KeptQuotas = msgspec.field(default_factory=KeptQuotas)
     muted_until_ms: float = 0.0

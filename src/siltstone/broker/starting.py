@@ -16,10 +16,12 @@ from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
 from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
+from siltstone.broker.peers import Peers, UnknownPeers
 from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.security.authenticator import Authenticator
 from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
+from siltstone.broker.security.node_logins import NodeLogins
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC
@@ -65,12 +67,15 @@ async def start_broker(
     record_calls: BlockingCalls | None = None,
     is_lease_held: Callable[[], bool] = lambda: True,
     password_calls: BlockingCalls | None = None,
+    peers: Peers | None = None,
+    node_logins: NodeLogins | None = None,
 ) -> KafkaBroker:
     """Returns a broker that is ready for requests; its groups are loaded in the background. The caller closes it before
     the engine.
 
     ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
-    see ClusterView. ``password_calls`` checks passwords; None: no listener has a login. Raises AuthorizationTooWeak.
+    see ClusterView. ``password_calls`` checks passwords; None: no listener has a login. ``peers`` and ``node_logins``:
+    how it asks other nodes, and how they log in; None: there are none. Raises AuthorizationTooWeak.
     """
     refuse_weaker_mode(settings.authorization, metadata.image.authorization)
     topics = Topics(metadata, settings.topic_defaults)
@@ -95,7 +100,7 @@ async def start_broker(
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, transactions, markers, producer_ids, clock,
         rng, cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
-        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts,
+        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts, peers=peers or UnknownPeers(),
         throttling=Throttling(lambda: metadata.image, clock, lambda: len(cluster.live_ids)),
     )  # fmt: skip
     backlog = BacklogWatch(
@@ -107,7 +112,13 @@ async def start_broker(
     moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, transactions, clock)
     secret = b"" if password_calls is None else await _salt_secret(metadata, rng)
     authenticator = Authenticator(
-        metadata, clock, rng, parts.measures, MadeUpCredentials(secret), password_calls or InlineCalls()
+        metadata,
+        clock,
+        rng,
+        parts.measures,
+        MadeUpCredentials(secret),
+        password_calls or InlineCalls(),
+        node_logins,
     )
     authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization)
     broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer)

@@ -42,7 +42,13 @@ class RunningJob:
 
 @contextmanager
 def running_job(
-    context: MaintenanceContext, kind: str, lease_ms: int, description: str, on_lost: OnLost | None = None
+    context: MaintenanceContext,
+    kind: str,
+    lease_ms: int,
+    description: str,
+    on_lost: OnLost | None = None,
+    *,
+    looked_at_ms: float = JOB_LOOKED_AT_MS,
 ) -> Iterator[RunningJob]:
     """Starts the job, renews its lease, and finishes it at the end: as failed when the body raises. ``on_lost`` is
     called from the thread that renews the lease, with the reason, when the job was cancelled or taken over. Raises
@@ -53,7 +59,7 @@ def running_job(
     ended = Event()
     keeper = Thread(
         target=_keep,
-        args=(context.metadata, job.job_id, lease_ms, ended, on_lost or _ignored),
+        args=(context.metadata, job.job_id, lease_ms, ended, on_lost or _ignored, looked_at_ms),
         name=f"lease-{job.job_id}",
         daemon=True,
     )
@@ -87,9 +93,16 @@ def _ignored(_reason: str) -> None:
     return None
 
 
-def _keep(metadata: MetadataClient, job_id: int, lease_ms: int, ended: Event, on_lost: OnLost) -> None:
+def _keep(
+    metadata: MetadataClient,
+    job_id: int,
+    lease_ms: int,
+    ended: Event,
+    on_lost: OnLost,
+    looked_at_ms: float,
+) -> None:
     renewal_ms = lease_ms / RENEWALS_PER_LEASE
-    looks = max(1, round(renewal_ms / JOB_LOOKED_AT_MS))
+    looks = max(1, round(renewal_ms / looked_at_ms))
     while True:
         for _ in range(looks):
             if ended.wait(renewal_ms / looks / 1000):

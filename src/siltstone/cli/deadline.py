@@ -32,7 +32,9 @@ LAST_WORDS_SECONDS_MAX = 0.5
 """How long the last lines may take: stderr may be a pipe that nobody reads."""
 
 
-def counted_signals(clock: Clock | None = None) -> Callable[[], int]:
+def counted_signals(
+    clock: Clock | None = None, one_signal_ms_max: float = ONE_SIGNAL_MS_MAX
+) -> Callable[[], int]:
     """Returns a function for a signal handler: 1 when it is called for the first signal, 2 for a later one, and 0 for
     one that is the first one sent twice."""
     now_ms = (clock or SystemClock()).monotonic_ms
@@ -44,7 +46,7 @@ def counted_signals(clock: Clock | None = None) -> Callable[[], int]:
         if first_ms > arrived_ms:
             first_ms = arrived_ms
             return 1
-        return 2 if arrived_ms - first_ms >= ONE_SIGNAL_MS_MAX else 0
+        return 2 if arrived_ms - first_ms >= one_signal_ms_max else 0
 
     return count
 
@@ -58,7 +60,12 @@ class ProcessDeadline:
         status: Callable[[], int],
         clock: Clock | None = None,
         end_process: Callable[[int], object] = os._exit,
+        *,
+        one_signal_ms_max: float = ONE_SIGNAL_MS_MAX,
+        last_words_seconds_max: float = LAST_WORDS_SECONDS_MAX,
     ) -> None:
+        self._one_signal_ms_max = one_signal_ms_max
+        self._last_words_seconds_max = last_words_seconds_max
         self._status = status
         self._end_process = end_process
         self._clock = clock or SystemClock()
@@ -89,7 +96,7 @@ class ProcessDeadline:
         """In this block SIGINT and SIGTERM set the deadline by themselves, besides what their handlers do: Python runs
         handlers in the main thread only, which may be inside a call that hangs. Only the main thread may enter it, and
         no event loop may run in it, because loops use the same mechanism."""
-        count = counted_signals(self._clock)
+        count = counted_signals(self._clock, self._one_signal_ms_max)
 
         def arrived() -> None:
             if (number := count()) > 0:
@@ -130,7 +137,7 @@ class ProcessDeadline:
     def _end(self) -> None:
         last_words = Thread(target=self._say, daemon=True)
         last_words.start()
-        last_words.join(LAST_WORDS_SECONDS_MAX)
+        last_words.join(self._last_words_seconds_max)
         self._end_process(self._status())
 
     def _say(self) -> None:

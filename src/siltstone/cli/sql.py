@@ -48,8 +48,14 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
     help="What to do about records that are in no object yet: ask the broker (auto), have it upload them first "
     "(flush), or leave out (committed).",
 )  # fmt: skip
+@click.option(
+    "--isolation", type=click.Choice(("committed", "uncommitted")), default="committed", metavar="LEVEL",
+    help="Read records of transactions when they are committed, or all records (uncommitted).",
+)  # fmt: skip
 @store_options
-def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str) -> None:
+def sql(
+    choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str, isolation: str
+) -> None:
     """Query topics with SQL, in this process, by DuckDB.
 
     Each topic that the query names is read from the buckets each time, into a table of that name. Its columns are
@@ -60,14 +66,15 @@ def sql(choice: StoreChoice, query: str, shape: str, value: str, registry: str, 
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
     the extra siltstone[sql].
     """
-    with choice.open() as store, run_query(store.context, query, QueryChoice(value, registry, tail)) as found:
+    words = QueryChoice(value, registry, tail, isolation)
+    with choice.open() as store, run_query(store.context, query, words) as found:
         for note in found.notes:
             remark(note)
         {"table": _print_table, "json": _print_json, "csv": _print_csv}[shape](found)
 
 
-def _print_table(found: QueryRows) -> None:
-    rows = [[*map(_cell, row)] for row in islice(found.rows, SHOWN_MAX)]
+def _print_table(found: QueryRows, shown_max: int = SHOWN_MAX) -> None:
+    rows = [[*map(_cell, row)] for row in islice(found.rows, shown_max)]
     more = sum(1 for _ in found.rows)
     shown = [*range(len(found.columns))]
     if is_drawn():

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from siltstone.cluster.membership import TURN_MS
-from siltstone.cluster.suspicion import NodeLife, turn_of
+from siltstone.cluster.suspicion import turn_of
 from siltstone.metadata.commands import ClaimFailover
 from siltstone.metadata.decisions.membership import claimer_of
-from siltstone.metadata.entities import NodeMetadata, StreamState
+from siltstone.metadata.entities import NodeLife, NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import FailoverUnderWay, NodeInUse
 from siltstone.metadata.service import MetadataService

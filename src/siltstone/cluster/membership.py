@@ -10,23 +10,16 @@ is idempotent: if two nodes act at once, one record is written (N09).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
-from siltstone.cluster.suspicion import (
-    BEAT_INTERVAL_MS,
-    NodeLife,
-    OwnLease,
-    Suspicion,
-    lives_to_watch,
-    turn_of,
-)
+from siltstone.cluster.suspicion import BEAT_INTERVAL_MS, OwnLease, Suspicion, lives_to_watch, turn_of
 from siltstone.metadata.commands import FenceNode, ResumeNode
 from siltstone.metadata.decisions.membership import life_unregistered
-from siltstone.metadata.entities import NodeMetadata
+from siltstone.metadata.entities import NodeLife, NodeMetadata
 from siltstone.metadata.leases.board import (
     BOARD_DEADLINE_MS,
     ENDED,
@@ -34,6 +27,7 @@ from siltstone.metadata.leases.board import (
     BoardUnavailable,
     LeaseBoard,
     NodeLoad,
+    NodeSecret,
 )
 from siltstone.metadata.refusals import FencedNode, Refusal
 from siltstone.metadata.service import MetadataService
@@ -90,6 +84,14 @@ class BoardCalls:
     async def put_load(self, load: NodeLoad) -> None:
         """Raises BoardUnavailable."""
         await self._ask(lambda: self._board.put_load(load))
+
+    async def secrets(self) -> tuple[NodeSecret, ...]:
+        """Raises BoardUnavailable."""
+        return await self._ask(self._board.secrets)
+
+    async def put_secret(self, secret: NodeSecret) -> None:
+        """Raises BoardUnavailable."""
+        await self._ask(lambda: self._board.put_secret(secret))
 
     async def _ask(self, call: Callable[[], T]) -> T:
         if self._is_busy:
@@ -155,6 +157,10 @@ async def wait_until_silent(board: BoardCalls, node: NodeMetadata, clock: Clock)
             await clock.sleep_ms(BEAT_INTERVAL_MS)
 
 
+async def _exchange_nothing() -> None:
+    """A node that no other one asks has no secret."""
+
+
 class Membership:
     """``life`` is this process's own. ``on_lost`` is called when the node was fenced and may not resume, or when this
     loop has failed: the process has to stop, and a new start replays the log or waits for the node that does."""
@@ -189,6 +195,8 @@ class Membership:
         self.loads: tuple[NodeLoad, ...] = ()
         """The loads of all nodes, which are read from the board when this node puts its own there, if
         ``wants_loads``."""
+        self.exchange_secrets: Callable[[], Awaitable[None]] = _exchange_nothing
+        """Is awaited in each round, after the beat."""
         self._beats = self._rounds_failed = self._nodes_fenced = self._times_resumed = 0
 
     async def start(self) -> None:
@@ -228,6 +236,7 @@ class Membership:
                 self._note_recovery()
                 self._act()
                 await self._tell_load()
+                await self.exchange_secrets()
             passed_ms = self._clock.monotonic_ms() - began_ms
             await self._clock.sleep_ms(max(0.0, BEAT_INTERVAL_MS - passed_ms))
 

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from siltstone.cluster.membership import TURN_MS
-from siltstone.cluster.suspicion import NodeLife, turn_of
+from siltstone.cluster.suspicion import turn_of
 from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.commands import MovePartitions, PlacePartitions
 from siltstone.metadata.decisions.placement import Placement
-from siltstone.metadata.entities import NO_NODE, PartitionMetadata, StreamState
+from siltstone.metadata.entities import NO_NODE, NodeLife, PartitionMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService

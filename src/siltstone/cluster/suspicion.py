@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from siltstone.metadata.entities import NodeLife
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import Beat
 
@@ -26,14 +27,6 @@ of the others are still under way."""
 
 GAP_MS_MAX = 3 * BEAT_INTERVAL_MS
 """A longer time between two polls means that the observer was stopped: it starts to count again."""
-
-
-class NodeLife(msgspec.Struct, frozen=True):
-    """What one process does under one node epoch."""
-
-    node_id: int
-    node_epoch: int
-    incarnation: str
 
 
 class _Silence(msgspec.Struct):

@@ -40,11 +40,16 @@ class Certificate(msgspec.Struct, frozen=True):
 
 def certificate_of_pem(text: str) -> Certificate:
     """Returns the first certificate in a PEM text. Raises ValueError."""
+    return certificate_of_der(der_of_pem(text))
+
+
+def der_of_pem(text: str) -> bytes:
+    """Returns the bytes of the first certificate in a PEM text. Raises ValueError."""
     _, begin, rest = text.partition(_PEM_BEGIN)
     body, end, _ = rest.partition(_PEM_END)
     if not begin or not end:
         raise ValueError("it has no certificate in PEM")
-    return certificate_of_der(b64decode("".join(body.split()), validate=True))
+    return b64decode("".join(body.split()), validate=True)
 
 
 def certificate_of_der(der: bytes) -> Certificate:

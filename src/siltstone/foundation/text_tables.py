@@ -20,27 +20,29 @@ Row = tuple[str, ...]
 def table_of(header: Row, rows: Sequence[Row]) -> str:
     if not rows:
         return NOTHING
-    shown = [header, *_shown(rows)]
+    shown = [header, *_shown(rows, "unit")]
     widths = [max(len(row[at]) for row in shown) for at in range(len(header))]
     return "\n".join(_line(header, row, widths) for row in shown)
 
 
-def html_of(header: Row, rows: Sequence[Row]) -> str:
+def html_of(header: Row, rows: Sequence[Row], noun: str = "unit") -> str:
+    """``noun``: what a row is, for the line that counts the others."""
     if not rows:
         return f"<p>{NOTHING}</p>"
     head = "".join(_html_cell("th", name, name) for name in header)
     cells = (
-        "".join(_html_cell("td", *each) for each in zip(header, row, strict=True)) for row in _shown(rows)
+        "".join(_html_cell("td", *each) for each in zip(header, row, strict=True))
+        for row in _shown(rows, noun)
     )
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _shown(rows: Sequence[Row]) -> list[Row]:
+def _shown(rows: Sequence[Row], noun: str) -> list[Row]:
     left = len(rows) - ROWS_SHOWN_MAX
     if left <= 0:
         return list(rows)
-    more = ("…", *[""] * (len(rows[0]) - 2), f"and {counted(left, 'more unit')}")
+    more = ("…", *[""] * (len(rows[0]) - 2), f"and {counted(left, f'more {noun}')}")
     return [*rows[:ROWS_SHOWN_MAX], more]
 
 

@@ -55,10 +55,14 @@ MAKERS: Mapping[str, Callable[[KindSettings], Kind]] = {
 }
 
 
-def chosen_kinds(settings: KindSettings, names: Iterable[str] = ()) -> Sequence[Kind]:
+def chosen_kinds(
+    settings: KindSettings,
+    names: Iterable[str] = (),
+    makers: Mapping[str, Callable[[KindSettings], Kind]] = MAKERS,
+) -> Sequence[Kind]:
     """Returns the kinds of these names, or all kinds when no name is given, in the order of ``KIND_NAMES``. Raises
     InvalidRequest."""
     wanted = frozenset(names) or frozenset(KIND_NAMES)
     if unknown := sorted(wanted - frozenset(KIND_NAMES)):
         raise InvalidRequest(f"there is no kind named {unknown[0]}; the kinds are {', '.join(KIND_NAMES)}")
-    return [MAKERS[name](settings) for name in KIND_NAMES if name in wanted]
+    return [makers[name](settings) for name in KIND_NAMES if name in wanted]

@@ -135,6 +135,14 @@ class NodeState(Enum):
     FAILED_OVER = "failed over"
 
 
+class NodeLife(msgspec.Struct, frozen=True, gc=False):
+    """What one process does under one node epoch."""
+
+    node_id: int
+    node_epoch: int
+    incarnation: str
+
+
 class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``log_epoch``: the node epoch under which the node last opened a stream, so that its write-ahead log of that
     epoch may hold the only copy of acknowledged records; 0 before the node opens its first stream.
@@ -162,6 +170,10 @@ class NodeMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def is_live(self) -> bool:
         """Whether the node's own process serves, as far as the metadata knows."""
         return not self.is_fenced and not self.failover
+
+    @property
+    def life(self) -> NodeLife:
+        return NodeLife(self.node_id, self.node_epoch, self.incarnation)
 
     @property
     def state(self) -> NodeState:

@@ -63,6 +63,12 @@ _SCRAM = {
 }
 
 
+class NodeMechanism(StrEnum):
+    """How the nodes of a store log in to each other. It stands in no setting and in no list of mechanisms."""
+
+    SILTSTONE_NODE = "SILTSTONE-NODE"
+
+
 class SessionState(Enum):
     """How far a connection is with its login; ``broker.security.sasl.states`` has the table. On a listener without a
     login every connection is AUTHENTICATED from its beginning."""
@@ -88,6 +94,9 @@ class Principal(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
 
+
+NODE = Principal(f"{RESERVED_USERS}node")
+"""Every node of the store, when another node asks it something. ``broker.security.node_rights`` says what it may."""
 
 ANONYMOUS = Principal("ANONYMOUS")
 """A client that has not said who it is [Kafka: KafkaPrincipal.ANONYMOUS]."""

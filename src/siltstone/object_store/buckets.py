@@ -237,7 +237,9 @@ class Buckets:
             store.close()
 
 
-def read_index(store: ObjectStore, key: str, size_bytes: int) -> BlockIndex:
+def read_index(
+    store: ObjectStore, key: str, size_bytes: int, index_bytes_max: int = INDEX_BYTES_MAX
+) -> BlockIndex:
     """Reads and verifies the index of the object at ``key``; ``size_bytes`` is the object's size from the metadata.
 
     Raises ObjectNotFound, ObjectTruncated, DamagedFooter, DamagedIndex, and what the store raises.
@@ -246,15 +248,15 @@ def read_index(store: ObjectStore, key: str, size_bytes: int) -> BlockIndex:
     try:
         found = index_of_tail(tail, size_bytes)
         if isinstance(found, IndexLiesBefore):
-            _refuse_absurd_length(found)
+            _refuse_absurd_length(found, index_bytes_max)
             return verified_index(store.get_range(key, found.position, found.end), found.footer)
         return found
     except (DamagedFooter, DamagedIndex) as damage:
         raise type(damage)(f"{key}: {damage}") from damage
 
 
-def _refuse_absurd_length(found: IndexLiesBefore) -> None:
+def _refuse_absurd_length(found: IndexLiesBefore, bytes_max: int) -> None:
     """Raises DamagedIndex before memory is allocated for an index of impossible size."""
     index_bytes = found.end - found.position
-    if index_bytes > INDEX_BYTES_MAX:
-        raise DamagedIndex(f"its footer claims an index of {index_bytes} bytes, more than {INDEX_BYTES_MAX}")
+    if index_bytes > bytes_max:
+        raise DamagedIndex(f"its footer claims an index of {index_bytes} bytes, more than {bytes_max}")

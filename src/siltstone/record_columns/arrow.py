@@ -88,9 +88,15 @@ class RecordRows:
         kernels: Kernels,
         times: tuple[int | None, int | None] = (None, None),
         on_far_time: OnFarTime | None = None,
+        *,
+        rows_max: int = ROWS_MAX,
+        row_bytes_max: int = ROW_BYTES_MAX,
     ) -> None:
         """``times``: records from the first on, and before the second, in ms; None is no bound. Without
-        ``on_far_time``, a time that microseconds cannot hold is an error. Raises ArrowMissing."""
+        ``on_far_time``, a time that microseconds cannot hold is an error. ``rows_max`` and
+        ``row_bytes_max``: of one Arrow record batch. Raises ArrowMissing."""
+        self._rows_max = rows_max
+        self._row_bytes_max = row_bytes_max
         self._topic_name = topic
         self._partition_number = partition
         self._names = tuple(names)
@@ -99,10 +105,15 @@ class RecordRows:
         self._from_ms, self._until_ms = times
         self._on_far_time = on_far_time
 
-    def rows(self, batches: Batches, start_offset: int, end_offset: int) -> Iterator[Any]:
-        """Yields the records of the batches with offsets in [start, end), as pyarrow.RecordBatch. Control batches, and
-        the batches that key compaction has emptied, give no rows. Raises UnreadableBatch, TimestampNotInRange."""
+    def rows(
+        self, batches: Batches, start_offset: int, end_offset: int, left_out: Flags | None = None
+    ) -> Iterator[Any]:
+        """Yields the records of the batches with offsets in [start, end), as pyarrow.RecordBatch. Control batches, the
+        batches that key compaction has emptied, and those marked in ``left_out`` give no rows. Raises UnreadableBatch,
+        TimestampNotInRange."""
         opened: Flags = ~batches.are_control
+        if left_out is not None:
+            opened &= ~left_out
         opened &= (batches.end_offsets > start_offset) & (batches.base_offsets < end_offset)
         opened &= (batches.record_counts > 0) | (batches.sizes > columns.FRAME_AND_HEADER_BYTES)
         if not opened.any():
@@ -126,8 +137,8 @@ class RecordRows:
         first = 0
         while first < len(wanted):
             before = int(ends[first - 1]) if first else 0
-            fits = int(np.searchsorted(ends, before + ROW_BYTES_MAX, side="right"))
-            end = min(max(fits, first + 1), first + ROWS_MAX, len(wanted))
+            fits = int(np.searchsorted(ends, before + self._row_bytes_max, side="right"))
+            end = min(max(fits, first + 1), first + self._rows_max, len(wanted))
             yield first, end
             first = end
 

@@ -87,9 +87,16 @@ class Chunk:
         self.records = records
 
 
-def chunks(batches: Batches, opened: Flags, kernels: Kernels) -> Iterator[Chunk]:
-    """Cuts the batches of a block into chunks, and decodes the records of the batches that are true in ``opened``.
-    Raises UnreadableBatch."""
+def chunks(
+    batches: Batches,
+    opened: Flags,
+    kernels: Kernels,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    batch_bytes_max: int = DECOMPRESSED_BATCH_BYTES_MAX,
+) -> Iterator[Chunk]:
+    """Cuts the batches of a block into chunks of about ``chunk_bytes``, and decodes the records of the batches that are
+    true in ``opened``. Raises UnreadableBatch, also for a batch whose records take more than ``batch_bytes_max``."""
     if not (batches.codecs[opened] != 0).any():
         rows = np.flatnonzero(opened)
         starts = batches.column(columns.FRAME_AT)[rows] + FRAME_AND_HEADER_BYTES
@@ -98,19 +105,21 @@ def chunks(batches: Batches, opened: Flags, kernels: Kernels) -> Iterator[Chunk]
         return
     first = 0
     while first < len(batches):
-        chunk = _chunk_from(batches, opened, first, kernels)
+        chunk = _chunk_from(batches, opened, first, kernels, chunk_bytes, batch_bytes_max)
         yield chunk
         first = chunk.end
 
 
-def _chunk_from(batches: Batches, opened: Flags, first: int, kernels: Kernels) -> Chunk:
+def _chunk_from(
+    batches: Batches, opened: Flags, first: int, kernels: Kernels, chunk_bytes: int, batch_bytes_max: int
+) -> Chunk:
     pieces: list[memoryview] = []
     rows: list[int] = []
     size_bytes = 0
     row = first
-    while row < len(batches) and size_bytes < CHUNK_BYTES:
+    while row < len(batches) and size_bytes < chunk_bytes:
         if opened[row]:
-            pieces.append(_records_of(batches, row))
+            pieces.append(_records_of(batches, row, batch_bytes_max))
             rows.append(row)
             size_bytes += len(pieces[-1])
         row += 1
@@ -120,10 +129,10 @@ def _chunk_from(batches: Batches, opened: Flags, first: int, kernels: Kernels) -
     return Chunk(first, row, _decoded(batches, data, np.array(rows, dtype=np.int64), starts, ends, kernels))
 
 
-def _records_of(batches: Batches, row: int) -> memoryview:
+def _records_of(batches: Batches, row: int, bytes_max: int) -> memoryview:
     try:
         records = batches.payload(row)[BATCH_HEADER_BYTES:]
-        return decompress(int(batches.codecs[row]), records, DECOMPRESSED_BATCH_BYTES_MAX)
+        return decompress(int(batches.codecs[row]), records, bytes_max)
     except BAD_BATCH as cause:
         raise unreadable(batches, int(batches.base_offsets[row]), cause) from cause
 

@@ -13,6 +13,7 @@ from siltstone.scanning.request import (
     Bound,
     BoundKind,
     Bounds,
+    Isolation,
     PartitionName,
     ScanRequest,
     Tail,
@@ -39,6 +40,7 @@ def scan_request(
     timestamp_until: datetime | None = None,
     trust_batch_timestamps: bool = False,
     tail: str = "auto",
+    isolation: str = "committed",
     fail_on_data_loss: bool = True,
     lease: str = "1h",
     value: str | None = None,
@@ -59,6 +61,9 @@ def scan_request(
     ``fetch`` asks brokers even if no record seems to be missing), are uploaded by it first (``flush``), or are left out
     (``committed``).
 
+    ``isolation``: records of transactions are read when they are committed, up to the first transaction that is not
+    decided (``committed``), or all records are read, also of open and aborted transactions (``uncommitted``).
+
     ``value`` decodes values: ``string``, ``json``, ``avro`` or ``protobuf``. ``schema`` is a schema's text or file, for
     JSON also a pyarrow type; ``registry`` is the URL or the folder of a schema registry, ``subject`` the name there
     (topic-value by default), ``message`` a Protobuf message. ``bad_values``: ``fail``, or ``null``.
@@ -76,6 +81,7 @@ def scan_request(
         end=_bounds(end, named, "end"),
         columns=chosen_columns(columns, with_headers=headers),
         tail=_tail(tail),
+        isolation=isolation_of(isolation),
         fail_on_data_loss=fail_on_data_loss,
         lease_ms=lease_ms_of(lease),
         times=time_range(
@@ -161,6 +167,15 @@ def _bound(place: Place, what: str) -> Bound:
     if place in ("earliest", "latest"):
         return EARLIEST if place == "earliest" else LATEST
     raise ScanRefused(f"{what}={place!r} is not a place: give an offset, 'earliest', 'latest' or a datetime")
+
+
+def isolation_of(text: str) -> Isolation:
+    """Raises ScanRefused."""
+    try:
+        return Isolation(text)
+    except ValueError:
+        choice = ", ".join(each.value for each in Isolation)
+        raise ScanRefused(f"isolation={text!r}: choose from {choice}") from None
 
 
 def _tail(text: str) -> Tail:

@@ -17,14 +17,12 @@ from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import committed_object, find_ranges
 from siltstone.model.objects import ObjectKind
-from siltstone.offline.topic_streams import transactional_from
 from siltstone.scanning.failures import (
     DataLost,
     OffsetBeyondEnd,
     RangeNotCovered,
     ScanRefused,
     TopicNotThere,
-    TransactionsNotRead,
 )
 from siltstone.scanning.request import PartitionName, ScanRequest, TimeRange
 from siltstone.scanning.unit import ScanPiece
@@ -174,14 +172,6 @@ def _troubles(
         yield OffsetBeyondEnd(partition.name, max(start, end), end_offset)
 
 
-def refuse_transactions(image: ImageView, cuts: Iterable[Cut]) -> None:
-    """Raises TransactionsNotRead."""
-    for each in cuts:
-        first = transactional_from(image, each.of.topic.topic_id, each.of.partition)
-        if first is not None and each.start_offset < each.end_offset and each.end_offset > first:
-            raise TransactionsNotRead(each.of.name, first)
-
-
 # -- which objects ---------------------------------------------------------------------------------------------
 
 
@@ -192,10 +182,12 @@ class UnitPlan(msgspec.Struct, frozen=True):
     warning: str = ""
 
 
-def plan_pieces(image: ImageView, cuts: Iterable[Cut], request: ScanRequest) -> UnitPlan:
-    """Finds the objects that hold the cuts, cuts large pieces and joins small ones. At most UNITS_MAX units: if there
-    would be more, the limits are raised. Raises RangeNotCovered."""
-    whole = [piece for each in cuts for piece in _pieces_of(image, each, request.times)]
+def plan_pieces(
+    image: ImageView, cuts: Iterable[Cut], request: ScanRequest, units_max: int = UNITS_MAX
+) -> UnitPlan:
+    """Finds the objects that hold the cuts, cuts large pieces and joins small ones. At most ``units_max`` units: if
+    there would be more, the limits are raised. Raises RangeNotCovered."""
+    whole = [piece for each in cuts for piece in pieces_of(image, each, request.times)]
     if request.by_object:
         whole = _by_object(image, whole)
     total_bytes = sum(piece.size_bytes for piece in whole)
@@ -206,14 +198,14 @@ def plan_pieces(image: ImageView, cuts: Iterable[Cut], request: ScanRequest) -> 
     wanted = bytes_max
     while True:
         units = _joined(_limited(whole, bytes_max, offsets_max), bytes_max, offsets_max)
-        if len(units) <= UNITS_MAX:
+        if len(units) <= units_max:
             break
         bytes_max, offsets_max = 2 * bytes_max, 2 * offsets_max
     raised = (
         ""
         if bytes_max == wanted
         else (
-            f"the scan would have more than {UNITS_MAX:,} units of {wanted:,} bytes; each has up to {bytes_max:,} bytes"
+            f"the scan would have more than {units_max:,} units of {wanted:,} bytes; each has up to {bytes_max:,} bytes"
         )
     )
     return UnitPlan(units, raised)
@@ -229,7 +221,7 @@ def believed_from_ms(topic: TopicMetadata, times: TimeRange | None) -> int | Non
     return times.from_ms if times.trusts_batches or is_validated else None
 
 
-def _pieces_of(image: ImageView, wanted: Cut, times: TimeRange | None) -> Iterator[ScanPiece]:
+def pieces_of(image: ImageView, wanted: Cut, times: TimeRange | None) -> Iterator[ScanPiece]:
     stream_id, next_offset, end = wanted.of.stream.stream_id, wanted.start_offset, wanted.committed_end
     passed_over_ms = believed_from_ms(wanted.of.topic, times)
     if next_offset >= end:

@@ -60,6 +60,7 @@ class QueryChoice(msgspec.Struct, frozen=True):
     value: str = "auto"
     registry: str = ""
     tail: str = "auto"
+    isolation: str = "committed"
 
 
 @contextmanager
@@ -134,10 +135,12 @@ def _load(connection: Any, source: MaintenanceContext, topic: str, words: QueryC
     """Loads a topic into a table of its name; returns notes."""
     wish: dict[str, Any] = {"value": words.value, "registry": words.registry}
     if words.value == "auto":
-        wish = {"value": _kind_of(source, topic, words.tail)}
+        wish = {"value": _kind_of(source, topic, words)}
     elif words.value == "raw":
         wish = {}
-    request = scan_request(topic, columns=_COLUMNS, tail=words.tail, bad_values="null", **wish)
+    request = scan_request(
+        topic, columns=_COLUMNS, tail=words.tail, isolation=words.isolation, bad_values="null", **wish
+    )
     scan = Scan(plan_scan(source, request))
     arrow = require_arrow()
     schema = _flattened_schema(scan.schema)
@@ -151,9 +154,9 @@ def _load(connection: Any, source: MaintenanceContext, topic: str, words: QueryC
     return [f"{topic}: {scan.bad_values}"] if scan.bad_values.count else []
 
 
-def _kind_of(source: MaintenanceContext, topic: str, tail: str) -> str | None:
+def _kind_of(source: MaintenanceContext, topic: str, words: QueryChoice) -> str | None:
     """``json`` if the first values are JSON objects, ``string`` if they are text, else None."""
-    request = scan_request(topic, columns=VALUE, tail=tail, lease="0")
+    request = scan_request(topic, columns=VALUE, tail=words.tail, isolation=words.isolation, lease="0")
     left = SAMPLE_VALUES
     kinds: set[str | None] = set()
     for batch in Scan(plan_scan(source, request)).batches():

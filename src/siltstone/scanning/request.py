@@ -67,6 +67,14 @@ class Tail(Enum):
     COMMITTED = "committed"
 
 
+class Isolation(Enum):
+    """``COMMITTED``: a partition ends before the first transaction that is not decided, and records of aborted ones are
+    left out. ``UNCOMMITTED``: all records are read, also of transactions that are open or aborted."""
+
+    COMMITTED = "committed"
+    UNCOMMITTED = "uncommitted"
+
+
 class TimeRange(msgspec.Struct, frozen=True):
     """Times in [from_ms, until_ms), each None for no bound. Every record is compared by itself. ``trusts_batches``:
     a block whose header gives only older times is not read, even if producers set the times of the topic."""
@@ -113,6 +121,7 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     end: Bounds = Bounds(LATEST, no_record_means_end=True)
     columns: tuple[str, ...] = ROW_COLUMNS
     tail: Tail = Tail.AUTO
+    isolation: Isolation = Isolation.COMMITTED
     fail_on_data_loss: bool = True
     unit_bytes_max: int = UNIT_BYTES_MAX
     unit_offsets_max: int = 0

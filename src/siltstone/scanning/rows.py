@@ -11,15 +11,16 @@ from typing import Any
 from siltstone.kafka_client.connection import Security
 from siltstone.model.errors import CorruptData, InvalidRequest
 from siltstone.record_columns.arrow import OnFarTime, RecordRows
-from siltstone.record_columns.batches import BAD_BATCH, Batches, BlockPlace, batches_of_block
+from siltstone.record_columns.batches import BAD_BATCH, BlockPlace, batches_of_block
 from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.record_columns.kernels.columns import read_only
 from siltstone.record_columns.row_columns import VALUE
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness
-from siltstone.scanning.failures import ScanDamaged, TransactionsNotRead
+from siltstone.scanning.failures import ScanDamaged
 from siltstone.scanning.reading import UnitBlocks
 from siltstone.scanning.tail import TailReader
+from siltstone.scanning.transactions import are_aborted
 from siltstone.scanning.unit import ScanUnit
 from siltstone.scanning.values import BadValueCount, ValueColumn
 from siltstone.value_formats.value_format import BadValues
@@ -81,31 +82,22 @@ def _rows(
         where = BlockPlace(piece.object_id, entry.position)
         try:
             batches = batches_of_block(read_only(block), piece.stream_id, where, best_kernels())
-            _refuse_transactions(piece.name, batches, piece.start_offset, piece.end_offset)
             maker = maker_of(piece.topic, piece.partition)
-            for rows in maker.rows(batches, piece.start_offset, piece.end_offset):
+            left_out = are_aborted(batches, piece.aborted)
+            for rows in maker.rows(batches, piece.start_offset, piece.end_offset, left_out):
                 yield piece.name, rows
         except BAD_BATCH as damage:
             raise _damaged(piece.name, max(entry.start_offset, piece.start_offset), damage) from damage
     for tail in unit.tail_pieces:
-        with TailReader(tail, clock, rng, security) as reader:
-            for batches in reader.read(best_kernels()):
-                _refuse_transactions(tail.name, batches, tail.start_offset, tail.end_offset)
+        with TailReader(tail, clock, rng, security, unit.isolation) as reader:
+            for batches, aborted in reader.read(best_kernels()):
                 try:
                     maker = maker_of(tail.topic, tail.partition)
-                    for rows in maker.rows(batches, tail.start_offset, tail.end_offset):
+                    left_out = are_aborted(batches, aborted)
+                    for rows in maker.rows(batches, tail.start_offset, tail.end_offset, left_out):
                         yield tail.name, rows
                 except BAD_BATCH as damage:
                     raise _damaged(tail.name, tail.start_offset, damage) from damage
-
-
-def _refuse_transactions(partition: str, batches: Batches, start_offset: int, end_offset: int) -> None:
-    """The first transaction of a partition may come between the plan and the fetch of a tail. Raises
-    TransactionsNotRead."""
-    found = batches.are_transactional & ~batches.are_control
-    found &= (batches.end_offsets > start_offset) & (batches.base_offsets < end_offset)
-    if found.any():
-        raise TransactionsNotRead(partition, int(batches.base_offsets[found][0]))
 
 
 def _damaged(partition: str, offset: int, damage: CorruptData | InvalidRequest) -> ScanDamaged:

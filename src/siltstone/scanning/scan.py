@@ -29,14 +29,14 @@ from siltstone.scanning.planning import (
     ScanPartition,
     cut,
     plan_pieces,
-    refuse_transactions,
     renewed,
     wanted_partitions,
 )
-from siltstone.scanning.request import Bound, BoundKind, Bounds, ScanRequest, Tail
+from siltstone.scanning.request import Bound, BoundKind, Bounds, Isolation, ScanRequest, Tail
 from siltstone.scanning.rows import unit_rows
 from siltstone.scanning.tail import TailEnds, tail_ends
 from siltstone.scanning.times import committed_offset_at
+from siltstone.scanning.transactions import AbortedOf, CommittedEnds, aborted_of
 from siltstone.scanning.unit import ScanPiece, ScanUnit, TailPiece
 from siltstone.scanning.values import settled
 from siltstone.topic_configs.table import stored_topic_config
@@ -96,9 +96,13 @@ def _planned(source: MaintenanceContext, request: ScanRequest, wanted: Sequence[
         image = flush_tails(source, [each for each in partitions if each.key in flushed])
         partitions = renewed(image, partitions)
     asked = [each for each in partitions if each.key not in flushed]
-    with tail_ends(image, asked, request.tail, source.clock, source.rng, source.security) as ends:
+    with tail_ends(
+        image, asked, request.tail, source.clock, source.rng, source.security, request.isolation
+    ) as ends:
+        aborted: AbortedOf = {}
+        if request.isolation is Isolation.COMMITTED:
+            aborted = CommittedEnds(source).limit(image, partitions, ends)
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
-    refuse_transactions(image, cuts)
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
         _store_id(source, image, planned.units),
@@ -108,17 +112,25 @@ def _planned(source: MaintenanceContext, request: ScanRequest, wanted: Sequence[
         lease_until_ms,
         times=request.times,
         value_format=request.value_format,
+        isolation=request.isolation,
     )
     warnings = [*(each.warning for each in cuts if each.warning), *filter(None, [planned.warning])]
     for warning in warnings:
         log.warning("%s", warning)
     _tell_of_tails_left_out(request, partitions)
     tails = [msgspec.structs.replace(unit, tail_pieces=(piece,)) for piece in _tails(cuts, ends)]
-    held = [msgspec.structs.replace(unit, pieces=pieces) for pieces in planned.units]
+    held = [msgspec.structs.replace(unit, pieces=_without(aborted, pieces)) for pieces in planned.units]
     return ScanPlan(
         image.version, unit.planned_ms, lease_until_ms, request.columns, request.value_format, tuple(cuts),
         (*held, *tails), tuple(warnings),
     )  # fmt: skip
+
+
+def _without(aborted: AbortedOf, pieces: tuple[ScanPiece, ...]) -> tuple[ScanPiece, ...]:
+    """Returns the pieces, each with the aborted transactions that its reader leaves out."""
+    if not aborted:
+        return pieces
+    return tuple(msgspec.structs.replace(each, aborted=aborted_of(each, aborted)) for each in pieces)
 
 
 def to_flush(
@@ -244,7 +256,8 @@ def _offset_at(
         found = ends.offset_at(partition, bound.value)
     if found is None and not bounds.no_record_means_end:
         raise NoRecordAtTime(partition.name, bound.value)
-    return ends.end_of(partition) if found is None else found
+    end = ends.end_of(partition)
+    return end if found is None else min(found, end)
 
 
 def _store_id(source: MaintenanceContext, image: MetadataImage, units: Sequence[Sequence[ScanPiece]]) -> str:

@@ -11,6 +11,7 @@ the topic with the planned topic id.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -26,7 +27,14 @@ from siltstone.kafka_client.failures import (
     RequestNotSpoken,
     refuse_error,
 )
-from siltstone.kafka_client.offsets import EARLIEST, LATEST, NO_OFFSET, offsets_at
+from siltstone.kafka_client.offsets import (
+    EARLIEST,
+    LATEST,
+    NO_OFFSET,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    offsets_at,
+)
 from siltstone.kafka_client.patience import Patience
 from siltstone.kafka_protocol.batch_errors import TruncatedBatch
 from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES
@@ -52,8 +60,8 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.scanning.failures import DataLost, ScanDamaged, TailNotReadable, TopicNotThere
 from siltstone.scanning.planning import ScanPartition
-from siltstone.scanning.request import PartitionName, Tail
-from siltstone.scanning.unit import TailPiece
+from siltstone.scanning.request import Isolation, PartitionName, Tail
+from siltstone.scanning.unit import Aborted, TailPiece
 
 FETCH_BYTES_MAX = 8 * MIB
 FETCH_WAIT_MS = 500
@@ -62,6 +70,11 @@ FETCH_VERSION = 13
 
 FETCH_TIME_LIMIT_MS = 20_000
 """A task waits this long for a broker that is not ready, or restarts."""
+
+LEVELS = {Isolation.COMMITTED: READ_COMMITTED, Isolation.UNCOMMITTED: READ_UNCOMMITTED}
+
+NO_MARKER = 2**63 - 1
+"""The marker of a transaction lies behind the batches of the answer."""
 
 NOT_THERE = (Unavailable, NotKafka, RequestNotSpoken, KafkaRefusal)
 
@@ -82,6 +95,7 @@ class TailEnds:
         self._cluster_id = cluster_id
         self._ends: dict[PartitionName, int] = {}
         self._owners: dict[PartitionName, Owner] = {}
+        self._limits: dict[PartitionName, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -100,9 +114,30 @@ class TailEnds:
         self._owners[partition.key] = owner
 
     def end_of(self, partition: ScanPartition) -> int:
-        """Returns the high watermark if the owner was asked, and otherwise the end of the records that are in
-        objects."""
-        return max(self._ends.get(partition.key, 0), partition.committed_offset)
+        """Returns the end that the owner said if it was asked, and otherwise the end of the records that are in
+        objects; not more than the limit of the partition."""
+        end = max(self._ends.get(partition.key, 0), partition.committed_offset)
+        return min(end, self._limits.get(partition.key, end))
+
+    def asked_end(self, partition: ScanPartition) -> int | None:
+        """Returns the end that the owner said; None if it was not asked."""
+        return self._ends.get(partition.key)
+
+    def limit(self, partition: ScanPartition, end_offset: int) -> None:
+        """The partition ends there: what follows is not decided."""
+        self._limits[partition.key] = end_offset
+
+    def is_aborted(self, partition: ScanPartition, producer_id: int, first_offset: int) -> bool:
+        """Asks the owner whether a transaction that it has decided was aborted. Raises TailNotReadable."""
+        owner = self._owners[partition.key]
+        with _readable([partition.name], owner.node_id, owner.address):
+            topic_id = partition.topic.topic_id
+            request = _fetch(topic_id, partition.partition, first_offset, 1, Isolation.COMMITTED)
+            row = _answered(
+                partition.name, owner.cluster.entrance().call_in(FETCH_VERSION, request, FetchResponse)
+            )
+        named = row.aborted_transactions or ()
+        return any((each.producer_id, each.first_offset) == (producer_id, first_offset) for each in named)
 
     def offset_at(self, partition: ScanPartition, timestamp_ms: int) -> int | None:
         """Returns the offset of the first record of that time or later; None if the partition has no tail, or no such
@@ -137,8 +172,10 @@ def tail_ends(
     clock: Clock,
     rng: Random,
     security: Security | None = None,
+    isolation: Isolation = Isolation.COMMITTED,
 ) -> TailEnds:
-    """Asks the owner of each partition that may have a tail for its end, one connection for each node. ``security``
+    """Asks the owner of each partition that may have a tail for its end, one connection for each node: for the last
+    stable offset, or, with ``UNCOMMITTED``, the high watermark. ``security``
     is that of ``Cluster``. The caller closes the result. Raises TailNotReadable, LoginFailed, TlsFailed."""
     ends = TailEnds(stored_cluster_id(image) or "")
     if tail in (Tail.COMMITTED, Tail.FLUSH):
@@ -150,7 +187,8 @@ def tail_ends(
             by_node.setdefault(each.stream.owner, []).append(each)
     try:
         for node_id, theirs in by_node.items():
-            _ask(ends, image, node_id, theirs, lambda address: _cluster(address, clock, rng, security))
+            connect = partial(_cluster, clock=clock, rng=rng, security=security)
+            _ask(ends, image, node_id, theirs, connect, isolation)
     except BaseException:
         ends.close()
         raise
@@ -167,6 +205,7 @@ def _ask(
     node_id: int,
     theirs: list[ScanPartition],
     connect: Callable[[str], Cluster],
+    isolation: Isolation,
 ) -> None:
     address, cluster_id = node_address(image, node_id), stored_cluster_id(image)
     names = [each.name for each in theirs]
@@ -176,7 +215,8 @@ def _ask(
         cluster = opened.enter_context(connect(address))
         for topic in {each.topic.topic_id: each.topic for each in theirs}.values():
             refuse_stranger(cluster, cluster_id, topic.name, topic.topic_id)
-        found = offsets_at(cluster, [TopicPartition(*each.key) for each in theirs], LATEST)
+        wanted = [TopicPartition(*each.key) for each in theirs]
+        found = offsets_at(cluster, wanted, LATEST, LEVELS[isolation])
         for each in theirs:
             ends.add(each, found[TopicPartition(*each.key)].offset, Owner(node_id, address, cluster))
         opened.pop_all()  # ``ends`` closes the cluster from now on
@@ -210,8 +250,16 @@ def refuse_stranger(cluster: Cluster, cluster_id: str | None, topic: str, topic_
 class TailReader:
     """Fetches one tail piece. Leaving the ``with`` closes the connection."""
 
-    def __init__(self, piece: TailPiece, clock: Clock, rng: Random, security: Security | None = None) -> None:
+    def __init__(
+        self,
+        piece: TailPiece,
+        clock: Clock,
+        rng: Random,
+        security: Security | None = None,
+        isolation: Isolation = Isolation.COMMITTED,
+    ) -> None:
         self._piece = piece
+        self._isolation = isolation
         self._cluster = _cluster(piece.address, clock, rng, security)
         self._patience = Patience(clock, rng, FETCH_TIME_LIMIT_MS)
         self._is_known = False
@@ -225,23 +273,29 @@ class TailReader:
     ) -> None:
         self._cluster.close()
 
-    def read(self, kernels: Kernels) -> Iterator[Batches]:
-        """Yields the batches that hold the offsets of the piece, in order. Records that were uploaded meanwhile are
+    def read(self, kernels: Kernels) -> Iterator[tuple[Batches, Sequence[Aborted]]]:
+        """Yields the batches that hold the offsets of the piece, in order, each time with the aborted transactions
+        among them. Records that were uploaded meanwhile are
         returned by the same broker, which reads them from their objects. Raises TailNotReadable, DataLost,
         TopicNotThere, ScanDamaged."""
         piece = self._piece
         where = AnswerPlace(piece.address)
         position = piece.start_offset
         while position < piece.end_offset:
-            data = self._fetched(position)
+            fetched = self._fetched(position)
+            data = memoryview(fetched.records[0] if fetched.records else b"")
+            aborted = [
+                (each.producer_id, each.first_offset, NO_MARKER)
+                for each in fetched.aborted_transactions or ()
+            ]
             try:
                 framed, position = _framed(data, piece.stream_id, position)
                 batches = batches_of_block(read_only(framed), piece.stream_id, where, kernels)
             except CorruptData as damage:
                 raise ScanDamaged(piece.name, position, damage) from damage
-            yield batches
+            yield batches, _until_markers(batches, aborted)
 
-    def _fetched(self, position: int) -> memoryview:
+    def _fetched(self, position: int) -> FetchedPartition:
         """Fetches the batches from ``position`` on, at least one. Retries for a while if the broker is gone or not
         ready."""
         piece = self._piece
@@ -265,32 +319,56 @@ class TailReader:
                     reason = f"its broker at {piece.address} does not return them: {last}"
                     raise TailNotReadable([piece.name], piece.node_id, reason) from last
 
-    def _ask(self, position: int) -> memoryview:
+    def _ask(self, position: int) -> FetchedPartition:
         piece = self._piece
         if not self._is_known:
             refuse_stranger(self._cluster, piece.cluster_id, piece.topic, piece.topic_id)
             self._is_known = True
-        wanted = FetchPartition(index=piece.partition, fetch_offset=position, bytes_max=FETCH_BYTES_MAX)
-        topic = FetchTopic(topic_id=bytes.fromhex(piece.topic_id), partitions=[wanted])
-        request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES_MAX, topics=[topic]
-        )
-        answer = self._cluster.entrance().call_in(FETCH_VERSION, request, FetchResponse)
-        refuse_error(answer.error_code, piece.name)
-        row = next(_partitions(answer), None)
-        if row is None:
-            raise KafkaNotReady(
-                ErrorCode.UNKNOWN_SERVER_ERROR, f"{piece.name} is missing in the answer: try again"
-            )
-        refuse_error(row.error_code, piece.name)
+        request = _fetch(piece.topic_id, piece.partition, position, FETCH_BYTES_MAX, self._isolation)
+        row = _answered(piece.name, self._cluster.entrance().call_in(FETCH_VERSION, request, FetchResponse))
         records = row.records[0] if row.records else b""
         if len(records) < BATCH_HEADER_BYTES:
             raise KafkaNotReady(ErrorCode.OFFSET_NOT_AVAILABLE, f"{piece.name} has no offset {position} yet")
-        return memoryview(records)
+        return row
 
     def _first_offset(self) -> int:
         partition = TopicPartition(self._piece.topic, self._piece.partition)
         return offsets_at(self._cluster, [partition], EARLIEST)[partition].offset
+
+
+def _fetch(
+    topic_id: str, partition: int, position: int, bytes_max: int, isolation: Isolation
+) -> FetchRequest:
+    wanted = FetchPartition(index=partition, fetch_offset=position, bytes_max=bytes_max)
+    return FetchRequest(
+        max_wait_ms=FETCH_WAIT_MS,
+        min_bytes=1,
+        max_bytes=bytes_max,
+        isolation_level=LEVELS[isolation],
+        topics=[FetchTopic(topic_id=bytes.fromhex(topic_id), partitions=[wanted])],
+    )
+
+
+def _answered(name: str, answer: FetchResponse) -> FetchedPartition:
+    """Returns the only partition of the answer. Raises KafkaRefusal, KafkaNotReady."""
+    refuse_error(answer.error_code, name)
+    row = next(_partitions(answer), None)
+    if row is None:
+        raise KafkaNotReady(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} is missing in the answer: try again")
+    refuse_error(row.error_code, name)
+    return row
+
+
+def _until_markers(batches: Batches, aborted: Sequence[Aborted]) -> Sequence[Aborted]:
+    """A broker names no markers: a transaction ends at the producer's first marker behind its first offset."""
+    if not aborted:
+        return ()
+    found = []
+    for producer_id, first_offset, _ in aborted:
+        markers = batches.base_offsets[batches.are_control & (batches.producer_ids == producer_id)]
+        behind = markers[markers > first_offset]
+        found.append((producer_id, first_offset, int(behind[0]) if len(behind) else NO_MARKER))
+    return found
 
 
 def _partitions(answer: FetchResponse) -> Iterator[FetchedPartition]:

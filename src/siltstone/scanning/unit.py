@@ -7,17 +7,20 @@ no metadata. A reader of another version of this program refuses a unit by its `
 import msgspec
 
 from siltstone.scanning.failures import ScanRefused
-from siltstone.scanning.request import TimeRange
+from siltstone.scanning.request import Isolation, TimeRange
 from siltstone.value_formats.value_format import ValueFormat
 
-UNIT_VERSION = 2
+UNIT_VERSION = 3
+
+Aborted = tuple[int, int, int]
+"""An aborted transaction: its producer id, and the offsets from its first batch to its marker."""
 
 
 class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The offsets [start, end) of a partition's data stream; the object holds all of them. ``object_bytes`` is the
     size of the object, ``size_bytes`` about how many of these bytes the piece has. Blocks whose largest timestamp is
     below ``passed_over_ms`` are not read: none of their records is wanted. ``copies``: the further buckets in which the
-    object is."""
+    object is. ``aborted``: the transactions whose batches are left out."""
 
     topic: str
     partition: int
@@ -30,6 +33,7 @@ class ScanPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     size_bytes: int
     passed_over_ms: int | None = None
     copies: tuple[int, ...] = ()
+    aborted: tuple[Aborted, ...] = ()
 
     @property
     def bucket_ids(self) -> tuple[int, ...]:
@@ -72,6 +76,7 @@ class ScanUnit(msgspec.Struct, frozen=True):
     tail_pieces: tuple[TailPiece, ...] = ()
     times: TimeRange | None = None
     value_format: ValueFormat | None = None
+    isolation: Isolation = Isolation.COMMITTED
     version: int = UNIT_VERSION
 
     @property

@@ -14,10 +14,11 @@ from siltstone.cluster.balancing.balancer import Balancer
 from siltstone.cluster.balancing.measuring import MEASURE_INTERVAL_MS, Counts, LoadMeter, PartitionKey
 from siltstone.cluster.failovers import Failovers
 from siltstone.cluster.membership import BoardCalls, Membership, wait_until_silent
+from siltstone.cluster.node_secrets import NodeSecrets
 from siltstone.cluster.placing import Placing
-from siltstone.cluster.suspicion import NodeLife, OwnLease
+from siltstone.cluster.suspicion import OwnLease
 from siltstone.metadata.commands import FenceNode
-from siltstone.metadata.entities import NodeMetadata
+from siltstone.metadata.entities import NodeLife, NodeMetadata
 from siltstone.metadata.leases.board import LeaseBoard, NodeLoad
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
@@ -25,6 +26,7 @@ from siltstone.model.errors import Unavailable
 from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock, boottime_ms
+from siltstone.runtime.randomness import Random
 from siltstone.runtime.tasks import ends_in_time
 from siltstone.server.failing_over import NodeFailover
 from siltstone.stream_engine.engine import StreamEngine
@@ -46,6 +48,7 @@ class ClusterPlace:
         calls: BlockingCalls,
         metadata: MetadataService,
         clock: Clock,
+        rng: Random,
         lease_clock_ms: Callable[[], float] = boottime_ms,
     ) -> None:
         self._board = board
@@ -53,6 +56,8 @@ class ClusterPlace:
         self._board_calls = BoardCalls(board, calls, clock)
         self._metadata = metadata
         self._clock = clock
+        self._rng = rng
+        self._secrets: NodeSecrets | None = None
         self._lease = OwnLease(lease_clock_ms)
         self._life: NodeLife | None = None
         self._membership: Membership | None = None
@@ -75,7 +80,16 @@ class ClusterPlace:
         self._membership = Membership(
             self._board_calls, self._metadata, self._clock, self._lease, self._life, self._lost
         )
+        if self._is_listed:
+            self._secrets = NodeSecrets(self._board_calls, self._metadata, self._clock, self._rng, self._life)
+            self._membership.exchange_secrets = self._secrets.exchange
         await self._membership.start()
+
+    @property
+    def secrets(self) -> NodeSecrets:
+        """The secrets of the nodes, once this node has taken its place; only a node with listeners has them."""
+        assert self._secrets is not None
+        return self._secrets
 
     def begin(self, engine: StreamEngine, failover: NodeFailover) -> None:
         """Is called when the engine has started. From now on this node fails dead nodes over, places the partitions of

@@ -149,7 +149,7 @@ async def open_node(
         attached = await wal_calls.run(attached_logs, recover, store_id, settings.engine.node_id)
         wal = await _open_log(wal_place, buckets, metadata, store_id, wal_calls, clock, rng)
         components = EngineComponents(metadata, buckets, wal, reader, upload_calls, clock, guards)
-        place = _place(opened, settings, metadata, clock)
+        place = _place(opened, settings, metadata, clock, rng)
         rack = settings.broker.rack or None
         enrolment = NodeEnrolment(listeners, rack, before=place.wait_until_free, after=place.take)
         async with _said_while_starting(
@@ -235,10 +235,10 @@ async def _claim(
 
 
 def _place(
-    opened: AsyncExitStack, settings: NodeSettings, metadata: MetadataService, clock: Clock
+    opened: AsyncExitStack, settings: NodeSettings, metadata: MetadataService, clock: Clock, rng: Random
 ) -> ClusterPlace:
     board_calls = _pool(opened, "leases", LEASE_THREADS)
-    place = ClusterPlace(open_board(settings.metadata, clock), board_calls, metadata, clock)
+    place = ClusterPlace(open_board(settings.metadata, clock), board_calls, metadata, clock, rng)
     opened.push_async_callback(place.leave)
     return place
 

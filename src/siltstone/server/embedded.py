@@ -114,8 +114,6 @@ class Broker:
     ) -> None:
         if nodes < 1:
             raise InvalidRequest(f"Broker(nodes={nodes}): a cluster has at least one node")
-        if nodes > 1 and users:
-            raise InvalidRequest(f"Broker(users=…, nodes={nodes}): nodes cannot log in yet; use one node")
         self._given_folder = None if folder is None else Path(folder)
         self._port = port
         self._node_count = nodes
@@ -193,9 +191,7 @@ class Broker:
             try:
                 self._make_folder()
                 self._flags = flags_of_nodes(self._first_settings(), self._node_count)
-                self._start([*self._flags])
-                if self._users:
-                    self._put_users()
+                self._start([*self._flags], after_the_first=self._put_users)
             except BaseException:
                 self._give_up()
                 raise
@@ -277,9 +273,9 @@ class Broker:
     def _addresses_of(self, settings: NodeSettings) -> tuple[ListenerAddress, ...]:
         return parse_addresses([settings.listeners], settings=settings.named_listeners)
 
-    def _start(self, numbers: Iterable[int]) -> None:
-        """Starts the nodes one after the other, since the first one creates the store. A node that is started again
-        gets its earlier port."""
+    def _start(self, numbers: Iterable[int], after_the_first: Callable[[], None] = lambda: None) -> None:
+        """Starts the nodes one after the other, since the first one creates the store, and the others know from their
+        start what is put into its metadata then. A node that is started again gets its earlier port."""
         for number in numbers:
             settings = self._load(self._flags[number])
             running = BrokerThread(settings, self._addresses_of(settings), self.faults)
@@ -287,12 +283,16 @@ class Broker:
                 address = running.start()
             self._flags[number] = {**self._flags[number], "listeners": f"{self._protocol}://{address}"}
             self._running[number] = running
+            if len(self._running) == 1:
+                after_the_first()
             self._addresses = dict(sorted({**self._addresses, number: address}.items()))
         self._is_new = False
         _running.add(self)
 
     def _put_users(self) -> None:
         """Sets the passwords of the users, before anybody has heard of the broker's address."""
+        if not self._users:
+            return
         rng = system_randomness()
         command = AlterUsers(
             credentials=tuple(

@@ -4,6 +4,7 @@ opposite order."""
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,19 +16,15 @@ from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.request import Listener
 from siltstone.broker.security.authenticator import LoginStatistics
+from siltstone.broker.security.node_logins import is_live
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
 from siltstone.metadata.entities import NodeListener
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.node_address import (
-    ListenerMissing,
-    node_address,
-    node_listener,
-    put_node_address,
-)
+from siltstone.metadata.node_address import node_address, put_node_address
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService
-from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.errors import Unavailable
 from siltstone.model.serving_limits import PASSWORD_CHECK_THREADS
 from siltstone.object_store.faults import BucketFaults
 from siltstone.runtime.blocking import ThreadedCalls
@@ -42,6 +39,7 @@ from siltstone.server.network.certificates import Certificates, watched_certific
 from siltstone.server.network.listeners import Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.node_listeners import encrypted_listeners
+from siltstone.server.peers.opening import reaching_other_nodes
 from siltstone.server.settings.node import NodeSettings
 from siltstone.stream_engine.components import EngineState, EngineStatistics
 from siltstone.stream_engine.engine import StreamEngine
@@ -55,10 +53,6 @@ ANSWERING_ON_MS = 500
 learn it."""
 
 log = logging.getLogger(__name__)
-
-
-class NodesCannotLogIn(InvalidRequest):
-    """The nodes of a cluster would reach each other by a listener with a login, which they do not have."""
 
 
 class KafkaNodeStatistics(msgspec.Struct, frozen=True):
@@ -112,7 +106,8 @@ class KafkaNode(msgspec.Struct, frozen=True):
 
 
 class SessionsWatch:
-    """Closes the connections of removed users, and those of principals whose sessions were ended.
+    """Closes the connections of removed users, those of principals whose sessions were ended, and those of nodes at the
+    end of their lives.
 
     The metadata notes such a principal with the version of the entry. Every connection that is open when the node
     learns of it was let in under an earlier image, so all of that name are closed; its next login is judged by the new
@@ -125,6 +120,8 @@ class SessionsWatch:
     def follow(self, image: MetadataImage) -> None:
         """Closes what this image ends that the image before did not."""
         before, self._image = self._image, image
+        if not image.nodes.is_unchanged_from(before.nodes):
+            self._listeners.end_sessions_of_nodes(partial(is_live, image))
         if image.ended_sessions.is_unchanged_from(before.ended_sessions):
             return
         changed = image.ended_sessions.changed_from(before.ended_sessions)
@@ -165,7 +162,9 @@ async def running_kafka_node(
         node = await opened.enter_async_context(
             open_node(settings, clock=clock, rng=rng, faults=faults, listeners=reached_at, recover=recover)
         )
-        told = _told_listener(node.engine.node_id, bound.listeners, node.metadata.image)
+        others = await opened.enter_async_context(
+            reaching_other_nodes(node, bound.listeners, settings, certificates, disk_calls, clock, rng)
+        )
         record_calls = ThreadedCalls("records", RECORD_THREADS)
         opened.callback(record_calls.close)
         password_calls = ThreadedCalls("passwords", PASSWORD_CHECK_THREADS)
@@ -174,6 +173,7 @@ async def running_kafka_node(
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
             node.place.is_lease_held, password_calls if has_logins else None,
+            others.peers, others.logins,
         )  # fmt: skip
         opened.push_async_callback(broker.close)
         node.place.measure(broker.parts.partitions.counts)
@@ -184,7 +184,7 @@ async def running_kafka_node(
         )  # fmt: skip
         opened.push_async_callback(listeners.close)
         await listeners.bind()
-        await _tell_address(node, told)
+        await _tell_address(node, others.told)
         opened.callback(node.metadata.add_listener(SessionsWatch(node.metadata.image, listeners).follow))
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
@@ -232,29 +232,6 @@ async def hand_over_everything(
     except (Refusal, Unavailable) as trouble:
         log.warning("partitions are not handed over before the end: %s", trouble)
     await clock.sleep_ms(ANSWERING_ON_MS)
-
-
-def _told_listener(node_id: int, listeners: Sequence[Listener], image: MetadataImage) -> Listener:
-    """Returns the listener whose address nodes, scans and sinks use: the one that the store names, or else the first
-    without a login and without TLS, or else the first. Raises ListenerMissing, NodesCannotLogIn."""
-    named = node_listener(image)
-    told = min(listeners, key=lambda each: (each.protocol.wants_login, each.protocol.is_encrypted))
-    if named is not None and named != told.name:
-        of_name = [each for each in listeners if each.name == named]
-        if not of_name:
-            raise ListenerMissing(
-                f"node {node_id} has no listener {named}, by which the nodes of this store are reached: add it to "
-                "listeners, or choose another for all nodes (siltstone nodes listener)"
-            )
-        (told,) = of_name
-    others = [each for each in image.nodes.values() if each.is_live and each.node_id != node_id]
-    if told.protocol.wants_login and others:
-        raise NodesCannotLogIn(
-            f"node {node_id} is one of several, and would be reached by its listener {told.name}, where nodes cannot "
-            "log in yet: add a listener without a login to every node, such as one with SSL and "
-            "tls_client_auth=required, and choose it with siltstone nodes listener NAME"
-        )
-    return told
 
 
 async def _tell_address(node: Node, told: Listener) -> None:

@@ -69,9 +69,19 @@ class _OpenBatch(msgspec.Struct):
 
 class RowEncoder:
     """Collects the rows of one task and passes record batches to ``on_batch``. ``task_number`` spreads the tasks' rows
-    without keys over the partitions; ``now_ms`` is the time of rows that have none."""
+    without keys over the partitions; ``now_ms`` is the time of rows that have none. ``columns_rows_min``: fewer rows
+    are encoded one by one."""
 
-    def __init__(self, plan: SinkPlan, task_number: int, now_ms: int, on_batch: Encoded) -> None:
+    def __init__(
+        self,
+        plan: SinkPlan,
+        task_number: int,
+        now_ms: int,
+        on_batch: Encoded,
+        *,
+        columns_rows_min: int = COLUMNS_ROWS_MIN,
+    ) -> None:
+        self.columns_rows_min = columns_rows_min
         self._plan = plan
         self._places = {place.name: place for place in plan.topics}
         self._task_number = task_number
@@ -156,7 +166,7 @@ class RowEncoder:
     def _add_columns(self, rows: Any) -> bool:
         """Adds the rows as columns; adds none, and returns false, if they have to go one by one."""
         place = self._places.get(self._plan.topic)
-        if place is None or rows.num_rows < COLUMNS_ROWS_MIN or self._encode is not None:
+        if place is None or rows.num_rows < self.columns_rows_min or self._encode is not None:
             return False
         given = columns_of(rows, place, self._now_ms)
         numbers = None if given is None else partitions_of(given, place)

@@ -68,11 +68,12 @@ def write_load_object(
     target: ObjectStore,
     now_ms: int,
     part_bytes: int = PART_BYTES,
+    block_bytes: int = BLOCK_SIZE_BYTES,
 ) -> NewObject:
     """Copies the parts from the bucket ``staged`` into the object in the bucket ``target``. Raises ManifestDamaged, and
     what the buckets raise."""
     upload = Upload(target, object_key(object_id))
-    builder = ObjectBuilder(BLOCK_SIZE_BYTES)
+    builder = ObjectBuilder(block_bytes)
     try:
         for run in planned.runs:
             offset = run.start_offset

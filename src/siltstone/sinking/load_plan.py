@@ -72,8 +72,10 @@ def plan_load(
     topics_with_append_time: frozenset[str],
     split_size_bytes: int = SPLIT_SIZE_BYTES,
     object_bytes_max: int = LOAD_OBJECT_BYTES_MAX,
+    streams_max: int = STREAMS_PER_OBJECT_MAX,
 ) -> LoadPlan:
-    """``topics_with_append_time``: the ids of topics whose records get the time of the load. Raises TopicGoneForSink,
+    """``topics_with_append_time``: the ids of topics whose records get the time of the load. ``streams_max``: of one
+    object. Raises TopicGoneForSink,
     StreamNotClosed."""
     loads: list[StreamLoad] = []
     shared: list[LoadedRun] = []
@@ -88,8 +90,8 @@ def plan_load(
             shared.append(run)
         else:
             own += [PlannedLoadObject(False, (each,)) for each in _cut(run, object_bytes_max)]
-    if len(shared) == 1 or len(shared) > STREAMS_PER_OBJECT_MAX:
-        keeps = 0 if len(shared) == 1 else STREAMS_PER_OBJECT_MAX
+    if len(shared) == 1 or len(shared) > streams_max:
+        keeps = 0 if len(shared) == 1 else streams_max
         own += [PlannedLoadObject(False, (run,)) for run in shared[keeps:]]
         del shared[keeps:]
     sets = (PlannedLoadObject(True, tuple(shared)),) if shared else ()

@@ -20,7 +20,11 @@ class StagedSweepReport(msgspec.Struct, frozen=True):
 
 
 def sweep_staged(
-    context: MaintenanceContext, bucket_id: int, kept_ms: int = STAGING_KEPT_MS
+    context: MaintenanceContext,
+    bucket_id: int,
+    kept_ms: int = STAGING_KEPT_MS,
+    *,
+    keys_max: int = DELETE_BATCH_KEYS_MAX,
 ) -> StagedSweepReport:
     """Deletes staged objects that are older than ``kept_ms``; returns how much. The intents are read after the
     objects are listed, so a batch that begins meanwhile is seen: its objects are young, or it is refused. Raises what
@@ -37,8 +41,8 @@ def sweep_staged(
         if not batch.is_over
     )
     due = [each for each in old if not each.key.startswith(kept)]
-    for first in range(0, len(due), DELETE_BATCH_KEYS_MAX):
-        store.delete([each.key for each in due[first : first + DELETE_BATCH_KEYS_MAX]])
+    for first in range(0, len(due), keys_max):
+        store.delete([each.key for each in due[first : first + keys_max]])
     return StagedSweepReport(len(due), sum(each.size_bytes for each in due))
 
 

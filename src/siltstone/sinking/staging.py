@@ -63,6 +63,8 @@ def stage_rows(
     query_id: str,
     clock: Clock,
     rng: Random,
+    held_bytes_max: int = STAGED_BYTES,
+    inline_bytes_max: int = INLINE_BYTES_MAX,
 ) -> TaskReport:
     """Encodes pyarrow.RecordBatches and stages them below ``folder``. Raises RowRefused, and what the bucket raises."""
     staged_ms = clock.now_ms()
@@ -70,11 +72,11 @@ def stage_rows(
     encoder = RowEncoder(plan, task_number, staged_ms, staging.add)
     for batch in rows:
         encoder.add_all(batch)
-        if encoder.open_bytes + staging.size_bytes > STAGED_BYTES:
+        if encoder.open_bytes + staging.size_bytes > held_bytes_max:
             encoder.seal_all()
             staging.write()
     encoder.seal_all()
-    inline = staging.finish()
+    inline = staging.finish(inline_bytes_max)
     return TaskReport(REPORT_VERSION, task_number, query_id, staged_ms, tuple(staging.parts), inline)
 
 
@@ -115,9 +117,9 @@ class _Staging:
         self._written += 1
         store_at(self._plan.bucket_url).put_if_absent(key, self._take(key))
 
-    def finish(self) -> bytes:
+    def finish(self, inline_bytes_max: int) -> bytes:
         """Writes the rest, or returns it if the task has staged little."""
-        if self.parts or self.size_bytes > INLINE_BYTES_MAX:
+        if self.parts or self.size_bytes > inline_bytes_max:
             self.write()
             return b""
         return b"".join(self._take(""))

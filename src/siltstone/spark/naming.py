@@ -26,7 +26,7 @@ NAMES_MAX = 1_000
 _registered: "WeakKeyDictionary[SparkSession, set[str]]" = WeakKeyDictionary()
 
 
-def format_named(spark: "SparkSession", name: str, source: type) -> str:
+def format_named(spark: "SparkSession", name: str, source: type, names_max: int = NAMES_MAX) -> str:
     """Returns the format to read with so that Spark shows this name: the data source ``source`` is registered under it.
     It is the plain format on Spark Connect, whose server would have to import the class, and for a session that has too
     many names."""
@@ -34,7 +34,7 @@ def format_named(spark: "SparkSession", name: str, source: type) -> str:
         return FORMAT
     names, shown = _registered.setdefault(spark, set()), PREFIX + name
     if shown not in names:
-        if len(names) >= NAMES_MAX:
+        if len(names) >= names_max:
             return FORMAT
         spark.dataSource.register(type("NamedSource", (source,), {"name": classmethod(lambda _: shown)}))
         names.add(shown)

@@ -55,7 +55,15 @@ _ticket = itertools.count(1)
 
 
 class SparkRunner:
-    def __init__(self, context: "SparkContext", on_close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        context: "SparkContext",
+        on_close: Callable[[], None] = lambda: None,
+        *,
+        progress_seconds: float = PROGRESS_INTERVAL_SECONDS,
+    ) -> None:
+        """``progress_seconds``: how often Spark is asked how far a job is."""
+        self._progress_seconds = progress_seconds
         self._context = context
         self._on_close = on_close
         self._are_workers_fit = False
@@ -95,7 +103,7 @@ class SparkRunner:
                     label = label_of(at) if label_of is not None else _name_of(task)
                     running[at] = self._begun(attempt_of(task), [given], label)
                 for job in list(running.values())[:1]:
-                    job.wait(PROGRESS_INTERVAL_SECONDS)
+                    job.wait(self._progress_seconds)
                 if on_waiting is not None:
                     on_waiting()
                 for at in [at for at, job in running.items() if job.wait(0)]:
@@ -129,7 +137,7 @@ class SparkRunner:
     def _results(self, job: "SparkJob", on_waiting: Callable[[], None]) -> list[Any]:
         """Waits for the job. Raises RunFailed and RunnerUnusable; what ``on_waiting`` raises cancels the job."""
         try:
-            while not job.wait(PROGRESS_INTERVAL_SECONDS):
+            while not job.wait(self._progress_seconds):
                 on_waiting()
         except BaseException:
             job.cancel()

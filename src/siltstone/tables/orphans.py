@@ -25,9 +25,15 @@ _OF_SNAPSHOT = re.compile(r"metadata/(snap-\d+-\d+-)?[0-9a-f-]{36}(-m\d+)?\.avro
 
 
 def delete_orphans(
-    store: ObjectStore, table: LoadedTable, jobs: Mapping[int, JobMetadata], now_ms: int
+    store: ObjectStore,
+    table: LoadedTable,
+    jobs: Mapping[int, JobMetadata],
+    now_ms: int,
+    *,
+    keys_max: int = DELETE_BATCH_KEYS_MAX,
 ) -> int:
-    """Returns how many files were deleted. Raises what the store and the catalog raise."""
+    """Returns how many files were deleted, ``keys_max`` of them with each request. Raises what the store and
+    the catalog raise."""
     folder, created_ms = folder_of(table.name), table.ledger.created_ms
     old = {
         each.key.removeprefix(folder)
@@ -37,8 +43,8 @@ def delete_orphans(
         and _is_of_ended_job(each.key.removeprefix(folder), jobs)
     }
     orphans = sorted(old - table.kept_paths()) if old else []
-    for first in range(0, len(orphans), DELETE_BATCH_KEYS_MAX):
-        store.delete([f"{folder}{path}" for path in orphans[first : first + DELETE_BATCH_KEYS_MAX]])
+    for first in range(0, len(orphans), keys_max):
+        store.delete([f"{folder}{path}" for path in orphans[first : first + keys_max]])
     if orphans:
         log.info(
             "%s of rounds that did not commit deleted from table %s",

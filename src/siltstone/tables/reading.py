@@ -61,7 +61,10 @@ class RowFile:
     """A data file that is open, in a folder of the store. The rows that other programs have deleted of it are not read
     (rule 16). Raises TableFileRefused if these are not known."""
 
-    def __init__(self, store: ObjectStore, folder: str, file: DataFile) -> None:
+    def __init__(
+        self, store: ObjectStore, folder: str, file: DataFile, *, batch_bytes: int = BATCH_BYTES
+    ) -> None:
+        self._batch_bytes = batch_bytes
         self._deleted = deleted_flags(b"")
         if isinstance(file, TableFile):
             if file.unreadable:
@@ -97,7 +100,7 @@ class RowFile:
         """Returns how many rows of the file take a limited number of bytes, also in a file of another program."""
         metadata = self._file.metadata.row_group(group)
         row_bytes = max(1, metadata.total_byte_size // max(1, metadata.num_rows))
-        return int(max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes)))
+        return int(max(1, min(BATCH_ROWS, self._batch_bytes // row_bytes)))
 
     def column_bytes(self, path: str) -> int:
         """Returns the bytes of a column before compression, of a struct those of its fields."""

@@ -49,10 +49,11 @@ class RoundSchemas:
         may_widen: bool,
         of: str = "value",
         needed: Collection[str] | None = None,
+        bytes_max: int = SCHEMAS_BYTES_MAX,
     ) -> None:
         """``place`` is the URL of the registry. ``of``: the subject of the topic, ``value`` or ``key``. Of keys
-        only the fields that are ``needed`` count, and a schema without one of them is refused. Raises RegistryNotNamed,
-        FormatRefused."""
+        only the fields that are ``needed`` count, and a schema without one of them is refused. ``bytes_max``: of all
+        schemas together. Raises RegistryNotNamed, FormatRefused."""
         if not place:
             raise RegistryNotNamed(topic, config.value)
         self._topic = topic
@@ -63,6 +64,7 @@ class RoundSchemas:
         self._subject = f"{topic}-{of}"
         self._needed = needed
         self._registry: Registry = shared_registry(place)
+        self._bytes_max = bytes_max
         self._found: dict[SchemaName, Schema] = {}
         self._columns: dict[SchemaName, dict[str, Any]] = {}
         self._refused: dict[SchemaName, str] = {}
@@ -95,14 +97,14 @@ class RoundSchemas:
         """Asks the registry for schemas. Raises RegistryNotReachable, TooManySchemas."""
         new = in_order(set(names) - self._found.keys() - self._refused.keys())
         if len(new) + len(self._found) + len(self._refused) > SCHEMAS_MAX:
-            raise TooManySchemas(self._topic, SCHEMAS_MAX, SCHEMAS_BYTES_MAX)
+            raise TooManySchemas(self._topic, SCHEMAS_MAX, self._bytes_max)
         for name in new:
             try:
                 self._add(name, self._registry.schema(name))
             except (SchemaUnknown, SchemaMalformed) as cause:
                 self._refused[name] = reason_of(cause)
-        if sum(each.size_bytes for each in self._found.values()) > SCHEMAS_BYTES_MAX:
-            raise TooManySchemas(self._topic, SCHEMAS_MAX, SCHEMAS_BYTES_MAX)
+        if sum(each.size_bytes for each in self._found.values()) > self._bytes_max:
+            raise TooManySchemas(self._topic, SCHEMAS_MAX, self._bytes_max)
 
     def columns(self, table: Any | None) -> dict[str, Any]:
         """Returns the columns of the table and the columns that the schemas add; ``table`` is the table's

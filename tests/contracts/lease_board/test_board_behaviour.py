@@ -2,7 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from siltstone.metadata.leases.board import Beat, NodeLoad, PartitionLoad
+from siltstone.metadata.leases.board import Beat, NodeLoad, NodeSecret, PartitionLoad
+from siltstone.model.secret import Secret
 
 FIRST = Beat(3, 1, 1, "a life")
 
@@ -77,3 +78,25 @@ def test_a_forgotten_node_has_no_load(open_again) -> None:
     board.beat(FIRST)
     board.forget(3)
     assert (board.loads(), board.beats()) == ((), ())
+
+
+SECRET = NodeSecret(3, 1, "a life", Secret("ab" * 32))
+
+
+def test_nd03_all_nodes_see_the_secret_of_the_newest_life_of_each(open_again) -> None:
+    one, other = open_again(), open_again()
+    assert one.secrets() == ()
+    one.put_secret(NodeSecret(3, 0, "an earlier life", Secret("cd" * 32)))
+    one.put_secret(SECRET)
+    other.put_secret(NodeSecret(1, 2**40, "ein Leben", Secret("ef" * 32)))
+    assert one.secrets() == other.secrets() == (NodeSecret(1, 2**40, "ein Leben", Secret("ef" * 32)), SECRET)
+    assert (one.beats(), one.loads()) == ((), ())
+    assert "ab" * 32 not in repr(one.secrets())
+
+
+def test_a_forgotten_node_has_no_secret(open_again) -> None:
+    board = open_again()
+    board.forget(3)
+    board.put_secret(SECRET)
+    board.forget(3)
+    assert board.secrets() == ()

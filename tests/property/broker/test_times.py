@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
+from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.time_lookup import offset_for_time, offset_of_newest_time
 from siltstone.kafka_protocol.batch_header import patch_offset_and_epoch, read_batch_header
 from siltstone.kafka_protocol.records.reading import open_batch, read_records
 from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.partition_snapshot import TimeIndexState
 from siltstone.runtime.blocking import InlineCalls
 from support.kafka.kafka_batches import encode_batch
 from support.kafka.kafka_requests import timed_batch

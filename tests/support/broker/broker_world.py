@@ -19,6 +19,7 @@ from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Answer, ConnectionContext, Listener
+from siltstone.broker.security.node_logins import NodeLogins
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.starting import start_broker
 from siltstone.broker.topics.creating import NewTopic
@@ -28,7 +29,9 @@ from siltstone.kafka_protocol.headers import RequestHeader, decode_response_head
 from siltstone.kafka_protocol.messages import produce
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
+from siltstone.metadata.entities import NodeLife
 from siltstone.model.buffers import Buffer
+from siltstone.model.secret import Secret
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.settings import EngineSettings, UploadSettings, WalSettings
 from support.engine.engine_world import FreezableCalls, Node, World, settled
@@ -88,12 +91,37 @@ class HoldableCalls(FreezableCalls):
         return await super().run(call, *args, **kwargs)
 
 
+NODES_LISTENER = "NODES"
+"""The name of the listener by which other nodes come."""
+
+
+class WorldSecrets:
+    """What the broker of a world has read from the lease board; ``on_board``: what it will read next."""
+
+    def __init__(self, world: "BrokerWorld") -> None:
+        self._world = world
+        self.known: dict[NodeLife, Secret] = {}
+        self.on_board: dict[NodeLife, Secret] = {}
+
+    @property
+    def own(self) -> NodeLife:
+        engine = self._world.node.engine
+        return self._world.node.metadata.image.nodes[engine.node_id].life
+
+    def secret_of(self, life: NodeLife) -> Secret | None:
+        return self.known.get(life)
+
+    async def read_again(self) -> None:
+        self.known |= self.on_board
+
+
 class BrokerWorld:
     def __init__(self, folder: Path, settings: BrokerSettings, engine: EngineSettings) -> None:
         self.world = World(folder)
         self.settings = settings
         self._engine_settings = engine
         self._connections = 0
+        self.secrets = WorldSecrets(self)
 
     # -- lives -------------------------------------------------------------------------------------------
 
@@ -103,6 +131,10 @@ class BrokerWorld:
         self.broker: KafkaBroker = await start_broker(
             self.node.engine, self.node.metadata, self.settings, GroupSettings(), self.clock, self.world.rng,
             password_calls=self.calls,
+            node_logins=NodeLogins(
+                self.secrets, lambda: self.node.metadata.image, lambda each: each.name == NODES_LISTENER,
+                self.world.rng,
+            ),
         )  # fmt: skip
 
     async def stop(self) -> None:

@@ -25,7 +25,7 @@ from siltstone.broker.starting import start_broker
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.entities import NodeListener
-from siltstone.metadata.leases.board import Beat, BoardUnavailable, MemoryBoard, NodeLoad
+from siltstone.metadata.leases.board import Beat, BoardUnavailable, MemoryBoard, NodeLoad, NodeSecret
 from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.memory import MemoryLog
@@ -123,6 +123,14 @@ class NodeBoard:
     def loads(self) -> tuple[NodeLoad, ...]:
         self._may_fail()
         return self._board.loads()
+
+    def put_secret(self, secret: NodeSecret) -> None:
+        self._may_fail()
+        self._board.put_secret(secret)
+
+    def secrets(self) -> tuple[NodeSecret, ...]:
+        self._may_fail()
+        return self._board.secrets()
 
     def forget(self, node_id: int) -> None:
         self._may_fail()
@@ -248,7 +256,9 @@ class Life:
             calls, metadata.refresh, settings.node_id, node.clock,
         )  # fmt: skip
         components = EngineComponents(metadata, buckets, wal, reader, calls, node.clock, guards)
-        seat = ClusterPlace(node.board, calls, metadata, node.clock, node.clock.monotonic_ms)
+        seat = ClusterPlace(
+            node.board, calls, metadata, node.clock, Random(node.node_id), node.clock.monotonic_ms
+        )
         self.close_parts.append(seat.leave)
         enrolment = NodeEnrolment(
             node.listeners, f"rack-{node.node_id}", before=seat.wait_until_free, after=seat.take

@@ -57,9 +57,9 @@ class CopiedWorld(CompactionWorld):
         raw[position] ^= 0xFF
         replace_object(self.stores[bucket_id].store, object_key(object_id), [raw])
 
-    def repaired(self, *, runner: Runner | None = None, is_forced: bool = False) -> RunReport:
+    def repaired(self, *, runner: Runner | None = None, is_forced: bool = False, **limits: int) -> RunReport:
         """Runs the kind once."""
-        kind = CopyRepair(SETTINGS)
+        kind = CopyRepair(SETTINGS, **limits)
         used = runner or InProcessRunner()
         scope = Scope(is_forced=is_forced)
         return run(self.context, kind, lambda: used, scope, Budget(), Watch(kind.name, self.clock))

@@ -55,9 +55,11 @@ class DrainedWorld(CompactionWorld):
         store, key = (self.store, self.second)[bucket_id].store, object_key(object_id)
         return store.get_range(key, 0, store.head(key).size_bytes)
 
-    def relocated(self, *, runner: Runner | None = None, watch: Watch | None = None) -> RunReport:
+    def relocated(
+        self, *, runner: Runner | None = None, watch: Watch | None = None, **limits: int
+    ) -> RunReport:
         """Runs the kind once."""
-        kind = Relocation(SETTINGS)
+        kind = Relocation(SETTINGS, **limits)
         used = runner or InProcessRunner()
         told = watch or Watch(kind.name, self.clock)
         return run(self.context, kind, lambda: used, Scope(), Budget(), told)

@@ -69,9 +69,10 @@ def joined_up(
     scope: Scope | None = None,
     budget: Budget | None = None,
     watch: Watch | None = None,
+    **limits: int,
 ) -> RunReport:
     """Runs the kind once."""
-    kind = StreamObjectCompaction(settings)
+    kind = StreamObjectCompaction(settings, **limits)
     used = runner or InProcessRunner()
     return run(
         world.context,

@@ -7,10 +7,10 @@ clock does. The wall clocks of the nodes may differ by hours.
 import asyncio
 
 from siltstone.cluster.membership import BoardCalls, Membership
-from siltstone.cluster.suspicion import NodeLife, OwnLease
+from siltstone.cluster.suspicion import OwnLease
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.commands import RegisterNode
-from siltstone.metadata.entities import NodeListener
+from siltstone.metadata.entities import NodeLife, NodeListener
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import Beat, BoardUnavailable, MemoryBoard
 from siltstone.metadata.log_entry import decode_entry

@@ -70,15 +70,12 @@ def test_a_job_that_was_taken_over_is_renewed_no_more(world: CompactionWorld) ->
     world.clock.advance_ms(2)
     world.metadata.execute(StartJob("tidy", "somebody else", 60_000))
     lost: list[str] = []
-    _keep(world.metadata, mine, 1, Event(), lost.append)
+    _keep(world.metadata, mine, 1, Event(), lost.append, 2_000)
     assert lost == [f"job {mine} taken over by somebody else"]
     assert world.metadata.image.jobs[mine].state is JobState.FAILED
 
 
-def test_a_cancelled_job_is_told_to_its_driver_before_the_lease_ends(
-    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jobs, "JOB_LOOKED_AT_MS", 5)
+def test_a_cancelled_job_is_told_to_its_driver_before_the_lease_ends(world: CompactionWorld) -> None:
     lost: list[str] = []
     told = Event()
 
@@ -86,7 +83,7 @@ def test_a_cancelled_job_is_told_to_its_driver_before_the_lease_ends(
         lost.append(reason)
         told.set()
 
-    with running_job(world.context, "tidy", 120_000, "", hear) as job:
+    with running_job(world.context, "tidy", 120_000, "", hear, looked_at_ms=5) as job:
         world.another_context().metadata.execute(CancelJob(job.job_id, "cancelled by somebody"))
         assert told.wait(60)
     assert lost == [f"job {job.job_id} cancelled by somebody"]
@@ -155,9 +152,9 @@ def test_when_a_job_is_finished_its_lease_is_renewed_no_more(
     real_keep, real_finish = jobs._keep, jobs._finish
     finished: list[bool] = []
 
-    def keep(metadata: Any, job_id: int, lease_ms: int, event: Event, on_lost: Any) -> None:
+    def keep(metadata: Any, job_id: int, lease_ms: int, event: Event, *others: Any) -> None:
         ended.append(event)
-        real_keep(metadata, job_id, lease_ms, event, on_lost)
+        real_keep(metadata, job_id, lease_ms, event, *others)
 
     def finish(metadata: Any, command: FinishJob) -> None:
         finished.append(ended[0].is_set())

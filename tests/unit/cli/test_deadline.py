@@ -87,9 +87,8 @@ def test_a_status_is_found_although_the_last_words_hang(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never = threading.Event()
-    monkeypatch.setattr(module, "LAST_WORDS_SECONDS_MAX", 0.01)
     monkeypatch.setattr(module.log, "error", lambda *_: never.wait(SECONDS_MAX))
-    ProcessDeadline(lambda: 3, end_process=ended).set(0, "nobody reads this")
+    ProcessDeadline(lambda: 3, end_process=ended, last_words_seconds_max=0.01).set(0, "nobody reads this")
     assert ended.wait() == [3]
     never.set()
 
@@ -120,11 +119,8 @@ def test_a_signal_sets_the_deadline_although_its_handler_does_not_run(ended: End
 
 
 @pytest.mark.parametrize("one_signal_ms_max", [0, 3_600_000])
-def test_only_a_second_signal_has_the_shorter_limit(
-    ended: Ended, one_signal_ms_max: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "ONE_SIGNAL_MS_MAX", one_signal_ms_max)
-    deadline = ProcessDeadline(lambda: 1, end_process=ended)
+def test_only_a_second_signal_has_the_shorter_limit(ended: Ended, one_signal_ms_max: int) -> None:
+    deadline = ProcessDeadline(lambda: 1, end_process=ended, one_signal_ms_max=one_signal_ms_max)
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         with deadline.set_by_signals((3_600_000, "first"), (0, "second")):

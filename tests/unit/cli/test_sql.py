@@ -39,10 +39,9 @@ def test_json_has_an_object_for_each_row(capsys: pytest.CaptureFixture[str]) -> 
     ("rows", "told"), [(3, ""), (4, "and 1 more rows: --format csv or json prints all\n")]
 )
 def test_a_table_has_so_many_rows_and_says_how_many_more_there_are(
-    rows: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    rows: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(module, "SHOWN_MAX", 3)
-    _print_table(found(*((f"row{number}",) for number in range(rows)), columns=("name",)))
+    _print_table(found(*((f"row{number}",) for number in range(rows)), columns=("name",)), 3)
     printed = capsys.readouterr()
     assert [f"row{number}" in printed.out for number in range(4)] == [True, True, True, False]
     assert printed.err == told

@@ -2,15 +2,8 @@
 
 import pytest
 
-from siltstone.cluster.suspicion import (
-    GAP_MS_MAX,
-    POLLS_MIN,
-    SESSION_MS,
-    NodeLife,
-    Suspicion,
-    lives_to_watch,
-    turn_of,
-)
+from siltstone.cluster.suspicion import GAP_MS_MAX, POLLS_MIN, SESSION_MS, Suspicion, lives_to_watch, turn_of
+from siltstone.metadata.entities import NodeLife
 from siltstone.metadata.leases.board import Beat
 from support.metadata.metadata_world import MetadataWorld
 

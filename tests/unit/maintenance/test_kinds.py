@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from siltstone.maintenance import kinds
 from siltstone.maintenance.kinds import MAKERS, chosen_kinds
 from siltstone.model.errors import InvalidRequest
 from siltstone.offline.kind_rows import COPYING, FREEING, KIND_NAMES
@@ -22,13 +21,12 @@ def test_every_row_has_a_maker_and_its_settings() -> None:
     assert set(Rates().by_kind) == COPYING - {"minor-gc", "major-gc"}
 
 
-def test_a_kind_is_made_when_it_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_is_made_when_it_is_chosen() -> None:
     def fail(_: KindSettings) -> Any:
         raise AssertionError("not chosen")
 
     others = {name: fail for name in KIND_NAMES if name != "sweep"}
-    monkeypatch.setattr(kinds, "MAKERS", {**MAKERS, **others})
-    (sweep,) = chosen_kinds(KindSettings(), ["sweep"])
+    (sweep,) = chosen_kinds(KindSettings(), ["sweep"], {**MAKERS, **others})
     assert sweep.name == "sweep"
 
 

@@ -22,7 +22,6 @@ from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import FRAME_HEADER, FRAME_MAGIC
-from siltstone.record_columns import arrow
 from siltstone.record_columns.arrow import RecordRows, TimestampNotInRange, arrow_schema
 from siltstone.record_columns.batches import Batches, BlockPlace, UnreadableBatch, batches_of_block
 from siltstone.record_columns.kernels import compiled, plain
@@ -230,18 +229,15 @@ def test_batches_of_arrow_are_cut_by_rows_and_by_bytes(
 ) -> None:
     block, _ = block_of([Given([Record(value=b"v" * 10)] * 10, Codec.LZ4, "create", 0)] * 2)
 
-    def sizes(names: tuple[str, ...]) -> list[int]:
-        maker = RecordRows("t", 0, names, kernels)
+    def sizes(names: tuple[str, ...], **limits: int) -> list[int]:
+        maker = RecordRows("t", 0, names, kernels, **limits)
         return [each.num_rows for each in maker.rows(batches_of(block, kernels), 0, 2**62)]
 
     assert sizes(("value",)) == [20]
-    monkeypatch.setattr(arrow, "ROWS_MAX", 8)
-    assert sizes(("value",)) == [8, 8, 4]
-    monkeypatch.setattr(arrow, "ROW_BYTES_MAX", 35)
-    assert sizes(("value",)) == [3, 3, 3, 3, 3, 3, 2]
-    assert sizes(("offset",)) == [8, 8, 4]
-    monkeypatch.setattr(arrow, "ROW_BYTES_MAX", 5)
-    assert sizes(("value",)) == [1] * 20
+    assert sizes(("value",), rows_max=8) == [8, 8, 4]
+    assert sizes(("value",), rows_max=8, row_bytes_max=35) == [3, 3, 3, 3, 3, 3, 2]
+    assert sizes(("offset",), rows_max=8, row_bytes_max=35) == [8, 8, 4]
+    assert sizes(("value",), rows_max=8, row_bytes_max=5) == [1] * 20
 
 
 @KERNELS

@@ -3,7 +3,6 @@ import pytest
 
 from siltstone.kafka_protocol.batch_header import Codec
 from siltstone.kafka_protocol.records.reading import Record
-from siltstone.record_columns import chunking
 from siltstone.record_columns.batches import Batches, BlockPlace, UnreadableBatch
 from siltstone.record_columns.chunking import Chunk, chunks
 from siltstone.record_columns.kernels import compiled, plain
@@ -29,9 +28,9 @@ def block_of_stream(stream: CompactedStream) -> Batches:
     return Batches(block, plain.scan_batches(block, STREAM_ID), BlockPlace(5, 300))
 
 
-def opened(batches: Batches, rows: list[int]) -> list[Chunk]:
+def opened(batches: Batches, rows: list[int], **limits: int) -> list[Chunk]:
     flags = np.isin(np.arange(len(batches)), rows)
-    return [*chunks(batches, flags, plain)]
+    return [*chunks(batches, flags, plain, **limits)]
 
 
 def test_without_compression_a_block_is_one_chunk_and_nothing_is_copied() -> None:
@@ -43,10 +42,9 @@ def test_without_compression_a_block_is_one_chunk_and_nothing_is_copied() -> Non
     assert np.shares_memory(chunk.records.data, batches.data)
 
 
-def test_chunks_end_when_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunking, "CHUNK_BYTES", 60)
+def test_chunks_end_when_they_are_full() -> None:
     batches = block_of([Codec.LZ4, Codec.NONE, Codec.ZSTD, Codec.SNAPPY, Codec.GZIP])
-    found = opened(batches, [0, 1, 2, 4])
+    found = opened(batches, [0, 1, 2, 4], chunk_bytes=60)
     assert [(chunk.first, chunk.end) for chunk in found] == [(0, 2), (2, 5)]
     assert [chunk.records.offsets.tolist() for chunk in found] == [[*range(6)], [6, 7, 8, 12, 13, 14]]
 
@@ -100,10 +98,9 @@ def test_more_records_than_fit_are_refused_before_memory_is_taken() -> None:
     assert caught.value.object_id == 5
 
 
-def test_a_stream_that_decompresses_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunking, "DECOMPRESSED_BATCH_BYTES_MAX", 20)
+def test_a_stream_that_decompresses_to_too_much() -> None:
     with pytest.raises(UnreadableBatch, match="decompress to more than 20 bytes") as caught:
-        opened(block_of([Codec.ZSTD]), [0])
+        opened(block_of([Codec.ZSTD]), [0], batch_bytes_max=20)
     assert caught.value.object_id == 5
 
 

@@ -18,7 +18,6 @@ from siltstone.metadata.entities import (
 )
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
-from siltstone.offline.topic_streams import put_transactional_from
 from siltstone.scanning import planning
 from siltstone.scanning.failures import (
     DataLost,
@@ -26,13 +25,11 @@ from siltstone.scanning.failures import (
     RangeNotCovered,
     ScanRefused,
     TopicNotThere,
-    TransactionsNotRead,
 )
 from siltstone.scanning.planning import (
     ScanPartition,
     cut,
     plan_pieces,
-    refuse_transactions,
     renewed,
     wanted_partitions,
 )
@@ -268,20 +265,18 @@ def test_more_units_than_there_are_bytes_have_a_byte_each() -> None:
     assert len(pieces_of(image, units_min=50)) == 10
 
 
-def test_limits_are_doubled_until_the_units_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+def test_limits_are_doubled_until_the_units_are_few_enough() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
     for limits, count in (({"unit_bytes_max": 7}, 18), ({"unit_offsets_max": 7}, 18)):
         request = ScanRequest(topics=("flights",), **limits)
-        planned = plan_pieces(image, whole_cuts(image, request), request)
+        planned = plan_pieces(image, whole_cuts(image, request), request, units_max=20)
         assert len(planned.units) == count, "of 56 bytes or offsets, eight times 7"
 
 
-def test_as_many_units_as_there_may_be_are_no_cause_for_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+def test_as_many_units_as_there_may_be_are_no_cause_for_a_warning() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
     request = ScanRequest(topics=("flights",), unit_bytes_max=50)
-    planned = plan_pieces(image, whole_cuts(image, request), request)
+    planned = plan_pieces(image, whole_cuts(image, request), request, units_max=20)
     assert (len(planned.units), planned.warning) == (20, "")
 
 
@@ -294,11 +289,10 @@ def test_a_cut_without_offsets_has_no_piece() -> None:
         assert plan_pieces(image, [empty], request).units == ()
 
 
-def test_there_are_never_more_units_than_the_driver_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "UNITS_MAX", 20)
+def test_there_are_never_more_units_than_the_driver_can_hold() -> None:
     image = image_of({"flights": [[(100, 0, 1_000, 1_000)]]})
     request = ScanRequest(topics=("flights",), unit_bytes_max=1)
-    planned = plan_pieces(image, whole_cuts(image, request), request)
+    planned = plan_pieces(image, whole_cuts(image, request), request, units_max=20)
     assert len(planned.units) <= 20
     assert "more than 20 units of 1 bytes" in planned.warning
     assert len(offsets_of(planned.units)) == 1_000
@@ -343,20 +337,3 @@ def test_offsets_that_no_object_holds_are_an_error_and_no_shorter_plan() -> None
     del image.objects[101]
     with pytest.raises(RangeNotCovered, match="offset 50"):
         pieces_of(image)
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "is_refused"), [(0, 30, False), (0, 31, True), (40, 50, True), (40, 40, False)]
-)
-def test_a_scan_of_what_may_be_in_transactions_is_refused(start: int, end: int, is_refused: bool) -> None:
-    image = image_of({"t": [[(100, 0, 50, 500)]]})
-    put = put_transactional_from(f"{0:032x}", 0, 30)
-    image.keys[put.key] = put.value
-    (partition,) = wanted_partitions(image, ScanRequest(pattern="t"))
-    wanted = cut(partition, start, end, end_offset=50, fail_on_data_loss=True)
-    if not is_refused:
-        refuse_transactions(image, [wanted])
-        return
-    with pytest.raises(TransactionsNotRead, match="t-0 has transactions from offset 30 on") as refused:
-        refuse_transactions(image, [wanted])
-    assert "isolation.level=read_committed" in str(refused.value)

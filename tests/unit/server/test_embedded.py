@@ -278,5 +278,3 @@ def test_sa01_what_clients_of_a_broker_with_users_are_given() -> None:
         with pytest.raises(InvalidRequest, match="was given no user eve; its users are ada, bob"):
             broker.client_config("eve")
         assert "pencil" not in repr(broker) + repr(broker.statistics()) + repr(vars(broker))
-    with pytest.raises(InvalidRequest, match="nodes cannot log in yet"):
-        Broker(users=users, nodes=2)

@@ -10,7 +10,6 @@ from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, Codec
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.reading import Record, iterate_records
 from siltstone.model.limits import MIB
-from siltstone.sinking import encoding as sink_encoding
 from siltstone.sinking.columns import RECORD_OVERHEAD_BYTES
 from siltstone.sinking.encoding import KEYLESS_RUN_BYTES, RowEncoder
 from siltstone.sinking.failures import RowRefused
@@ -285,23 +284,21 @@ def test_structs_become_json_in_the_places_of_their_rows() -> None:
 # -- rows as columns -----------------------------------------------------------------------------------------------
 
 
-def both_ways(monkeypatch: pytest.MonkeyPatch, of: TopicPlace, batches: list[Any]) -> list[list[Any]]:
+def both_ways(of: TopicPlace, batches: list[Any]) -> list[list[Any]]:
     """The batches of each partition, in their order; of rows one by one, and of rows as columns."""
     found = []
     for rows_min in (10**9, 1):
-        monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", rows_min)
         given: dict[int, list[Any]] = {}
         plan = SinkPlan(1, "store", "memory:sinking", "t", "value binary", (of,))
 
         def keep(_: TopicPlace, partition: int, data: bytearray, count: int, given: Any = given) -> None:
             given.setdefault(partition, []).append((bytes(data), count))
 
-        encoder = RowEncoder(plan, 1, NOW_MS, keep)
+        encoder = RowEncoder(plan, 1, NOW_MS, keep, columns_rows_min=rows_min)
         for number, rows in enumerate(batches):
-            if rows_min == 1 and number % 5 == 4:  # a few rows between, which go one by one
-                monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", 10**9)
+            is_one_by_one = rows_min == 1 and number % 5 == 4  # a few rows between
+            encoder.columns_rows_min = 10**9 if is_one_by_one else rows_min
             encoder.add_all(rows)
-            monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", rows_min)
         open_bytes = encoder.open_bytes
         encoder.seal_all()
         found.append([sorted(given.items()), open_bytes])
@@ -309,7 +306,7 @@ def both_ways(monkeypatch: pytest.MonkeyPatch, of: TopicPlace, batches: list[Any
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_rows_as_columns_make_the_same_batches(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_rows_as_columns_make_the_same_batches(seed: int) -> None:
     rng = Random(seed)
     codec, limit = rng.choice(list(Codec)), rng.choice([700, 3_000, MIB])
     names = ["value", *rng.sample(["key", "partition", "timestamp"], rng.randrange(4))]
@@ -328,22 +325,22 @@ def test_rows_as_columns_make_the_same_batches(monkeypatch: pytest.MonkeyPatch, 
             ),
         }  # fmt: skip
         batches.append(pa.record_batch({name: columns[name] for name in names}))
-    one_by_one, as_columns = both_ways(monkeypatch, place(codec=codec, message_bytes_max=limit), batches)
+    one_by_one, as_columns = both_ways(place(codec=codec, message_bytes_max=limit), batches)
     assert one_by_one == as_columns
 
 
-def test_large_rows_and_full_batches_are_cut_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_rows_and_full_batches_are_cut_alike() -> None:
     values = [bytes(size) for size in (10, 400, 600, 628, 1, 615, 20) * 40]
     rows = pa.record_batch({"value": pa.array(values, pa.binary())})
-    one_by_one, as_columns = both_ways(monkeypatch, place(message_bytes_max=700, partitions=2), [rows, rows])
+    one_by_one, as_columns = both_ways(place(message_bytes_max=700, partitions=2), [rows, rows])
     assert one_by_one == as_columns
 
 
 @pytest.mark.parametrize(("size", "limit"), [(189, 700), (1_000, MIB)])
-def test_rows_that_just_fit_are_not_cut_off(monkeypatch: pytest.MonkeyPatch, size: int, limit: int) -> None:
+def test_rows_that_just_fit_are_not_cut_off(size: int, limit: int) -> None:
     """Three of them fill a batch, sixteen a run of rows without keys."""
     rows = pa.record_batch({"value": pa.array([bytes(size)] * 100, pa.binary())})
-    one_by_one, as_columns = both_ways(monkeypatch, place(message_bytes_max=limit), [rows, rows])
+    one_by_one, as_columns = both_ways(place(message_bytes_max=limit), [rows, rows])
     assert one_by_one == as_columns
 
 
@@ -358,11 +355,9 @@ def test_rows_that_just_fit_are_not_cut_off(monkeypatch: pytest.MonkeyPatch, siz
         ({"message_bytes_max": 100}, {"value": pa.array([b"", bytes(200)])}),
     ],
 )
-def test_what_is_refused_is_refused_as_columns_too(
-    monkeypatch: pytest.MonkeyPatch, given: Any, columns: Any
-) -> None:
-    monkeypatch.setattr(sink_encoding, "COLUMNS_ROWS_MIN", 1)
+def test_what_is_refused_is_refused_as_columns_too(given: Any, columns: Any) -> None:
     encoding = Encoding(place(**given))
+    encoding.encoder.columns_rows_min = 1
     with pytest.raises(RowRefused):
         encoding.encoder.add_all(pa.record_batch({"value": pa.array([b"", b""]), **columns}))
         encoding.encoder.seal_all()

@@ -41,10 +41,12 @@ class World:
         self.inline += data
         return replace(part, position=len(self.inline) - len(data))
 
-    def write(self, *runs: LoadedRun, part_bytes: int = 1 << 20, is_set: bool = True) -> NewObject:
+    def write(
+        self, *runs: LoadedRun, part_bytes: int = 1 << 20, is_set: bool = True, **sizes: int
+    ) -> NewObject:
         planned = PlannedLoadObject(is_set, runs)
         manifest = SinkManifest(1, (), self.inline)
-        return write_load_object(planned, 7, manifest, self.staged, self.target, NOW_MS, part_bytes)
+        return write_load_object(planned, 7, manifest, self.staged, self.target, NOW_MS, part_bytes, **sizes)
 
     def batches(self) -> list[RecordBatch]:
         key = object_key(7)
@@ -117,12 +119,11 @@ def test_what_was_staged_otherwise_is_refused_and_no_object_is_left() -> None:
 def test_an_upload_that_a_bucket_refuses_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     parts = [world.part(3, 400), world.part(3, 400)]
-    monkeypatch.setattr("siltstone.sinking.load_object.BLOCK_SIZE_BYTES", 10)
 
     def refused(*_: object) -> None:
         raise StoreDenied("read only")
 
     monkeypatch.setattr(world.target, "complete_multipart", refused)
     with pytest.raises(StoreDenied):
-        world.write(run(3, 0, *parts), part_bytes=1)
+        world.write(run(3, 0, *parts), part_bytes=1, block_bytes=10)
     assert not [*world.target.list_multipart()]

@@ -32,9 +32,9 @@ class World:
         stream_id = self.streams[partition]
         return StagedPart("t", TOPIC_ID, partition, stream_id, f"k{partition}", 0, size_bytes, records)
 
-    def plan(self, *parts: StagedPart, append_time: bool = False) -> LoadPlan:
+    def plan(self, *parts: StagedPart, append_time: bool = False, **limits: int) -> LoadPlan:
         topics = frozenset([TOPIC_ID] if append_time else [])
-        return plan_load(self.image, SinkManifest(1, parts, b""), topics, 100, 1_000)
+        return plan_load(self.image, SinkManifest(1, parts, b""), topics, 100, 1_000, **limits)
 
 
 def offsets(plan: LoadPlan) -> list[tuple[bool, list[tuple[int, int, list[int]]]]]:
@@ -88,11 +88,10 @@ def test_sw15_a_topic_that_is_gone_or_another_one_is_named() -> None:
         world.plan(part)
 
 
-def test_a_stream_set_object_has_no_more_streams_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_set_object_has_no_more_streams_than_it_may() -> None:
     assert STREAMS_PER_OBJECT_MAX == 20_000
-    monkeypatch.setattr("siltstone.sinking.load_plan.STREAMS_PER_OBJECT_MAX", 2)
     world = World(4)
-    plan = world.plan(*(world.part(number, 5) for number in range(4)))
+    plan = world.plan(*(world.part(number, 5) for number in range(4)), streams_max=2)
     assert [(each.is_set, len(each.runs)) for each in plan.objects] == [(True, 2), (False, 1), (False, 1)]
 
 

@@ -13,7 +13,6 @@ from siltstone.metadata.sinks import (
 from siltstone.metadata.store_id import put_store_id
 from siltstone.object_store.bucket_identity import BucketOfAnotherStore, mark
 from siltstone.runtime.randomness import seeded_randomness
-from siltstone.sinking import staged_sweep
 from siltstone.sinking.staged_sweep import StagedSweepReport, has_sinks, sweep_staged
 from support.maintenance.maintained_store import MaintainedStore
 
@@ -65,14 +64,11 @@ def test_a_batch_that_begins_while_the_objects_are_listed_keeps_them(world: Main
     assert sweep_staged(world.another_context(), 0).objects == 0
 
 
-def test_many_objects_are_deleted_in_several_requests(
-    world: MaintainedStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(staged_sweep, "DELETE_BATCH_KEYS_MAX", 3)
+def test_many_objects_are_deleted_in_several_requests(world: MaintainedStore) -> None:
     for number in range(7):
         world.store.put(f"staging/out/0/{number}", [b"1"])
     world.clock.advance_ms(STAGING_KEPT_MS + 1)
-    assert sweep_staged(world.context, 0) == StagedSweepReport(7, 7)
+    assert sweep_staged(world.context, 0, keys_max=3) == StagedSweepReport(7, 7)
     assert [len(keys) for keys in world.store.details("delete")] == [3, 3, 1]  # type: ignore[arg-type]
     assert left(world) == []
 

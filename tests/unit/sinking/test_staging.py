@@ -13,7 +13,6 @@ from siltstone.object_store.memory import MemoryStore
 from siltstone.offline.tasks import source_bytes as stores
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
-from siltstone.sinking import staging
 from siltstone.sinking.failures import SinkRefused
 from siltstone.sinking.manifest import manifest_of
 from siltstone.sinking.plan import SinkPlan, TopicPlace
@@ -38,7 +37,9 @@ def store() -> Iterator[MemoryStore]:
     del stores._opened[made.url]
 
 
-def staged(store: MemoryStore, *batches: Any, task_number: int = 5, seed: int = 1) -> TaskReport:
+def staged(
+    store: MemoryStore, *batches: Any, task_number: int = 5, seed: int = 1, **limits: int
+) -> TaskReport:
     places = tuple(
         TopicPlace(name, f"id-{name}", ids, Codec.NONE, 1_000_000, False, True, LONG, LONG)
         for name, ids in (("a", (10, 11)), ("b", (20,)))
@@ -51,6 +52,7 @@ def staged(store: MemoryStore, *batches: Any, task_number: int = 5, seed: int = 
         task_number=task_number,
         query_id="query",
         clock=CLOCK,
+        **limits,
         rng=seeded_randomness(seed),
     )
 
@@ -89,14 +91,10 @@ def test_few_rows_come_along_in_the_report_and_no_object_is_written(store: Memor
     ]  # fmt: skip
 
 
-def test_more_than_the_report_may_carry_lies_in_one_object(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_the_report_may_carry_lies_in_one_object(store: MemoryStore) -> None:
     size = sum(part.size_bytes for part in staged(store, rows(*FEW)).parts)
-    monkeypatch.setattr(staging, "INLINE_BYTES_MAX", size)
-    assert staged(store, rows(*FEW)).inline
-    monkeypatch.setattr(staging, "INLINE_BYTES_MAX", size - 1)
-    report = staged(store, rows(*FEW))
+    assert staged(store, rows(*FEW), inline_bytes_max=size).inline
+    report = staged(store, rows(*FEW), inline_bytes_max=size - 1)
     assert report.inline == b""
     (held,) = store.list()
     assert held.size_bytes == size and held.key.startswith(f"{FOLDER}5-") and held.key.endswith("-0")
@@ -104,11 +102,10 @@ def test_more_than_the_report_may_carry_lies_in_one_object(
 
 
 def test_a_task_with_many_rows_writes_one_object_after_another_and_all_of_its_rows(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore,
 ) -> None:
-    monkeypatch.setattr(staging, "STAGED_BYTES", 2_500)
     batches = [rows(("a", 0, b"%d" % n * 1_000), ("b", 0, b"x")) for n in range(5)]
-    report = staged(store, *batches)
+    report = staged(store, *batches, held_bytes_max=2_500)
     assert report.inline == b"" and len({part.key for part in report.parts}) == 2
     assert sorted(each.key for each in store.list()) == sorted({part.key for part in report.parts})
     assert values(store, report) == [
@@ -119,21 +116,15 @@ def test_a_task_with_many_rows_writes_one_object_after_another_and_all_of_its_ro
     ], "the rest is an object, too, though it is small"
 
 
-def test_rows_of_batches_that_are_encoded_already_count_as_held(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_batches_that_are_encoded_already_count_as_held(store: MemoryStore) -> None:
     """A record batch that is full waits in memory like rows that are not encoded yet."""
-    monkeypatch.setattr(staging, "STAGED_BYTES", 2_000_000)
     full = rows(*[("a", 0, bytes(900_000))] * 3)  # two record batches, and an open one
-    report = staged(store, full, rows(("a", 0, b"last")))
+    report = staged(store, full, rows(("a", 0, b"last")), held_bytes_max=2_000_000)
     assert [len(found) for _, found in values(store, report)] == [3, 1]
 
 
-def test_two_attempts_of_a_task_write_objects_of_different_names(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(staging, "INLINE_BYTES_MAX", 0)
-    first, second = (staged(store, rows(*FEW), seed=seed) for seed in (1, 2))
+def test_two_attempts_of_a_task_write_objects_of_different_names(store: MemoryStore) -> None:
+    first, second = (staged(store, rows(*FEW), seed=seed, inline_bytes_max=0) for seed in (1, 2))
     assert first.parts[0].key != second.parts[0].key
     assert values(store, first) == values(store, second)
 

@@ -59,9 +59,8 @@ def test_a_scan_is_read_by_a_format_of_its_name_which_is_registered_once(session
     )
 
 
-def test_names_are_bounded(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(naming, "NAMES_MAX", 2)
-    assert [format_named(session, name, DefaultSource) for name in "abca"] == [
+def test_names_are_bounded(session: Any) -> None:
+    assert [format_named(session, name, DefaultSource, 2) for name in "abca"] == [
         "siltstone: a", "siltstone: b", FORMAT, "siltstone: a",
     ]  # fmt: skip
     assert len(session.registered) == 2

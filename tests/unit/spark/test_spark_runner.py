@@ -101,26 +101,29 @@ class Context:
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(SparkContext, "_gateway", None)  # other tests may have one
-    monkeypatch.setattr(spark_runner, "PROGRESS_INTERVAL_SECONDS", 0.01)
     return Context()
+
+
+def runner_on(context: Any) -> SparkRunner:
+    return SparkRunner(context, progress_seconds=0.01)
 
 
 def test_there_is_one_task_for_each_input_and_one_result_in_its_place(context: Any) -> None:
     heard: list[tuple[int, int]] = []
-    results = SparkRunner(context).run(bytes.upper, [b"a", b"b", b"c"], lambda *now: heard.append(now))
+    results = runner_on(context).run(bytes.upper, [b"a", b"b", b"c"], lambda *now: heard.append(now))
     assert results == [b"A", b"B", b"C"]
     assert context.partition_counts == [3]
     assert heard[-1] == (3, 3)
 
 
 def test_without_inputs_there_is_no_job(context: Any) -> None:
-    assert SparkRunner(context).run(bytes.upper, []) == []
+    assert runner_on(context).run(bytes.upper, []) == []
     assert context.jobs == []
 
 
 def test_each_job_has_a_group_of_its_own_that_says_what_it_does(context: Any) -> None:
     for _ in range(2):
-        SparkRunner(context).run(bytes.upper, [b"a"])
+        runner_on(context).run(bytes.upper, [b"a"])
     (first, says, is_interrupted), (second, _, _) = context.jobs
     assert first != second
     assert (says, is_interrupted) == ("siltstone: upper", True)
@@ -131,7 +134,7 @@ def test_a_failure_is_told_with_its_cause(context: Any) -> None:
         raise ValueError("at 4096")
 
     with pytest.raises(RunFailed, match=r"the Spark job failed: .*at 4096"):
-        SparkRunner(context).run(damaged, [b"a"])
+        runner_on(context).run(damaged, [b"a"])
     assert context.cancelled == [], "it has ended by itself"
 
 
@@ -143,7 +146,7 @@ def test_progress_is_the_number_of_tasks_that_are_done_in_all_stages(context: An
         heard.append((done, in_all))
         context.gate.set()
 
-    SparkRunner(context).run(lambda given: given if context.gate.wait(60) else b"", [b""] * 4, on_progress)
+    runner_on(context).run(lambda given: given if context.gate.wait(60) else b"", [b""] * 4, on_progress)
     assert (heard[0], heard[-1]) == ((3, 4), (4, 4))
 
 
@@ -157,7 +160,7 @@ def test_a_jvm_that_does_not_tell_the_progress_ends_nothing(context: Any, failur
         context.gate.set()
 
     task = lambda given: given if context.gate.wait(60) else b"late"  # noqa: E731
-    assert SparkRunner(context).run(task, [b"a"], on_progress) == [b"a"]
+    assert runner_on(context).run(task, [b"a"], on_progress) == [b"a"]
     assert (heard[0], heard[-1]) == ((0, 1), (1, 1))
 
 
@@ -168,7 +171,7 @@ def test_an_interrupt_cancels_the_job_and_waits_for_its_end(context: Any, failur
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        SparkRunner(context).run(lambda given: given if context.gate.wait(60) else b"", [b"a"], interrupt)
+        runner_on(context).run(lambda given: given if context.gate.wait(60) else b"", [b"a"], interrupt)
     ((group, _, _),) = context.jobs
     assert context.cancelled == [group]
     assert group not in {thread.name for thread in threading.enumerate()}
@@ -182,7 +185,7 @@ def test_a_jvm_that_is_gone_before_the_job_begins_fails_the_run(
 
     monkeypatch.setattr(threading.Thread, "start", gone)
     with pytest.raises(RunnerLost, match="JVM does not answer: refused"):
-        SparkRunner(context).run(bytes.upper, [b"a"])
+        runner_on(context).run(bytes.upper, [b"a"])
 
 
 @pytest.mark.parametrize(
@@ -192,13 +195,13 @@ def test_a_runner_is_lost_with_its_context(
     context: Any, has_stopped: bool | Exception, is_lost: bool
 ) -> None:
     context.has_stopped = has_stopped
-    assert SparkRunner(context).is_lost is is_lost
+    assert runner_on(context).is_lost is is_lost
 
 
 def test_a_runner_is_lost_when_its_context_was_stopped_here_or_the_jvm_has_died(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = SparkRunner(context)
+    runner = runner_on(context)
     monkeypatch.setattr(spark_runner, "jvm_has_died", lambda: True)
     assert runner.is_lost
     monkeypatch.setattr(spark_runner, "jvm_has_died", lambda: False)
@@ -242,7 +245,7 @@ def test_each_input_is_a_job_whose_end_is_known_while_others_run(context: Any) -
             raise ValueError("at 4096")
         return given if given == b"fast" or context.gate.wait(60) else b"late"
 
-    ends = SparkRunner(context).run_each(task, [b"slow", b"fast", b"bad"])
+    ends = runner_on(context).run_each(task, [b"slow", b"fast", b"bad"])
     known = dict([next(ends), next(ends)])
     assert known[1] == b"fast"
     assert isinstance(known[2], RunFailed) and "at 4096" in str(known[2])
@@ -260,7 +263,7 @@ def test_an_input_is_taken_when_its_job_can_begin(context: Any) -> None:
             taken.append(given)
             yield given
 
-    for ended, _ in enumerate(SparkRunner(context).run_each(bytes.upper, inputs())):
+    for ended, _ in enumerate(runner_on(context).run_each(bytes.upper, inputs())):
         assert len(taken) <= ended + 2 * context.defaultParallelism + 1
     assert len(taken) == 5
 
@@ -278,7 +281,7 @@ def test_a_job_that_lasts_takes_one_of_the_places_of_the_others(context: Any) ->
         return given if given != b"slow" or context.gate.wait(60) else b"late"
 
     ended = 0
-    for _ in SparkRunner(context).run_each(task, inputs()):
+    for _ in runner_on(context).run_each(task, inputs()):
         assert len(taken) <= ended + 2, "two at once"
         ended += 1
         if ended == 4:
@@ -290,7 +293,7 @@ def test_a_run_that_is_cancelled_while_it_waits_cancels_all_its_jobs(context: An
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    ends = SparkRunner(context).run_each(
+    ends = runner_on(context).run_each(
         lambda given: given if context.gate.wait(60) else b"", [b"a", b"b"], interrupt
     )
     with pytest.raises(KeyboardInterrupt):
@@ -303,7 +306,7 @@ def test_a_run_that_is_cancelled_while_it_waits_cancels_all_its_jobs(context: An
 def test_jobs_that_cannot_begin_end_the_run_and_no_unit_is_to_blame(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = SparkRunner(context)
+    runner = runner_on(context)
     runner.run(bytes.upper, [b"a"])
 
     def gone(*_: object) -> None:
@@ -320,14 +323,14 @@ def test_a_job_that_fails_because_spark_has_stopped_is_no_fault_of_its_unit(cont
         raise ValueError("cut off")
 
     with pytest.raises(RunnerLost, match=r"died or was stopped: .*cut off; run again"):
-        SparkRunner(context).run(stopped, [b"a"])
+        runner_on(context).run(stopped, [b"a"])
     context.has_stopped = False
     with pytest.raises(RunnerLost, match="died or was stopped"):
-        list(SparkRunner(context).run_each(stopped, [b"a"]))
+        list(runner_on(context).run_each(stopped, [b"a"]))
 
 
 def test_jobs_and_stages_are_named_after_kind_unit_and_job(context: Any) -> None:
-    runner = SparkRunner(context)
+    runner = runner_on(context)
     runner.run(bytes.upper, [b"a"], label="sso-compaction object 1 and 2 more, job 7")
     names = ["flights-0", "flights-1"]
     ends = runner.run_each(
@@ -345,7 +348,7 @@ def test_jobs_and_stages_are_named_after_kind_unit_and_job(context: Any) -> None
 
 def test_workers_are_asked_once_before_the_first_job(context: Any) -> None:
     context.defaultParallelism = 3
-    runner = SparkRunner(context)
+    runner = runner_on(context)
     runner.run(bytes.upper, [b"a"])
     list(runner.run_each(bytes.upper, [b"a"]))
     assert context.checks == [3]
@@ -354,7 +357,7 @@ def test_workers_are_asked_once_before_the_first_job(context: Any) -> None:
 @pytest.mark.parametrize("is_each", [False, True])
 def test_workers_that_cannot_run_tasks_end_the_run_before_its_first_job(context: Any, is_each: bool) -> None:
     context.answers = [("host-1", "/usr/bin/python3", "", ("siltstone (ModuleNotFoundError: no)",))]
-    runner = SparkRunner(context)
+    runner = runner_on(context)
     with pytest.raises(WorkersUnfit, match="/usr/bin/python3 on host-1 cannot import siltstone: install"):
         list(runner.run_each(bytes.upper, [b"a"])) if is_each else runner.run(bytes.upper, [b"a"])
     assert context.jobs == []
@@ -369,13 +372,13 @@ def test_a_check_that_fails_for_another_python_ends_the_run(context: Any) -> Non
         "version: 3.11 than that in driver: 3.12, PySpark cannot run with different minor versions.\n\tat x"
     )
     with pytest.raises(WorkersUnfit, match=r"have Python 3.11, and the driver 3.12: set PYSPARK_PYTHON"):
-        SparkRunner(context).run(bytes.upper, [b"a"])
+        runner_on(context).run(bytes.upper, [b"a"])
 
 
 def test_a_check_that_fails_for_any_other_reason_is_no_units_fault_either(context: Any) -> None:
     context.check_fails_with = Exception(": java.lang.NullPointerException")
     with pytest.raises(WorkersUnfit, match=r"NullPointerException: check PYSPARK_PYTHON"):
-        list(SparkRunner(context).run_each(bytes.upper, [b"a"]))
+        list(runner_on(context).run_each(bytes.upper, [b"a"]))
 
 
 def test_a_worker_that_joined_later_without_the_package_ends_the_run(context: Any) -> None:
@@ -383,8 +386,8 @@ def test_a_worker_that_joined_later_without_the_package_ends_the_run(context: An
         raise ValueError("x.TaskFailed: task failed: ModuleNotFoundError: No module named 'siltstone'")
 
     with pytest.raises(WorkersUnfit, match="they lack the module siltstone"):
-        SparkRunner(context).run(lacking, [b"a"])
-    ends = SparkRunner(context).run_each(lacking, [b"a", b"b"])
+        runner_on(context).run(lacking, [b"a"])
+    ends = runner_on(context).run_each(lacking, [b"a", b"b"])
     with pytest.raises(WorkersUnfit, match="they lack the module siltstone"):
         next(ends)
 
@@ -394,7 +397,7 @@ def test_a_worker_that_joined_later_without_the_package_ends_the_run(context: An
 )
 def test_twice_as_many_jobs_at_once_as_executors_can_run(context: Any, parallelism: Any, jobs: int) -> None:
     context.defaultParallelism = parallelism
-    assert SparkRunner(context)._jobs_at_once() == jobs
+    assert runner_on(context)._jobs_at_once() == jobs
 
 
 def test_jobs_are_cancelled_together_and_waited_for_as_long_as_for_one() -> None:

@@ -9,7 +9,6 @@ from siltstone.metadata.entities import JobMetadata, JobState
 from siltstone.model.limits import DAY_MS
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
-from siltstone.tables import orphans
 from siltstone.tables.ledger import Ledger, TableIdentity
 from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans
 
@@ -34,11 +33,11 @@ class Folder:
     def job(self, job_id: int, state: JobState) -> None:
         self.jobs[job_id] = JobMetadata(job_id, "table-export", state, "d", "", 0, 0, 0, "")
 
-    def deleted(self, now_ms: int = MADE_MS + 1 + ORPHAN_AGE_MS) -> list[str]:
+    def deleted(self, now_ms: int = MADE_MS + 1 + ORPHAN_AGE_MS, **limits: int) -> list[str]:
         before = self.left()
         ledger = Ledger(identity=TableIdentity("", ""), created_ms=MADE_MS)
         table: Any = SimpleNamespace(name="kafka.t", ledger=ledger, kept_paths=lambda: self.kept)
-        count = delete_orphans(self.store, table, self.jobs, now_ms)
+        count = delete_orphans(self.store, table, self.jobs, now_ms, **limits)
         gone = sorted(set(before) - set(self.left()))
         assert count == len(gone)
         return gone
@@ -112,10 +111,9 @@ def test_what_the_table_needs_is_asked_only_when_something_may_be_deleted(folder
 
 
 def test_many_files_are_deleted_in_several_requests(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orphans, "DELETE_BATCH_KEYS_MAX", 3)
     asked: list[int] = []
     delete = folder.store.delete
     monkeypatch.setattr(folder.store, "delete", lambda keys: (asked.append(len(keys)), delete(keys)))
     folder.put(*(data(1, number) for number in range(7)))
-    assert len(folder.deleted()) == 7
+    assert len(folder.deleted(keys_max=3)) == 7
     assert asked == [3, 3, 1]

@@ -11,7 +11,6 @@ import pytest
 
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
-from siltstone.tables import reading
 from siltstone.tables.formats.port import DataFile, TableFile
 from siltstone.tables.reading import RowFile, _StoredFile, realigned
 from siltstone.tables.row_deletes import packed
@@ -99,11 +98,10 @@ def test_times_that_spark_writes_into_delta_tables_may_be_far(store: MemoryStore
     assert realigned(found, rows.schema).column("at").to_pylist() == far
 
 
-def test_batches_of_large_rows_are_small(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "BATCH_BYTES", 10_000)
+def test_batches_of_large_rows_are_small(store: MemoryStore) -> None:
     rows = pa.table({"v": [bytes([number % 251]) * 1_000 for number in range(100)]})
     size = put(store, rows, row_group_size=25, use_dictionary=False, compression="none")
-    with RowFile(store, "", DataFile("x", rows.num_rows, size)) as file:
+    with RowFile(store, "", DataFile("x", rows.num_rows, size), batch_bytes=10_000) as file:
         counts = [each.num_rows for each in file.batches()]
     assert sum(counts) == 100 and max(counts) <= 10 and len(counts) >= 12
 

@@ -6,9 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from siltstone.tables import schemas as module
 from siltstone.tables.failures import RegistryNotNamed, TooManySchemas
-from siltstone.tables.schemas import RoundSchemas
+from siltstone.tables.schemas import SCHEMAS_BYTES_MAX, SCHEMAS_MAX, RoundSchemas
 from siltstone.topic_configs.table_export import LATEST, TableConfig
 from siltstone.value_formats.failures import (
     FormatRefused,
@@ -27,9 +26,15 @@ def registry() -> Iterator[SchemaRegistry]:
         yield made
 
 
-def of(registry: SchemaRegistry, *, may_widen: bool = True, **config: Any) -> RoundSchemas:
+def of(
+    registry: SchemaRegistry,
+    *,
+    may_widen: bool = True,
+    bytes_max: int = SCHEMAS_BYTES_MAX,
+    **config: Any,
+) -> RoundSchemas:
     made = TableConfig(**{"value": "avro", **config})
-    return RoundSchemas("t", made, registry.url, may_widen=may_widen)
+    return RoundSchemas("t", made, registry.url, may_widen=may_widen, bytes_max=bytes_max)
 
 
 def test_a_round_begins_with_the_newest_schema_and_those_of_earlier_rounds(registry: SchemaRegistry) -> None:
@@ -119,14 +124,13 @@ def test_files_need_a_folder_and_everything_needs_a_registry(registry: SchemaReg
         RoundSchemas("t", TableConfig(value="avro"), "", may_widen=True)
 
 
-def test_schemas_have_limits(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemas_have_limits(registry: SchemaRegistry) -> None:
     schemas = of(registry)
     schemas.begin([])
     asked = len(registry.asked)
     with pytest.raises(TooManySchemas, match="more than 1000 schemas"):
-        schemas.fetch(range(1, module.SCHEMAS_MAX + 2))
+        schemas.fetch(range(1, SCHEMAS_MAX + 2))
     assert len(registry.asked) == asked, "it asks for none of them"
     first = registry.add("x", record(id="int"))
-    monkeypatch.setattr(module, "SCHEMAS_BYTES_MAX", 10)
     with pytest.raises(TooManySchemas):
-        schemas.fetch([first])
+        of(registry, bytes_max=10).fetch([first])

@@ -3,7 +3,6 @@
 from functools import partial
 
 from siltstone.broker.error_codes import error_code, error_message
-from siltstone.broker.partitions.producer_state import ProducerEntry
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -15,6 +14,7 @@ from siltstone.kafka_protocol.messages.describe_producers import (
     TopicResponse,
 )
 from siltstone.model.errors import SiltstoneError
+from siltstone.object_formats.partition_snapshot import ProducerEntry
 from siltstone.runtime.turns import side_by_side
 
 

@@ -4,13 +4,13 @@
 import msgspec
 
 from siltstone.broker.error_codes import error_code
-from siltstone.broker.partitions.aborted import AbortedTransaction
 from siltstone.broker.partitions.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import SiltstoneError
+from siltstone.object_formats.partition_snapshot import AbortedTransaction
 
 
 class WantedPartition(msgspec.Struct, frozen=True):

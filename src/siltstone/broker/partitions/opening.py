@@ -19,9 +19,8 @@ from siltstone.broker.partitions.partition import (
     PartitionListener,
     PartitionStreams,
 )
-from siltstone.broker.partitions.producer_state import ProducerEntry, ProducerState
+from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
-from siltstone.broker.partitions.snapshot import DamagedSnapshot, PartitionSnapshot, decode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.transaction_state import PartitionTransactions
 from siltstone.broker.settings import BrokerSettings
@@ -33,6 +32,12 @@ from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment
+from siltstone.object_formats.partition_snapshot import (
+    DamagedSnapshot,
+    PartitionSnapshot,
+    ProducerEntry,
+    decode_snapshot,
+)
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.engine import StreamEngine

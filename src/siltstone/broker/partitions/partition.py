@@ -11,12 +11,10 @@ from typing import Protocol
 
 import msgspec
 
-from siltstone.broker.partitions.aborted import pack_aborted
 from siltstone.broker.partitions.admission import Admitted, WritableBuffer, admit
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
-from siltstone.broker.partitions.producer_state import ProducerState, SequencedBatch
+from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
-from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.transaction_state import (
     NOT_KNOWN,
@@ -29,6 +27,13 @@ from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_
 from siltstone.kafka_protocol.records.control import build_control_batch
 from siltstone.metadata.entities import OwnerRange
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
+from siltstone.object_formats.partition_snapshot import (
+    PartitionSnapshot,
+    SequencedBatch,
+    SnapshotBody,
+    encode_snapshot,
+    pack_aborted,
+)
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning, StreamHeld

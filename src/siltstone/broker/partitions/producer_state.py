@@ -16,11 +16,10 @@ what is not decided. ``transaction_state`` says up to which offset all is decide
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from siltstone.kafka_protocol.batch_header import NO_PRODUCER_EPOCH, BatchHeader
 from siltstone.model.errors import Fenced, InvalidRequest
 from siltstone.model.limits import PRODUCER_BATCHES_KEPT
+from siltstone.object_formats.partition_snapshot import ProducerEntry, SequencedBatch
 
 SEQUENCES = 2**31
 
@@ -31,34 +30,6 @@ class StaleProducerEpoch(Fenced):
 
 class OutOfOrderSequence(InvalidRequest):
     """A batch before this one is missing."""
-
-
-class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``append_time_ms`` is -1 unless the topic has LogAppendTime."""
-
-    first_sequence: int
-    last_sequence: int
-    base_offset: int
-    append_time_ms: int
-
-
-class ProducerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``batches`` are the last ones of ``epoch``, oldest first; there are none after a marker that raised the epoch.
-    ``seen_ms`` is when the last batch or marker was appended. ``coordinator_epoch`` is that of the last marker, -1 if
-    there was none. ``open_from`` is the first offset of the open transaction, -1 if none is open; ``open_number`` the
-    number of that transaction at its coordinator, -1 if it is not known."""
-
-    producer_id: int
-    epoch: int
-    seen_ms: int
-    batches: tuple[SequencedBatch, ...]
-    coordinator_epoch: int = -1
-    open_from: int = -1
-    open_number: int = -1
-
-    @property
-    def is_open(self) -> bool:
-        return self.open_from >= 0
 
 
 class ProducerState:

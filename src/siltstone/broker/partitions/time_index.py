@@ -7,30 +7,11 @@ records before the o of the last entry with t < target are older than the target
 from bisect import bisect_left, bisect_right
 from operator import attrgetter
 
-import msgspec
-
-from siltstone.model.limits import TIME_INDEX_ENTRIES_MAX, TIME_INDEX_INTERVAL_BYTES
-from siltstone.model.record_batch import NO_TIMESTAMP
-
-
-class TimeEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    timestamp_ms: int
-    offset: int
-
-
-NOTHING_NEWEST = TimeEntry(NO_TIMESTAMP, -1)
+from siltstone.model.limits import TIME_INDEX_ENTRIES_MAX
+from siltstone.object_formats.partition_snapshot import TimeEntry, TimeIndexState
 
 _timestamp = attrgetter("timestamp_ms")
 _offset = attrgetter("offset")
-
-
-class TimeIndexState(msgspec.Struct, frozen=True, array_like=True):
-    """A whole index, for a snapshot. ``bytes_since_entry`` were appended after the last entry was made."""
-
-    entries: tuple[TimeEntry, ...] = ()
-    newest: TimeEntry = NOTHING_NEWEST
-    interval_bytes: int = TIME_INDEX_INTERVAL_BYTES
-    bytes_since_entry: int = 0
 
 
 class TimeIndex:

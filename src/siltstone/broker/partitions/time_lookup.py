@@ -10,7 +10,6 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.broker.partitions.partition import Partition
-from siltstone.broker.partitions.time_index import TimeEntry
 from siltstone.kafka_protocol.records.looking_up import (
     OffsetAndTimestamp,
     first_record_at_or_after,
@@ -19,6 +18,7 @@ from siltstone.kafka_protocol.records.looking_up import (
 from siltstone.kafka_protocol.records.reading import takes_long_to_read
 from siltstone.model.buffers import Buffer
 from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.partition_snapshot import TimeEntry
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.errors import DamagedRange, OffsetBeyondEnds

@@ -12,19 +12,15 @@ from enum import Enum, auto
 
 import msgspec
 
-from siltstone.broker.partitions.aborted import AbortedTransaction, AbortedTransactions
-from siltstone.broker.partitions.producer_state import (
-    ProducerEntry,
-    ProducerState,
-    SequencedBatch,
-    StaleProducerEpoch,
-)
+from siltstone.broker.partitions.producer_state import ProducerState, StaleProducerEpoch
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
 from siltstone.kafka_protocol.batch_header import BatchHeader
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import Fenced, InvalidRequest, Unavailable
 from siltstone.model.record_batch import NO_TIMESTAMP
+from siltstone.object_formats.partition_snapshot import AbortedTransaction, ProducerEntry, SequencedBatch
+from siltstone.offline.transactions import AbortedTransactions
 
 NOT_YET = -1
 NOT_KNOWN = -1

@@ -18,7 +18,7 @@ from siltstone.broker.quotas.precedence import WinningLimit, limit_of_address, w
 from siltstone.broker.quotas.windows import FULL_WINDOWS, MeasuredRate, MutationBucket
 from siltstone.broker.request import ConnectionContext, KeptQuotas
 from siltstone.metadata.image import MetadataImage
-from siltstone.model.access import RESERVED_USERS
+from siltstone.model.access import NODE
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import SECOND_MS
 from siltstone.model.quotas import QuotaKey
@@ -135,10 +135,9 @@ class Throttling:
         return self._counter((key, won.user, won.client_id), won.limit)
 
     def _winning(self, connection: ConnectionContext, key: QuotaKey) -> WinningLimit | None:
-        user = connection.principal.name
-        if user.startswith(RESERVED_USERS):
+        if connection.principal is NODE:  # by identity: only the login of a node gives it
             return None
-        return winning_limit(self._image.quotas, key, user, connection.client_id)
+        return winning_limit(self._image.quotas, key, connection.principal.name, connection.client_id)
 
     def _counter(self, key: CounterKey, limit: float) -> QuotaCounter:
         """A client can make up client ids, and not users. So counters that tell client ids apart, or addresses, are

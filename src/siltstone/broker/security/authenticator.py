@@ -23,6 +23,8 @@ from siltstone.broker.request import (
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.security.failed_logins import FailedLogins
 from siltstone.broker.security.made_up import MadeUpCredentials
+from siltstone.broker.security.node_logins import NodeLogins
+from siltstone.broker.security.sasl.node import NodeExchange
 from siltstone.broker.security.sasl.plain import PasswordClaim, TokenRefused, is_password, password_claim
 from siltstone.broker.security.sasl.scram import ScramExchange
 from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginAnswer, LoginEvent, LoginMove
@@ -38,11 +40,20 @@ from siltstone.kafka_protocol.messages.sasl_authenticate import (
 )
 from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from siltstone.kafka_protocol.notation import Message
+from siltstone.metadata.entities import NodeLife
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata.users import ScramCredential
-from siltstone.model.access import RESERVED_USERS, LoginMechanism, Principal, ScramMechanism, SessionState
+from siltstone.model.access import (
+    NODE,
+    RESERVED_USERS,
+    LoginMechanism,
+    NodeMechanism,
+    Principal,
+    ScramMechanism,
+    SessionState,
+)
 from siltstone.model.limits import SECOND_MS
-from siltstone.model.serving_limits import PASSWORD_CHECKS_MAX, SASL_FRAMES_MAX
+from siltstone.model.serving_limits import FAILED_LOGIN_MS_MIN, PASSWORD_CHECKS_MAX, SASL_FRAMES_MAX
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.log_limit import LogLimit
@@ -57,6 +68,7 @@ FAILED = "the login failed: user, password or mechanism is wrong"
 """What every client reads whose login fails, for whatever cause."""
 
 SHOWN_CHARACTERS = 64
+_MECHANISMS: tuple[LoginMechanism | NodeMechanism, ...] = (*LoginMechanism, *NodeMechanism)
 _OF_LOGINS = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
 _RAW_TOKENS = 0
 """The version of a handshake after which tokens come without a frame of Kafka's."""
@@ -68,8 +80,8 @@ class LoginStatistics(msgspec.Struct, frozen=True):
     """``succeeded`` and ``failed`` by mechanism; ``expired``: connections that were closed since they had not logged in
     again."""
 
-    succeeded: dict[LoginMechanism, int]
-    failed: dict[LoginMechanism, int]
+    succeeded: dict[LoginMechanism | NodeMechanism, int]
+    failed: dict[LoginMechanism | NodeMechanism, int]
     expired: int
 
 
@@ -78,10 +90,12 @@ class _Finished(msgspec.Struct, frozen=True):
 
     user: str
     token: bytes
+    node: NodeLife | None = None
 
 
 class Authenticator:
-    """``password_calls`` checks passwords of PLAIN in threads of its own."""
+    """``password_calls`` checks passwords of PLAIN in threads of its own. ``nodes``: the logins of other nodes; None:
+    this broker has no others."""
 
     def __init__(
         self,
@@ -91,6 +105,7 @@ class Authenticator:
         measures: RequestMeasures,
         made_up: MadeUpCredentials,
         password_calls: BlockingCalls,
+        nodes: NodeLogins | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -98,12 +113,13 @@ class Authenticator:
         self._measures = measures
         self._made_up = made_up
         self._password_calls = password_calls
+        self._nodes = nodes
         self._failed_logins = FailedLogins()
         self._ending = asyncio.Event()
         self._limit = LogLimit(clock)
         self._checks_waiting = self._expired = 0
-        self._succeeded = dict.fromkeys(LoginMechanism, 0)
-        self._failed = dict.fromkeys(LoginMechanism, 0)
+        self._succeeded: dict[LoginMechanism | NodeMechanism, int] = dict.fromkeys(_MECHANISMS, 0)
+        self._failed: dict[LoginMechanism | NodeMechanism, int] = dict.fromkeys(_MECHANISMS, 0)
 
     @staticmethod
     def is_wanted(context: RequestContext) -> bool:
@@ -164,7 +180,10 @@ class Authenticator:
         _refuse_version(context)
         connection, session = context.connection, context.connection.session
         mechanism = decode(SaslHandshakeRequest, context.api_version, body).mechanism
-        if session.state is SessionState.AUTHENTICATED and not _may_log_in_again(context):
+        is_node = mechanism == NodeMechanism.SILTSTONE_NODE and context.api_version != _RAW_TOKENS
+        if is_node and self._nodes is not None and self._nodes.takes(connection):
+            event = LoginEvent.NODE_HANDSHAKE
+        elif session.state is SessionState.AUTHENTICATED and not _may_log_in_again(context):
             event = LoginEvent.TOO_EARLY
         elif context.api_version == _RAW_TOKENS or mechanism not in connection.listener.mechanisms:
             event = LoginEvent.HANDSHAKE_UNFIT
@@ -180,7 +199,14 @@ class Authenticator:
             self._tell_unfit(connection, mechanism, context.api_version)
             refusal = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             return self._answered(context, SaslHandshakeResponse(error_code=refusal, mechanisms=offered))
-        self._begin_exchange(connection, LoginMechanism(mechanism))
+        if event is LoginEvent.NODE_HANDSHAKE:
+            assert self._nodes is not None
+            session.mechanism, session.exchange = (
+                NodeMechanism.SILTSTONE_NODE,
+                self._nodes.exchange(connection),
+            )
+        else:
+            self._begin_exchange(connection, LoginMechanism(mechanism))
         return self._answered(context, SaslHandshakeResponse(mechanisms=offered))
 
     def _begin_exchange(self, connection: ConnectionContext, mechanism: LoginMechanism) -> None:
@@ -212,20 +238,27 @@ class Authenticator:
         try:
             outcome = self._step(session.exchange, token)
             if isinstance(outcome, _Finished):
-                _refuse_other_user(context.connection, outcome.user)
+                _refuse_other_user(context.connection, outcome)
         except TokenRefused as refusal:
             return self._fail(context, str(refusal))
         if isinstance(outcome, PasswordClaim):
             return self._check(context, outcome)
+        if isinstance(outcome, NodeLife):
+            return self._challenge_node(context, session.exchange, outcome)
         if isinstance(outcome, _Finished):
             return self._succeed(context, outcome)
         self._move(context.connection, LoginEvent.GOES_ON)
         return self._answered(context, SaslAuthenticateResponse(error_message=None, auth_bytes=outcome))
 
-    def _step(self, exchange: Any, token: bytes) -> bytes | _Finished | PasswordClaim:
-        """Returns a challenge, a user who has proved its name, or a password to check. Raises TokenRefused."""
+    def _step(self, exchange: Any, token: bytes) -> bytes | _Finished | PasswordClaim | NodeLife:
+        """Returns a challenge, a user who has proved its name, a password to check, or the life that a node claims.
+        Raises TokenRefused."""
         if isinstance(exchange, TokenRefused):
             raise exchange
+        if isinstance(exchange, NodeExchange):
+            if exchange.caller is None:
+                return exchange.claimed(token)
+            return _Finished(NODE.name, exchange.final(token), exchange.caller)
         if exchange is None:
             return password_claim(token)
         assert isinstance(exchange, ScramExchange)
@@ -234,6 +267,18 @@ class Authenticator:
         answer = exchange.final(token)
         self._refuse_changed(exchange.user, exchange.credential)
         return _Finished(exchange.user, answer)
+
+    async def _challenge_node(
+        self, context: RequestContext, exchange: NodeExchange, caller: NodeLife
+    ) -> Answer:
+        """A node that has just started may call before this one has read its secret."""
+        assert self._nodes is not None
+        if self._nodes.is_to_be_learned(caller):
+            await self._nodes.learn()
+        self._move(context.connection, LoginEvent.GOES_ON)
+        return self._answered(
+            context, SaslAuthenticateResponse(error_message=None, auth_bytes=exchange.challenge)
+        )
 
     async def _check(self, context: RequestContext, claim: PasswordClaim) -> Answer:
         if self._checks_waiting >= PASSWORD_CHECKS_MAX:
@@ -248,10 +293,11 @@ class Authenticator:
             if not is_right:
                 raise TokenRefused("the password is wrong, or there is no such user")
             self._refuse_changed(claim.user, credential)
-            _refuse_other_user(context.connection, claim.user)
+            finished = _Finished(claim.user, b"")
+            _refuse_other_user(context.connection, finished)
         except TokenRefused as refusal:
             return await self._fail(context, str(refusal), claim.user)
-        return self._succeed(context, _Finished(claim.user, b""))
+        return self._succeed(context, finished)
 
     # -- users -------------------------------------------------------------------------------------------
 
@@ -282,9 +328,9 @@ class Authenticator:
         assert session.mechanism is not None
         self._succeeded[session.mechanism] += 1
         self._failed_logins.succeeded(connection.client_host, finished.user)
-        connection.principal = Principal(finished.user)
-        session.exchange, session.requests = None, 0
-        lifetime_ms = connection.listener.reauthentication_ms_max
+        connection.principal = Principal(finished.user) if finished.node is None else NODE
+        session.exchange, session.requests, session.node = None, 0, finished.node
+        lifetime_ms = connection.listener.reauthentication_ms_max if finished.node is None else 0
         session.began_ms = self._clock.monotonic_ms()
         session.expires_ms = session.began_ms + lifetime_ms if lifetime_ms else float("inf")
         return self._answered(
@@ -298,11 +344,17 @@ class Authenticator:
         connection, session = context.connection, context.connection.session
         assert session.mechanism is not None
         user = user or getattr(session.exchange, "user", "")
+        is_node = isinstance(session.exchange, NodeExchange)
         session.exchange = None
         self._failed[session.mechanism] += 1
         self._tell_failure(connection, session.mechanism, user, reason)
         now_ms = self._clock.monotonic_ms()
-        pause_ms = self._failed_logins.pause_ms(connection.client_host, user, now_ms)
+        # Nobody guesses 256 bits, and a node that was early is back at once.
+        pause_ms = (
+            FAILED_LOGIN_MS_MIN
+            if is_node
+            else self._failed_logins.pause_ms(connection.client_host, user, now_ms)
+        )
         await ends_in_time(self._ended(), self._clock, pause_ms)
         self._move(connection, LoginEvent.WRONG)
         return self._answered(
@@ -323,7 +375,7 @@ class Authenticator:
     # -- the log -----------------------------------------------------------------------------------------
 
     def _tell_failure(
-        self, connection: ConnectionContext, mechanism: LoginMechanism, user: str, reason: str
+        self, connection: ConnectionContext, mechanism: LoginMechanism | NodeMechanism, user: str, reason: str
     ) -> None:
         is_due = self._limit.is_due((connection.listener.name, connection.client_host))
         log.log(
@@ -363,10 +415,12 @@ class Authenticator:
         return LoginStatistics(dict(self._succeeded), dict(self._failed), self._expired)
 
 
-def _refuse_other_user(connection: ConnectionContext, user: str) -> None:
-    """Raises TokenRefused."""
+def _refuse_other_user(connection: ConnectionContext, finished: _Finished) -> None:
+    """Refuses names that no client may have, and another user in a second login. Raises TokenRefused."""
+    if finished.node is None and finished.user.startswith(RESERVED_USERS):
+        raise TokenRefused("it claims a name of the nodes")
     is_again = connection.session.state is SessionState.REAUTHENTICATE
-    if is_again and Principal(user) != connection.principal:
+    if is_again and Principal(finished.user) != connection.principal:
         raise TokenRefused("a session logs in again as the same user")
 
 

@@ -14,8 +14,10 @@ from ipaddress import IPv6Address, ip_address
 from siltstone.broker.request import ConnectionContext, KeptVerdicts, Question
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.security.acls.matching import DENIED_BY_DEFAULT, AclIndex, AclVerdict, Caller
+from siltstone.broker.security.node_rights import may_node
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.metadata.image import MetadataImage
+from siltstone.model.access import NODE
 from siltstone.model.acls import Authorization, AuthorizationMode
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import SECOND_MS
@@ -104,6 +106,8 @@ class Authorizer:
         self._follow()
         if self._mode is AuthorizationMode.OFF:
             return True
+        if connection.principal is NODE:
+            return may_node(api_key, question)
         kept = connection.verdicts
         if kept.version != self._version or kept.principal is not connection.principal:
             kept = connection.verdicts = KeptVerdicts(self._version, connection.principal)

@@ -23,7 +23,8 @@ class _Failures(msgspec.Struct):
 class FailedLogins:
     """The newest failures by host and user; the pair that failed longest ago is forgotten first."""
 
-    def __init__(self) -> None:
+    def __init__(self, count_max: int = FAILED_LOGINS_MAX) -> None:
+        self._count_max = count_max
         self._of: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
 
     def __len__(self) -> int:
@@ -39,7 +40,7 @@ class FailedLogins:
             known.pause_ms = min(2 * known.pause_ms, FAILED_LOGIN_MS_MAX)
             known.latest_ms = now_ms
         self._of.move_to_end(key)
-        if len(self._of) > FAILED_LOGINS_MAX:
+        if len(self._of) > self._count_max:
             self._of.popitem(last=False)
         return known.pause_ms
 

@@ -147,9 +147,18 @@ def new_producer(
 
 
 class FlightProducer:
-    """Produces flights. ``batch_bytes``: size of a batch before compression."""
+    """Produces flights. ``batch_bytes``: size of a batch before compression. ``poll_every``: after so many flights it
+    asks for refusals."""
 
-    def __init__(self, bootstrap_servers: str, batch_bytes: int, *, seconds_max: float = SECONDS_MAX) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        batch_bytes: int,
+        *,
+        seconds_max: float = SECONDS_MAX,
+        poll_every: int = POLL_EVERY,
+    ) -> None:
+        self._poll_every = poll_every
         self._producer = new_producer(bootstrap_servers, seconds_max, {"batch.size": batch_bytes})
         self._seconds_max = seconds_max
         self._failures: list[str] = []
@@ -161,7 +170,7 @@ class FlightProducer:
             for number, flight in enumerate(flights):
                 for topic in flight.topics:
                     self._send(topic, flight)
-                if number % POLL_EVERY == 0:
+                if number % self._poll_every == 0:
                     self._producer.poll(0)
                     on_progress(number, len(flights))
                     self._refuse_failures()

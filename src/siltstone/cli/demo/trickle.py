@@ -16,7 +16,14 @@ and an export of that data to a table."""
 class Trickle:
     """``run`` is the body of a thread; ``hurry`` ends its pauses; ``raise_failure`` raises what ended it early."""
 
-    def __init__(self, producer: FlightProducer, flights: Sequence[Flight], clock: Clock) -> None:
+    def __init__(
+        self,
+        producer: FlightProducer,
+        flights: Sequence[Flight],
+        clock: Clock,
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
+        self._pause_seconds = pause_seconds
         self._producer = producer
         self._flights = flights
         self._clock = clock
@@ -30,7 +37,7 @@ class Trickle:
             for _, day in groupby(self._flights, key=lambda flight: flight.day):
                 self._produce(list(day))
                 self.days_done += 1
-                self._hurry.wait(PAUSE_SECONDS)
+                self._hurry.wait(self._pause_seconds)
         except Exception as failure:
             self._failure = failure
 

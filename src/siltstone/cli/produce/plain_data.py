@@ -81,10 +81,13 @@ def read_object(line: bytes, number: int) -> tuple[bytes, Mapping[str, Any]]:
 
 
 class RowReader:
-    """Gathers the lines of CSV into rows. ``first_line``: the number of the line on which the last row began."""
+    """Gathers the lines of CSV into rows, each of at most ``lines_max`` lines and ``bytes_max`` bytes. ``first_line``:
+    the number of the line on which the last row began."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines_max: int = ROW_LINES_MAX, bytes_max: int = APPEND_BYTES_MAX) -> None:
         csv.field_size_limit(APPEND_BYTES_MAX)
+        self._lines_max = lines_max
+        self._bytes_max = bytes_max
         self._header: list[str] | None = None
         self._waiting: list[str] = []
         self._waiting_bytes = 0
@@ -142,7 +145,7 @@ class RowReader:
         return found[0]
 
     def _refuse_endless(self) -> None:
-        if len(self._waiting) > ROW_LINES_MAX or self._waiting_bytes > APPEND_BYTES_MAX:
+        if len(self._waiting) > self._lines_max or self._waiting_bytes > self._bytes_max:
             raise LineRefused(
                 f"the row that begins at line {self.first_line} does not end: a quote in it is not closed"
             )

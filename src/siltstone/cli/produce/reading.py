@@ -71,19 +71,25 @@ def _no_wait(_: BinaryIO) -> None:
     return
 
 
-def read_lines(stream: BinaryIO, wait: Wait = _no_wait) -> Iterator[Lines]:
-    """Yields all lines of the input; the last one need not have a line end. ``wait`` is called before each read. Raises
-    LineTooLong."""
+def read_lines(
+    stream: BinaryIO,
+    wait: Wait = _no_wait,
+    *,
+    read_bytes: int = READ_BYTES,
+    line_bytes_max: int = APPEND_BYTES_MAX,
+) -> Iterator[Lines]:
+    """Yields all lines of the input; the last one need not have a line end. ``wait`` is called before each read of at
+    most ``read_bytes``. Raises LineTooLong for a line of more than ``line_bytes_max``."""
     beginning: list[bytes] = []
     beginning_bytes = 0
     number = 1
-    while data := _read(stream, wait):
+    while data := _read(stream, wait, read_bytes):
         first, *others = data.split(b"\n")
         beginning.append(first)
         beginning_bytes += len(first)
-        if beginning_bytes > APPEND_BYTES_MAX:
+        if beginning_bytes > line_bytes_max:
             raise LineTooLong(
-                f"line {number} is longer than {APPEND_BYTES_MAX // MIB} MiB: each line must be one record"
+                f"line {number} is longer than {line_bytes_max // MIB} MiB: each line must be one record"
             )
         lines: list[bytes] = []
         if others:
@@ -96,11 +102,11 @@ def read_lines(stream: BinaryIO, wait: Wait = _no_wait) -> Iterator[Lines]:
         yield Lines([b"".join(beginning)], 0, True)
 
 
-def _read(stream: BinaryIO, wait: Wait) -> bytes:
+def _read(stream: BinaryIO, wait: Wait, bytes_max: int) -> bytes:
     """Waits for input and returns what has arrived; b"" at the end."""
     wait(stream)
     read = getattr(stream, "read1", stream.read)
-    return bytes(read(READ_BYTES))
+    return bytes(read(bytes_max))
 
 
 def _has_more(stream: BinaryIO) -> bool:

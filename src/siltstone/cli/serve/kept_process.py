@@ -73,7 +73,7 @@ class KeptProcess:
     ``on_ended`` is called with the exit status (None if it could not be started) and says whether to start it again;
     after ``stop`` it is called once more when no process is left, and its answer has no effect. All three are called
     in a thread of the process. ``stderr``: a file for it, in place of this process's own. ``ends_by_pipe``: ``stop``
-    closes the pipe instead of sending SIGTERM."""
+    closes the pipe instead of sending SIGTERM. ``restart_ms_min``: the first wait before it is started again."""
 
     def __init__(
         self,
@@ -87,7 +87,9 @@ class KeptProcess:
         on_ended: Callable[[int | None], bool] = lambda _: True,
         stderr: IO[bytes] | None = None,
         ends_by_pipe: bool = False,
+        restart_ms_min: int = RESTART_MS_MIN,
     ) -> None:
+        self._restart_ms_min = restart_ms_min
         self._name = name
         self._command = list(command)
         self._consequence = consequence
@@ -130,7 +132,7 @@ class KeptProcess:
             self._thread.join()
 
     def _keep(self) -> None:
-        wait_ms = RESTART_MS_MIN
+        wait_ms = self._restart_ms_min
         while True:
             began_ms = self._clock.monotonic_ms()
             status, ended = self._run()
@@ -138,7 +140,7 @@ class KeptProcess:
             if self._stopping.is_set() or not is_wanted:
                 return
             if self._clock.monotonic_ms() - began_ms >= SETTLED_MS:
-                wait_ms = RESTART_MS_MIN
+                wait_ms = self._restart_ms_min
             log.error(
                 "%s %s; it is started again in %s%s",
                 self._name,

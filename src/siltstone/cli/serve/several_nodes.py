@@ -19,7 +19,7 @@ import msgspec
 from siltstone.cli.deadline import counted_signals
 from siltstone.cli.failures import FAILED, STOPPED_EARLY, Failure
 from siltstone.cli.output import remark, result
-from siltstone.cli.serve.kept_process import KeptProcess
+from siltstone.cli.serve.kept_process import RESTART_MS_MIN, KeptProcess
 from siltstone.cli.serve.one_node import Terminal, hint
 from siltstone.cli.serve.own_certificate import ClientFile
 
@@ -57,7 +57,9 @@ Happening = NodeStarted | NodeEnded | SignalSent | NodeSignal
 class NodeProcesses:
     """``commands``: node id → the command line of its process. ``promised_ms``: how long a node may take to end.
     ``maintenance``: a process beside them, started when all are ready. ``client_file``: what clients need, for the
-    hint. ``reloads``: SIGHUP is passed on to the nodes, which read their certificates again."""
+    hint. ``reloads``: SIGHUP is passed on to the nodes, which read their certificates again. ``restart_ms_min``: the
+    wait before a node that died is started again. ``late_seconds``: how much longer than promised an end
+    may take."""
 
     def __init__(
         self,
@@ -67,12 +69,15 @@ class NodeProcesses:
         client_file: ClientFile | None = None,
         *,
         reloads: bool = False,
+        restart_ms_min: int = RESTART_MS_MIN,
+        late_seconds: float = LATE_SECONDS,
     ) -> None:
+        self._restart_ms_min = restart_ms_min
         self._reloads = reloads
         self._terminal = Terminal()
         self._client_file = client_file
         self._happenings: SimpleQueue[Happening] = SimpleQueue()
-        self._promised_seconds = promised_ms / 1000 + LATE_SECONDS
+        self._promised_seconds = promised_ms / 1000 + late_seconds
         self._maintenance = maintenance
         self._stopping = Event()
         self._addresses: dict[int, str] = {}
@@ -101,6 +106,7 @@ class NodeProcesses:
             on_line=line,
             on_ended=ended,
             ends_by_pipe=True,
+            restart_ms_min=self._restart_ms_min,
         )
 
     def run(self, *, first_alone: bool) -> None:

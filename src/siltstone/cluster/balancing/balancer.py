@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from siltstone.cluster.balancing.loads import plan_of
 from siltstone.cluster.balancing.planning import PartitionKey, PlannedMove
 from siltstone.cluster.membership import Membership
-from siltstone.cluster.suspicion import NodeLife, turn_of
+from siltstone.cluster.suspicion import turn_of
 from siltstone.metadata.commands import MovePartitions
-from siltstone.metadata.entities import NO_NODE
+from siltstone.metadata.entities import NO_NODE, NodeLife
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import Refusal
 from siltstone.metadata.service import MetadataService

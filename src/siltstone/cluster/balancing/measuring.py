@@ -20,7 +20,10 @@ Counts = tuple[int, int, int]
 
 
 class LoadMeter:
-    def __init__(self) -> None:
+    """``listed_max``: so many partitions are listed one by one."""
+
+    def __init__(self, listed_max: int = LISTED_MAX) -> None:
+        self._listed_max = listed_max
         self._samples: deque[tuple[float, Mapping[PartitionKey, Counts]]] = deque()
 
     def measured(
@@ -39,7 +42,7 @@ class LoadMeter:
             (_load_of(key, count, before.get(key), seconds) for key, count in counts.items()),
             key=lambda load: (-_weight(load), load.topic_id, load.index),
         )
-        listed = tuple(load for load in loads[:LISTED_MAX] if _weight(load) > 0)
+        listed = tuple(load for load in loads[: self._listed_max] if _weight(load) > 0)
         others = loads[len(listed) :]
         return listed, (
             sum(load.bytes_in for load in others),

@@ -39,16 +39,20 @@ def check(
     read_blocks: bool = True,
     tables: TableSettings | None = None,
     on_progress: OnProgress | None = None,
+    queued_max: int = QUEUED_MAX,
 ) -> CheckReport:
     """Checks the store; ``read_blocks`` also verifies the bytes of all objects, ``tables`` says where its tables are,
-    to check them, too. ``on_progress`` is called with (objects checked, objects in all). Raises Unavailable when the
+    to check them, too. ``on_progress`` is called with (objects checked, objects in all). ``queued_max``: so
+    many objects wait for a thread. Raises Unavailable when the
     metadata cannot be reached."""
     image = context.metadata.refresh()
     findings = [*check_streams(image), *check_object_ranges(image), *check_topics(image)]
     committed = [held for held in image.objects.values() if held.state is ObjectState.COMMITTED]
     silent = _SilentBuckets(context)
     checks = list(
-        _check_objects(context, silent, committed, read_blocks=read_blocks, on_progress=on_progress)
+        _check_objects(
+            context, silent, committed, queued_max, read_blocks=read_blocks, on_progress=on_progress
+        )
     )
     findings += _still_wrong(context, checks)
     for bucket_id in context.buckets.urls:
@@ -116,6 +120,7 @@ def _check_objects(
     context: MaintenanceContext,
     silent: _SilentBuckets,
     objects: list[ObjectMetadata],
+    queued_max: int,
     *,
     read_blocks: bool,
     on_progress: OnProgress | None,
@@ -139,8 +144,8 @@ def _check_objects(
 
     with ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="check") as pool:
         done = 0
-        for first in range(0, len(objects), QUEUED_MAX):
-            for result in pool.map(check_one, objects[first : first + QUEUED_MAX]):
+        for first in range(0, len(objects), queued_max):
+            for result in pool.map(check_one, objects[first : first + queued_max]):
                 done += 1
                 if on_progress is not None:
                     on_progress(done, len(objects))

@@ -29,10 +29,16 @@ class ObjectCheck(msgspec.Struct, frozen=True):
 
 
 def check_object(
-    store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: bool, bucket_id: int | None = None
+    store: ObjectStore,
+    metadata: ObjectMetadata,
+    *,
+    read_blocks: bool,
+    bucket_id: int | None = None,
+    request_bytes_max: int = READ_REQUEST_BYTES_MAX,
 ) -> ObjectCheck:
-    """Checks the object in its first bucket, or in the one given."""
-    checked = _check_object(store, metadata, read_blocks=read_blocks)
+    """Checks the object in its first bucket, or in the one given. Blocks that lie side by side are read together, up to
+    ``request_bytes_max``."""
+    checked = _check_object(store, metadata, request_bytes_max if read_blocks else 0)
     if bucket_id in (None, metadata.bucket_id):
         return checked
     return replace(checked, findings=tuple(replace(each, bucket_id=bucket_id) for each in checked.findings))
@@ -63,7 +69,8 @@ def _of_copy(finding: Finding) -> Finding:
     return replace(finding, kind=kind, text=text)
 
 
-def _check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: bool) -> ObjectCheck:
+def _check_object(store: ObjectStore, metadata: ObjectMetadata, request_bytes_max: int) -> ObjectCheck:
+    """With 0 as ``request_bytes_max`` no block is read."""
     key = object_key(metadata.object_id)
     try:
         stored_bytes = store.head(key).size_bytes
@@ -72,9 +79,9 @@ def _check_object(store: ObjectStore, metadata: ObjectMetadata, *, read_blocks: 
             return _failed(FindingKind.OBJECT_DAMAGED, metadata, text)
         index = read_index(store, key, metadata.size_bytes)
         contradictions = tuple(_contradictions(index, metadata))
-        if not read_blocks:
+        if not request_bytes_max:
             return ObjectCheck(contradictions)
-        return _check_blocks(store, metadata, index, contradictions)
+        return _check_blocks(store, metadata, index, contradictions, request_bytes_max)
     except ObjectNotFound:
         return _failed(FindingKind.OBJECT_MISSING, metadata, "is not in its bucket")
     except CorruptData as damage:
@@ -107,13 +114,17 @@ def _cover_exactly(blocks: Sequence[BlockEntry], held: ObjectRange) -> bool:
 
 
 def _check_blocks(
-    store: ObjectStore, metadata: ObjectMetadata, index: BlockIndex, findings: tuple[Finding, ...]
+    store: ObjectStore,
+    metadata: ObjectMetadata,
+    index: BlockIndex,
+    findings: tuple[Finding, ...],
+    request_bytes_max: int,
 ) -> ObjectCheck:
     """Reads every block, verifies its checksum and decodes its frames. Damage in one block does not hide damage in
     others."""
     found = list(findings)
     bytes_read = 0
-    for run in _joined_reads(sorted(index, key=lambda entry: entry.position)):
+    for run in _joined_reads(sorted(index, key=lambda entry: entry.position), request_bytes_max):
         found += _check_run(store, metadata, run)
         bytes_read += run[-1].end_position - run[0].position
     return ObjectCheck(tuple(found), len(index), bytes_read)
@@ -143,11 +154,11 @@ def _verify(raw: memoryview, entry: BlockEntry, object_id: int) -> None:
         raise DamagedBlock(entry, object_id, f"holds {records} records up to {expected}")
 
 
-def _joined_reads(entries: Sequence[BlockEntry]) -> Iterator[list[BlockEntry]]:
+def _joined_reads(entries: Sequence[BlockEntry], bytes_max: int) -> Iterator[list[BlockEntry]]:
     run: list[BlockEntry] = []
     for entry in entries:
         follows = bool(run) and run[-1].end_position == entry.position
-        if run and not (follows and entry.end_position - run[0].position <= READ_REQUEST_BYTES_MAX):
+        if run and not (follows and entry.end_position - run[0].position <= bytes_max):
             yield run
             run = []
         run.append(entry)

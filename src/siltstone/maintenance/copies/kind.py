@@ -32,8 +32,11 @@ class CopyRepair:
 
     name = JOB_KIND
 
-    def __init__(self, settings: StreamObjectCompactionSettings) -> None:
+    def __init__(
+        self, settings: StreamObjectCompactionSettings, *, wave_objects_max: int = WAVE_OBJECTS_MAX
+    ) -> None:
         self._settings = settings
+        self._wave_objects_max = wave_objects_max
 
     @property
     def lease_ms(self) -> int:
@@ -71,7 +74,7 @@ class CopyRepair:
         engine = Engine(attempt, replications(attempt))
         for wave in portions(
             wanted,
-            WAVE_OBJECTS_MAX,
+            self._wave_objects_max,
             lambda each: (each.metadata.size_bytes * len(each.targets),),
             (WAVE_BYTES_MAX,),
         ):

@@ -29,8 +29,17 @@ class Relocation:
 
     name = JOB_KIND
 
-    def __init__(self, settings: StreamObjectCompactionSettings) -> None:
+    def __init__(
+        self,
+        settings: StreamObjectCompactionSettings,
+        *,
+        objects_max: int = OBJECTS_MAX,
+        wave_objects_max: int = WAVE_OBJECTS_MAX,
+    ) -> None:
+        """``objects_max``: of a plan; the next plan has the others. ``wave_objects_max``: of a wave."""
         self._settings = settings
+        self._objects_max = objects_max
+        self._wave_objects_max = wave_objects_max
 
     @property
     def lease_ms(self) -> int:
@@ -41,11 +50,11 @@ class Relocation:
         image = context.metadata.refresh()
         topics = names_of_topics(image, scope)
         found = [each for each in objects_to_move(image) if in_scope(each.metadata, topics, scope)]
-        moved = {each.name: each for each in found[:OBJECTS_MAX]}
+        moved = {each.name: each for each in found[: self._objects_max]}
         return Plan(
             kind=JOB_KIND,
             units=[_unit(each) for each in moved.values()],
-            has_remaining=len(found) > OBJECTS_MAX,
+            has_remaining=len(found) > self._objects_max,
             work=moved,
         )
 
@@ -55,7 +64,7 @@ class Relocation:
         wanted: list[MovedObject] = [plan.work[name] for name in names]
         for wave in portions(
             wanted,
-            WAVE_OBJECTS_MAX,
+            self._wave_objects_max,
             lambda each: (each.metadata.size_bytes,),
             (WAVE_BYTES_MAX,),
         ):

@@ -33,8 +33,11 @@ class StreamObjectCompaction:
 
     name = JOB_KIND
 
-    def __init__(self, settings: StreamObjectCompactionSettings) -> None:
+    def __init__(
+        self, settings: StreamObjectCompactionSettings, *, groups_per_wave: int = GROUPS_PER_WAVE
+    ) -> None:
         self._settings = settings
+        self._groups_per_wave = groups_per_wave
 
     @property
     def lease_ms(self) -> int:
@@ -73,7 +76,8 @@ class StreamObjectCompaction:
         """Carries the merge groups out wave by wave. No further wave is started after the time limit of the watch."""
         work: _Work = plan.work
         engine = Engine(attempt, merges(attempt, work.settings))
-        for groups in waves([work.groups[name] for name in names], work.settings):
+        wanted = [work.groups[name] for name in names]
+        for groups in waves(wanted, work.settings, self._groups_per_wave):
             if not attempt.watch.may_begin():
                 return
             yield from engine.carry_out(groups)
@@ -88,13 +92,15 @@ class _Work(msgspec.Struct, frozen=True):
 
 
 def waves(
-    groups: Sequence[MergeGroup], settings: StreamObjectCompactionSettings
+    groups: Sequence[MergeGroup],
+    settings: StreamObjectCompactionSettings,
+    groups_max: int = GROUPS_PER_WAVE,
 ) -> Iterator[Sequence[MergeGroup]]:
     """Yields the merge groups in waves. A wave has at most the bytes and the objects of the largest group there may be,
     so that its indexes fit into memory and copies are soon committed."""
     return portions(
         groups,
-        GROUPS_PER_WAVE,
+        groups_max,
         lambda group: (group.size_bytes, len(group.members)),
         (settings.group_bytes_max, settings.group_objects_max),
     )

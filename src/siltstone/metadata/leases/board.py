@@ -2,7 +2,9 @@
 
 The board has one row for each node id: the newest beat that arrived, from whichever process sent it. Readers compare
 epoch and incarnation with the image. The board does not order beats and proves nothing about a node; rows may be lost
-with the machine. Beside the beats it has the load that each node measured, for balancing.
+with the machine. Beside the beats it has the load that each node measured, for balancing, and a secret of each life, by
+which nodes prove themselves to each other. The secrets stand here and not in the metadata log, because every program
+that reads the log would be a node then; and they are as short-lived as the board.
 """
 
 import threading
@@ -13,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from siltstone.model.errors import Unavailable
+from siltstone.model.secret import Secret
 
 BOARD_DEADLINE_MS = 2_000
 """The longest time that a call to the board may take: less than half a session, so that one slow call costs no node its
@@ -68,6 +71,15 @@ class NodeLoad(msgspec.Struct, frozen=True, array_like=True):
     others: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
+class NodeSecret(msgspec.Struct, frozen=True):
+    """What only the nodes of a store know of one life of a node: random bytes, written in hexadecimal digits."""
+
+    node_id: int
+    node_epoch: int
+    incarnation: str
+    secret: Secret
+
+
 def encode_load(load: NodeLoad) -> bytes:
     return msgspec.msgpack.encode(load)
 
@@ -102,6 +114,14 @@ class LeaseBoard(Protocol):
         """Returns the loads that each node measured last, sorted by node id. Raises BoardUnavailable."""
         ...
 
+    def put_secret(self, secret: NodeSecret) -> None:
+        """Replaces the secret of the node's earlier life. Raises BoardUnavailable."""
+        ...
+
+    def secrets(self) -> tuple[NodeSecret, ...]:
+        """Returns all secrets, sorted by node id. Raises BoardUnavailable."""
+        ...
+
     def forget(self, node_id: int) -> None:
         """Removes the rows of a node that was unregistered, if there are any. Raises BoardUnavailable."""
         ...
@@ -116,6 +136,7 @@ class MemoryBoard:
         self._lock = threading.Lock()
         self._rows: dict[int, Beat] = {}
         self._loads: dict[int, NodeLoad] = {}
+        self._secrets: dict[int, NodeSecret] = {}
 
     def beat(self, beat: Beat) -> None:
         with self._lock:
@@ -133,10 +154,18 @@ class MemoryBoard:
         with self._lock:
             return tuple(self._loads[node_id] for node_id in sorted(self._loads))
 
+    def put_secret(self, secret: NodeSecret) -> None:
+        with self._lock:
+            self._secrets[secret.node_id] = secret
+
+    def secrets(self) -> tuple[NodeSecret, ...]:
+        with self._lock:
+            return tuple(self._secrets[node_id] for node_id in sorted(self._secrets))
+
     def forget(self, node_id: int) -> None:
         with self._lock:
-            self._rows.pop(node_id, None)
-            self._loads.pop(node_id, None)
+            for rows in (self._rows, self._loads, self._secrets):
+                rows.pop(node_id, None)
 
     def close(self) -> None:
         return None

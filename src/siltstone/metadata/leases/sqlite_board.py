@@ -1,15 +1,17 @@
 """The lease board in an SQLite file of its own, ``<metadata file>-leases``, for processes on one machine.
 
-======= ============================================ ==========================
-table   columns                                      holds
-======= ============================================ ==========================
-leases  node_id, node_epoch, number, incarnation     the newest beat of a node
-loads   node_id, load (msgpack, ``NodeLoad``)        what a node measured last
-======= ============================================ ==========================
+============ ============================================ ===============================
+table        columns                                      holds
+============ ============================================ ===============================
+leases       node_id, node_epoch, number, incarnation     the newest beat of a node
+loads        node_id, load (msgpack, ``NodeLoad``)        what a node measured last
+node_secrets node_id, node_epoch, incarnation, secret     what proves a life of a node
+============ ============================================ ===============================
 
 The file is not the metadata's, because SQLite admits one writer to a file: if beats waited behind an append that hangs,
 all leases would end. A beat costs no fsync, and there is no ``-wal`` beside the file, which could outlive it. A file
-that is damaged, because the machine failed, is replaced by a new one: all that it holds is a second old."""
+that is damaged, because the machine failed, is replaced by a new one: all that it holds is a second old. Only its owner
+may read it (0600), because of the secrets."""
 
 import contextlib
 import os
@@ -25,9 +27,11 @@ from siltstone.metadata.leases.board import (
     Beat,
     BoardUnavailable,
     NodeLoad,
+    NodeSecret,
     decode_loads,
     encode_load,
 )
+from siltstone.model.secret import Secret
 from siltstone.runtime.files import inode_of, take_from_others
 
 T = TypeVar("T")
@@ -39,7 +43,11 @@ CREATE TABLE leases (node_id INTEGER PRIMARY KEY, node_epoch INTEGER NOT NULL, n
                      incarnation TEXT NOT NULL)
 """
 _LOADS_TABLE = "CREATE TABLE IF NOT EXISTS loads (node_id INTEGER PRIMARY KEY, load BLOB NOT NULL)"
-"""A file of an earlier version lacks it."""
+_SECRETS_TABLE = """
+CREATE TABLE IF NOT EXISTS node_secrets (node_id INTEGER PRIMARY KEY, node_epoch INTEGER NOT NULL,
+                                         incarnation TEXT NOT NULL, secret TEXT NOT NULL)
+"""
+"""A file of an earlier version lacks these two."""
 
 
 def board_path(metadata_path: Path) -> Path:
@@ -76,16 +84,37 @@ class SqliteBoard:
 
     def loads(self) -> tuple[NodeLoad, ...]:
         def rows(connection: sqlite3.Connection) -> list[bytes]:
-            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'loads'").fetchone() is None:
+            if not _has_table(connection, "loads"):
                 return []
             return [load for (load,) in connection.execute("SELECT load FROM loads ORDER BY node_id")]
 
         return decode_loads(self._run(rows))
 
+    def put_secret(self, secret: NodeSecret) -> None:
+        row = (secret.node_id, secret.node_epoch, secret.incarnation, secret.secret.revealed())
+
+        def put(connection: sqlite3.Connection) -> None:
+            connection.execute(_SECRETS_TABLE)
+            connection.execute("INSERT OR REPLACE INTO node_secrets VALUES (?, ?, ?, ?)", row)
+
+        self._run(put)
+
+    def secrets(self) -> tuple[NodeSecret, ...]:
+        query = "SELECT node_id, node_epoch, incarnation, secret FROM node_secrets ORDER BY node_id"
+
+        def rows(connection: sqlite3.Connection) -> list[tuple[int, int, str, str]]:
+            return connection.execute(query).fetchall() if _has_table(connection, "node_secrets") else []
+
+        return tuple(
+            NodeSecret(node_id, node_epoch, incarnation, Secret(secret))
+            for node_id, node_epoch, incarnation, secret in self._run(rows)
+        )
+
     def forget(self, node_id: int) -> None:
         def forgotten(connection: sqlite3.Connection) -> None:
             connection.execute(_LOADS_TABLE)
-            for table in ("leases", "loads"):
+            connection.execute(_SECRETS_TABLE)
+            for table in ("leases", "loads", "node_secrets"):
                 connection.execute(f"DELETE FROM {table} WHERE node_id = ?", (node_id,))  # noqa: S608
 
         self._run(forgotten)
@@ -126,6 +155,11 @@ class SqliteBoard:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+    return found is not None
 
 
 def _open(path: Path, deadline_seconds: float) -> sqlite3.Connection:

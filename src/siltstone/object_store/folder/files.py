@@ -159,14 +159,18 @@ class DurableDirectories:
     """Makes directories under a root, and makes each durable before the first file in it is reported as written.
 
     An existing directory may have been made a moment ago by a process that died before its sync. Each process therefore
-    syncs the parent of every directory once and remembers that. Directories are never removed.
+    syncs the parent of every directory once and remembers that. The store never removes a directory. A person
+    may, who deletes the folder of a table: below the root it is made again. A root that is gone is not: its disk may be
+    unmounted.
     """
 
     def __init__(self, root: Path) -> None:
-        self._durable = {next(path for path in (root, *root.parents) if path.exists())}
+        first = next(path for path in (root, *root.parents) if path.exists())
+        self._durable = {first}
+        self._assumed = {first, root}
 
     def ensure(self, path: Path) -> None:
-        if path in self._durable:
+        if path in self._durable and (path in self._assumed or path.is_dir()):
             return
         self.ensure(path.parent)
         path.mkdir(exist_ok=True)

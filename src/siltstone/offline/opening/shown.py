@@ -20,7 +20,7 @@ def store_words(folder: Path, image: MetadataImage) -> str:
 def store_html(folder: Path, image: MetadataImage) -> str:
     """Returns the line and a row for each topic, which counts records and bytes in objects, as stored."""
     rows = topic_rows(image)
-    return f"<p>{escape(store_words(folder, image))}</p>" + (html_of(HEADER, rows) if rows else "")
+    return f"<p>{escape(store_words(folder, image))}</p>" + (html_of(HEADER, rows, "topic") if rows else "")
 
 
 def topic_rows(image: MetadataImage) -> list[tuple[str, ...]]:

@@ -17,7 +17,8 @@ from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.scanning.planning import ScanPartition
-from siltstone.scanning.tail import NOT_THERE, Owner, Stranger, TailEnds, refuse_stranger
+from siltstone.scanning.request import Isolation
+from siltstone.scanning.tail import LEVELS, NOT_THERE, Owner, Stranger, TailEnds, refuse_stranger
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,15 @@ Place = tuple[int, str]
 class TailOwners:
     """Connections to the owners of open partitions."""
 
-    def __init__(self, clock: Clock, rng: Random, security: Security | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        rng: Random,
+        security: Security | None = None,
+        isolation: Isolation = Isolation.COMMITTED,
+    ) -> None:
         self._security = security
+        self._isolation = isolation
         self._clock = clock
         self._rng = rng
         self._clusters: dict[Place, Cluster] = {}
@@ -43,7 +51,7 @@ class TailOwners:
         self._warned_ms: float | None = None
 
     def ends(self, image: ImageView, partitions: Sequence[ScanPartition]) -> TailEnds:
-        """Returns the high watermarks of the partitions that are open. A partition whose owner cannot be asked ends
+        """Returns the ends of the partitions that are open. A partition whose owner cannot be asked ends
         where its objects end. The connections stay open: the caller does not close what is returned."""
         ends = TailEnds(stored_cluster_id(image) or "")
         by_place: dict[Place, list[ScanPartition]] = {}
@@ -72,7 +80,8 @@ class TailOwners:
                 if topic.topic_id not in known:
                     refuse_stranger(cluster, stored_cluster_id(image), topic.name, topic.topic_id)
                     known.add(topic.topic_id)
-            found = offsets_at(cluster, [TopicPartition(*each.key) for each in theirs], LATEST)
+            wanted = [TopicPartition(*each.key) for each in theirs]
+            found = offsets_at(cluster, wanted, LATEST, LEVELS[self._isolation])
         except (*NOT_THERE, Stranger) as trouble:
             self._close(place)
             self._silent_until_ms[place] = self._clock.monotonic_ms() + PAUSE_MS

@@ -23,7 +23,15 @@ from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.flushing import flush_tails
 from siltstone.scanning.planning import ScanPartition, cut, wanted_partitions
-from siltstone.scanning.request import Bound, BoundKind, Bounds, PartitionName, ScanRequest, Tail
+from siltstone.scanning.request import (
+    Bound,
+    BoundKind,
+    Bounds,
+    Isolation,
+    PartitionName,
+    ScanRequest,
+    Tail,
+)
 from siltstone.scanning.scan import plan_scan, refuse_others, settled_offset
 from siltstone.scanning.streaming.advancing import (
     BatchLimit,
@@ -38,6 +46,7 @@ from siltstone.scanning.streaming.group_progress import StreamGroupProgress
 from siltstone.scanning.streaming.owners import WARNING_INTERVAL_MS, TailOwners
 from siltstone.scanning.streaming.position import StreamKey, StreamPosition
 from siltstone.scanning.tail import TailEnds, tail_ends
+from siltstone.scanning.transactions import CommittedEnds, has_transactions
 from siltstone.scanning.unit import ScanUnit
 
 log = logging.getLogger(__name__)
@@ -90,6 +99,7 @@ class StreamOfTopics:
         self._stack = ExitStack()
         self._opened: MaintenanceContext | None = None
         self._owners: TailOwners | None = None
+        self._committed: CommittedEnds | None = None
         self._pins: BatchPins | None = None
         self._progress = StreamGroupProgress(request.group_id) if request.group_id else None
         self._seen: _Seen | None = None
@@ -109,9 +119,7 @@ class StreamOfTopics:
         source = self._source
         image = self._refreshed(source)
         partitions = wanted_partitions(image, _of_those_there(image, self._request.scan))
-        with tail_ends(
-            image, partitions, self._request.scan.tail, source.clock, source.rng, source.security
-        ) as ends:
+        with self._tail_ends(image, partitions) as ends:
             self._fixed = _Seen(image, _stream_ends(partitions, ends))
 
     def initial(self) -> StreamPosition:
@@ -194,7 +202,9 @@ class StreamOfTopics:
             topics = ", ".join(scan.topics or scan.assigned or [scan.pattern or ""])
             holder = f"{socket.gethostname()} process {os.getpid()}: stream of {topics}"
             self._pins = BatchPins(opened, scan.lease_ms, holder)
-            self._owners = TailOwners(opened.clock, opened.rng, opened.security)
+            self._owners = TailOwners(opened.clock, opened.rng, opened.security, scan.isolation)
+            if scan.isolation is Isolation.COMMITTED:
+                self._committed = CommittedEnds(opened)
             self._opened = opened
         return self._opened
 
@@ -221,9 +231,27 @@ class StreamOfTopics:
         ends = TailEnds("")
         if self._request.scan.tail in (Tail.AUTO, Tail.FETCH) and self._owners is not None:
             ends = self._owners.ends(image, partitions)
+        self._limit(image, partitions, ends)
         self._seen = _Seen(image, _stream_ends(partitions, ends))
         self._seen_ms = self._asked_ms = source.clock.monotonic_ms()
         return self._seen
+
+    def _tail_ends(self, image: MetadataImage, partitions: Sequence[ScanPartition]) -> TailEnds:
+        """Returns the ends up to which the query may read now. The caller closes them. Raises TailNotReadable."""
+        source, scan = self._source, self._request.scan
+        ends = tail_ends(
+            image, partitions, scan.tail, source.clock, source.rng, source.security, scan.isolation
+        )
+        try:
+            self._limit(image, partitions, ends)
+        except BaseException:
+            ends.close()
+            raise
+        return ends
+
+    def _limit(self, image: MetadataImage, partitions: Sequence[ScanPartition], ends: TailEnds) -> None:
+        if self._committed is not None:
+            self._committed.limit(image, partitions, ends)
 
     def _warn(self, trouble: Unavailable, now_ms: float) -> None:
         """Logs once a minute, although Spark asks all the time."""
@@ -262,7 +290,7 @@ class StreamOfTopics:
         image = self._refreshed(source)
         partitions = wanted_partitions(image, scan)
         refuse_others(scan.start, partitions, "begin")
-        with tail_ends(image, partitions, scan.tail, source.clock, source.rng, source.security) as ends:
+        with self._tail_ends(image, partitions) as ends:
             if self._fixed is not None:
                 partitions = [each for each in partitions if _key(each) in self._fixed.ends]
             offsets: dict[StreamKey, int] = {}
@@ -296,6 +324,10 @@ class StreamOfTopics:
             return False
         return True
 
+    def _may_be_decided_in_tail(self, image: MetadataImage, partition: ScanPartition) -> bool:
+        """Returns whether a transaction in the objects of the partition may have its marker in its tail."""
+        return self._committed is not None and has_transactions(image, partition)
+
     def _refuse_another_store(self, image: MetadataImage, position: StreamPosition) -> None:
         store_id = store_id_of(image) or ""
         if position.store_id != store_id:
@@ -312,7 +344,10 @@ class StreamOfTopics:
         wanted = {key: ranges[key] for key in kept.offsets if key in ranges and key in named}
         if not wanted:
             return ()
-        has_tail = any(until > named[key].of.committed_offset for key, (_, until) in wanted.items())
+        has_tail = any(
+            until > named[key].of.committed_offset or self._may_be_decided_in_tail(image, named[key].of)
+            for key, (_, until) in wanted.items()
+        )
         request = msgspec.structs.replace(
             scan,
             topics=(),

@@ -12,6 +12,7 @@ from itertools import count, islice
 from typing import cast
 
 from siltstone.broker.request import ConnectionContext, Listener
+from siltstone.metadata.entities import NodeLife
 from siltstone.model.access import ANONYMOUS, Principal
 from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.log_limit import LogLimit
@@ -112,7 +113,8 @@ class Admission(asyncio.Protocol):
             made.abort()  # the arrival was not made, so it is missed
             return
         self._arrival.is_made = True
-        self._connections.admit(made, self._listener, self._arrival.host, principal)
+        channel = b"" if self._tls is None else self._tls.channel
+        self._connections.admit(made, self._listener, self._arrival.host, principal, channel)
 
     def _principal(self, transport: asyncio.Transport) -> Principal:
         if self._tls is None:
@@ -176,10 +178,11 @@ class Connections:
         listener: Listener,
         host: str,
         principal: Principal = ANONYMOUS,
+        channel: bytes = b"",
     ) -> Connection:
         """Makes an expected connection one of the node's."""
         context = ConnectionContext(
-            next(self._ids), host, listener, principal=principal,
+            next(self._ids), host, listener, principal=principal, channel=channel,
             client_port=written_port(transport.get_extra_info("peername")), connected_ms=self._parts.clock.now_ms(),
         )  # fmt: skip
         made = TlsConnection if listener.protocol.is_encrypted else Connection
@@ -261,6 +264,13 @@ class Connections:
         """Closes the connections in the names of these principals."""
         for connection in list(self._hosts):
             if str(connection.context.principal) in principals:
+                connection.end_session()
+
+    def end_sessions_of_nodes(self, is_live: Callable[[NodeLife], bool]) -> None:
+        """Closes the connections of nodes whose life has ended."""
+        for connection in list(self._hosts):
+            node = connection.context.session.node
+            if node is not None and not is_live(node):
                 connection.end_session()
 
     def abort(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 
 from siltstone.broker.request import Listener, RequestHandler
+from siltstone.metadata.entities import NodeLife
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.addresses import ListenerAddress
@@ -131,6 +132,10 @@ class Listeners:
     def end_sessions(self, principals: Container[str]) -> None:
         """Closes the connections in the names of these principals, such as ``User:ada``."""
         self._connections.end_sessions(principals)
+
+    def end_sessions_of_nodes(self, is_live: Callable[[NodeLife], bool]) -> None:
+        """Closes the connections of nodes whose life has ended."""
+        self._connections.end_sessions_of_nodes(is_live)
 
     def abort(self) -> None:
         """Refuses new clients and ends all connections at once, whatever they wait for."""

@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from siltstone.model.access import Principal
+from siltstone.model.access import RESERVED_USERS, Principal
 from siltstone.model.errors import InvalidRequest
 
 OWNER_NAME_CHARACTERS_MAX = 4096
@@ -96,5 +96,10 @@ def principal_of(owner: str, rules: tuple[MappingRule, ...]) -> Principal:
     if not name:
         raise NoPrincipal(
             f"no rule of tls_principal_mapping_rules makes a name of the client's certificate, {owner[:200]!r}"
+        )
+    if name.startswith(RESERVED_USERS):
+        raise NoPrincipal(
+            f"tls_principal_mapping_rules make {name[:200]!r} of the client's certificate, and names that begin with "
+            f"{RESERVED_USERS} are those of nodes"
         )
     return Principal(name)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from siltstone.foundation.certificates import Certificate, certificate_of_der, certificate_of_pem
+from siltstone.foundation.certificates import Certificate, certificate_of_der, der_of_pem
 from siltstone.model.access import ANONYMOUS, Principal
 from siltstone.server.network.listener_settings import (
     CertificateWanted,
@@ -35,12 +35,14 @@ _VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl
 
 class ServerTls(msgspec.Struct, frozen=True, eq=False):
     """What new connections of one listener get. ``fingerprint`` is of the bytes of all files; ``rules`` make principals
-    of the certificates of clients."""
+    of the certificates of clients. ``channel``: the hash of the certificate that these connections show, by which nodes
+    notice what stands between them."""
 
     context: ssl.SSLContext
     certificate: Certificate
     fingerprint: bytes
     rules: tuple[MappingRule, ...]
+    channel: bytes = b""
 
     def principal_of(self, certificate_der: bytes | None) -> Principal:
         """Returns the principal of a client with this certificate. Raises NoPrincipal."""
@@ -60,7 +62,8 @@ def server_tls(listener: str, settings: ListenerSettings, now_ms: int) -> Server
                 "--tls-self-signed makes both for a first try"
             )
     fingerprint = fingerprint_of(listener, settings)
-    certificate = _checked_certificate(place, settings.tls_certificate_file, now_ms)
+    der = _certificate_bytes(place, settings.tls_certificate_file)
+    certificate = _checked_certificate(place, settings.tls_certificate_file, der, now_ms)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -74,9 +77,26 @@ def server_tls(listener: str, settings: ListenerSettings, now_ms: int) -> Server
             raise InvalidListenerSetting(
                 f"{place}.tls_ciphers: OpenSSL knows none of {settings.tls_ciphers!r}; it concerns TLS 1.2 alone"
             ) from wrong
-    return ServerTls(
-        context, certificate, fingerprint, parse_mapping_rules(settings.tls_principal_mapping_rules)
-    )
+    rules = parse_mapping_rules(settings.tls_principal_mapping_rules)
+    return ServerTls(context, certificate, fingerprint, rules, channel_of(der))
+
+
+def channel_of(certificate_der: bytes | None) -> bytes:
+    """Returns what binds a proof to a connection on which the listener has shown this certificate; None: no TLS."""
+    return hashlib.sha256(certificate_der).digest() if certificate_der else b""
+
+
+def peer_context(listener: str, settings: ListenerSettings) -> ssl.SSLContext:
+    """Returns the context of a node that calls this listener of other nodes. It trusts every certificate, because the
+    proof that follows names the one that was shown (``broker.security.sasl.node``). A listener that wants certificates
+    of its clients gets the node's own. Raises InvalidListenerSetting."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = _VERSIONS[settings.tls_version_min]
+    if settings.tls_client_auth is not CertificateWanted.NONE:
+        _load_pair(f"listener.{listener}", settings, context)
+    return context
 
 
 def fingerprint_of(listener: str, settings: ListenerSettings) -> bytes:
@@ -110,11 +130,19 @@ def read_file(setting: str, path: Path, *, is_secret: bool) -> bytes:
     return content
 
 
-def _checked_certificate(place: str, file: str, now_ms: int) -> Certificate:
+def _certificate_bytes(place: str, file: str) -> bytes:
     setting = f"{place}.tls_certificate_file"
     text = read_file(setting, Path(file), is_secret=False).decode("ascii", "replace")
     try:
-        certificate = certificate_of_pem(text)
+        return der_of_pem(text)
+    except ValueError as damage:
+        raise InvalidListenerSetting(f"{setting}: {file}: {damage}") from damage
+
+
+def _checked_certificate(place: str, file: str, der: bytes, now_ms: int) -> Certificate:
+    setting = f"{place}.tls_certificate_file"
+    try:
+        certificate = certificate_of_der(der)
     except ValueError as damage:
         raise InvalidListenerSetting(f"{setting}: {file}: {damage}") from damage
     if certificate.not_after_ms <= now_ms:
@@ -138,6 +166,11 @@ def _load_pair(place: str, settings: ListenerSettings, context: ssl.SSLContext) 
         context.load_cert_chain(settings.tls_certificate_file, settings.tls_key_file, password)
     except ssl.SSLError as wrong:
         raise InvalidListenerSetting(f"{place}.tls_key_file: {_why_no_pair(settings, wrong)}") from wrong
+    except OSError as trouble:  # a file was taken away since it was looked at
+        raise InvalidListenerSetting(
+            f"{place}.tls_key_file: {settings.tls_key_file} or {settings.tls_certificate_file} cannot be read: "
+            f"{trouble.strerror}"
+        ) from trouble
 
 
 def _why_no_pair(settings: ListenerSettings, wrong: ssl.SSLError) -> str:

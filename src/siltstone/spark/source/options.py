@@ -26,6 +26,7 @@ from siltstone.scanning.request import (
     Bound,
     BoundKind,
     Bounds,
+    Isolation,
     PartitionName,
     ScanRequest,
     Tail,
@@ -40,7 +41,7 @@ OPTIONS = (
     "store", "metadata", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "minPartitions", "maxRecordsPerPartition", "maxBytesPerPartition",
-    "includeHeaders", "failOnDataLoss", "tail", "columns", "partitions", "scanLease", "timestampFrom",
+    "includeHeaders", "failOnDataLoss", "tail", "isolation", "columns", "partitions", "scanLease", "timestampFrom",
     "timestampUntil", "trustBatchTimestamps", "value", "valueSchema", "schemaRegistry", "valueSubject", "valueMessage",
     "badValues", "scanRequest",
 )  # fmt: skip
@@ -110,7 +111,8 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], dict[int, str]]:
         elif bucket := _BUCKET.fullmatch(name):
             buckets[int(bucket[1])] = value
         elif name == "kafka.isolation.level":
-            _one_of("kafka.isolation.level", value, _ISOLATION_LEVELS)
+            level = _one_of("kafka.isolation.level", value, _ISOLATION_LEVELS)
+            options.setdefault("isolation", level.removeprefix("read_"))
         elif is_of_client(name):
             ignored.append(raw)
         elif name in _STREAM_NAMES:
@@ -141,6 +143,9 @@ def _request(options: Mapping[str, str]) -> ScanRequest:
         start=_bounds(options, "starting"),
         end=_bounds(options, "ending"),
         columns=chosen_columns(options.get("columns"), with_headers=with_headers),
+        isolation=Isolation(
+            _one_of("isolation", options.get("isolation", "committed"), [each.value for each in Isolation])
+        ),
         tail=Tail(_one_of("tail", options.get("tail", "auto"), [each.value for each in Tail])),
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
         unit_bytes_max=_number(options, "maxBytesPerPartition", UNIT_BYTES_MAX),

@@ -200,15 +200,16 @@ def _plain_type(arrow_type: Any) -> Any:
 # -- a type from a sample --------------------------------------------------------------------------------------
 
 
-def inferred_type(values: Iterable[bytes | None]) -> Any:
+def inferred_type(values: Iterable[bytes | None], fields_max: int = FIELDS_MAX) -> Any:
     """Returns the pyarrow.DataType of a sample of JSON values; values that are no JSON are passed over. A number is
-    int64 until one has a fraction; what is of two types is JSON in text. Raises FormatRefused if no value is JSON."""
+    int64 until one has a fraction; what is of two types is JSON in text, and so is an object with more than
+    ``fields_max`` fields. Raises FormatRefused if no value is JSON."""
     found: Any = None
     for value in values:
         if value is None:
             continue
         try:
-            found = _joined(found, _shape_of(msgspec.json.decode(payload_of(value))))
+            found = _joined(found, _shape_of(msgspec.json.decode(payload_of(value)), fields_max), fields_max)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
     if found is None:
@@ -216,22 +217,22 @@ def inferred_type(values: Iterable[bytes | None]) -> Any:
     return _type_of(found)
 
 
-def _shape_of(value: Any) -> Any:
+def _shape_of(value: Any, fields_max: int) -> Any:
     """Returns what inference knows of a value: a Python type, ("object", shapes of the fields) or ("array", shape of
     the items)."""
     if isinstance(value, dict):
-        return ("object", {name: _shape_of(each) for name, each in value.items()})
+        return ("object", {name: _shape_of(each, fields_max) for name, each in value.items()})
     if isinstance(value, list):
         items: Any = type(None)
         for each in value:
-            items = _joined(items, _shape_of(each))
+            items = _joined(items, _shape_of(each, fields_max), fields_max)
         return ("array", items)
     if isinstance(value, int) and not isinstance(value, bool) and not -_INT64_MAX <= value <= _INT64_MAX:
         return msgspec.Raw
     return type(value)
 
 
-def _joined(one: Any, other: Any) -> Any:
+def _joined(one: Any, other: Any, fields_max: int) -> Any:
     """Returns the shape that the values of both shapes have in common; Raw (JSON in text) if there is none."""
     if one is None or one is type(None) or one == other:
         return other
@@ -240,16 +241,19 @@ def _joined(one: Any, other: Any) -> Any:
     if (one, other) in ((int, float), (float, int)):
         return float
     if isinstance(one, tuple) and isinstance(other, tuple) and one[0] == other[0]:
-        return ("array", _joined(one[1], other[1])) if one[0] == "array" else _joined_fields(one[1], other[1])
+        if one[0] == "array":
+            return ("array", _joined(one[1], other[1], fields_max))
+        return _joined_fields(one[1], other[1], fields_max)
     return msgspec.Raw
 
 
-def _joined_fields(one: dict[str, Any], other: dict[str, Any]) -> Any:
+def _joined_fields(one: dict[str, Any], other: dict[str, Any], fields_max: int) -> Any:
     absent = type(None)
     names = dict.fromkeys((*one, *other))
-    if len(names) > FIELDS_MAX:
+    if len(names) > fields_max:
         return msgspec.Raw
-    return ("object", {name: _joined(one.get(name, absent), other.get(name, absent)) for name in names})
+    fields = {name: _joined(one.get(name, absent), other.get(name, absent), fields_max) for name in names}
+    return ("object", fields)
 
 
 _TYPES = {

@@ -30,12 +30,12 @@ def open_registry(place: str | Path) -> Registry:
     return FolderRegistry(Path(place))
 
 
-def shared_registry(url: str) -> Registry:
-    """Returns the registry of this process for the URL."""
+def shared_registry(url: str, shared_max: int = SHARED_MAX) -> Registry:
+    """Returns the registry of this process for the URL. Beyond ``shared_max`` the oldest one is dropped."""
     with _lock:
         found = _shared.get(url)
         if found is None:
-            if len(_shared) >= SHARED_MAX:
+            if len(_shared) >= shared_max:
                 _shared.pop(next(iter(_shared)))
             found = _shared[url] = open_registry(url)
         return found

@@ -9,8 +9,7 @@ from siltstone.broker.partitions import opening
 from siltstone.broker.partitions.partition import BatchKnowledge
 from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
-from siltstone.broker.partitions.snapshot import PartitionSnapshot, SnapshotBody, encode_snapshot
-from siltstone.broker.partitions.time_index import TimeIndex, TimeIndexState
+from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.transaction_state import PartitionTransactions
 from siltstone.broker.settings import BrokerSettings
 from siltstone.metadata import streams as stream_steps
@@ -21,6 +20,12 @@ from siltstone.metadata.refusals import StreamNotClosed
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.segments import ActiveSegment
+from siltstone.object_formats.partition_snapshot import (
+    PartitionSnapshot,
+    SnapshotBody,
+    TimeIndexState,
+    encode_snapshot,
+)
 from siltstone.topic_configs.table import parse_topic_configs
 from support.broker.broker_world import NODE_ID, READ, BrokerWorld, in_broker_world
 from support.broker.partition_state import ReadOffsets, ReadTurns, knowledge

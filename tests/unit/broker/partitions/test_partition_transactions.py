@@ -2,7 +2,6 @@
 
 import pytest
 
-from siltstone.broker.partitions.aborted import AbortedTransaction
 from siltstone.broker.partitions.admission import Admitted
 from siltstone.broker.partitions.producer_state import StaleProducerEpoch
 from siltstone.broker.partitions.transaction_state import (
@@ -12,6 +11,7 @@ from siltstone.broker.partitions.transaction_state import (
 )
 from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, read_batch_header
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
+from siltstone.object_formats.partition_snapshot import AbortedTransaction
 from support.broker.broker_world import WRITE, in_broker_world
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, sequenced

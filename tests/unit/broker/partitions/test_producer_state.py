@@ -1,13 +1,8 @@
 import pytest
 
-from siltstone.broker.partitions.producer_state import (
-    OutOfOrderSequence,
-    ProducerEntry,
-    ProducerState,
-    SequencedBatch,
-    StaleProducerEpoch,
-)
+from siltstone.broker.partitions.producer_state import OutOfOrderSequence, ProducerState, StaleProducerEpoch
 from siltstone.kafka_protocol.batch_header import BatchHeader, read_batch_header
+from siltstone.object_formats.partition_snapshot import ProducerEntry, SequencedBatch
 from support.kafka.kafka_batches import with_header
 from support.kafka.kafka_requests import sequenced
 

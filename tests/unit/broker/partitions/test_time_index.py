@@ -1,11 +1,7 @@
 import pytest
 
-from siltstone.broker.partitions.time_index import (
-    NOTHING_NEWEST,
-    TimeEntry,
-    TimeIndex,
-    TimeIndexState,
-)
+from siltstone.broker.partitions.time_index import TimeIndex
+from siltstone.object_formats.partition_snapshot import NOTHING_NEWEST, TimeEntry, TimeIndexState
 from support.values.left_out import numbers_left_out
 
 BATCH_BYTES = 10

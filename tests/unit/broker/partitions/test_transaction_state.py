@@ -4,13 +4,7 @@ import random
 
 import pytest
 
-from siltstone.broker.partitions.aborted import AbortedTransaction
-from siltstone.broker.partitions.producer_state import (
-    OutOfOrderSequence,
-    ProducerEntry,
-    ProducerState,
-    StaleProducerEpoch,
-)
+from siltstone.broker.partitions.producer_state import OutOfOrderSequence, ProducerState, StaleProducerEpoch
 from siltstone.broker.partitions.transaction_state import (
     BatchVerdict,
     CoordinatorFenced,
@@ -27,6 +21,7 @@ from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, read_batch_
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.kafka_protocol.records.reading import Record
+from siltstone.object_formats.partition_snapshot import AbortedTransaction, ProducerEntry
 from support.kafka.kafka_batches import encode_batch
 from support.kafka.kafka_requests import sequenced
 

@@ -6,7 +6,7 @@ import pytest
 
 from siltstone.broker.quotas.throttling import MutationsThrottled
 from siltstone.metadata.image import MetadataImage
-from siltstone.model.access import Principal
+from siltstone.model.access import NODE, Principal
 from siltstone.model.quotas import entity_of
 from siltstone.model.serving_limits import MUTED_MS_MAX, QUOTA_COUNTERS_MAX
 from support.scenarios import in_loop
@@ -234,6 +234,7 @@ def test_a_connection_that_logs_in_or_changes_its_client_id_is_another_client() 
 
 def test_nodes_are_charged_to_nobody() -> None:
     clients = ThrottledClients((EVERY_USER, IN, 1), (entity_of(client_id=None), IN, 1))
-    node = clients.client(principal=Principal("siltstone-node"))
-    clients.throttling.produced(node, 100 * MB)
-    assert not node.muted_until_ms
+    node, stranger = clients.client(principal=NODE), clients.client(principal=Principal(NODE.name))
+    for each in (node, stranger):
+        clients.throttling.produced(each, 100 * MB)
+    assert not node.muted_until_ms and stranger.muted_until_ms

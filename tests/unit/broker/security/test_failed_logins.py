@@ -1,4 +1,3 @@
-from siltstone.broker.security import failed_logins
 from siltstone.broker.security.failed_logins import FailedLogins
 
 
@@ -19,9 +18,8 @@ def test_failures_are_forgotten_after_a_while_and_by_a_login() -> None:
     assert failed.pause_ms("h", "ada", 120_000) == 100
 
 
-def test_the_table_has_a_limit(monkeypatch) -> None:
-    monkeypatch.setattr(failed_logins, "FAILED_LOGINS_MAX", 3)
-    failed = FailedLogins()
+def test_the_table_has_a_limit() -> None:
+    failed = FailedLogins(count_max=3)
     failed.pause_ms("h", "first", 0)
     for number in range(3):
         failed.pause_ms("h", f"made-up-{number}", 1)

@@ -232,14 +232,13 @@ class Recorder:
 
 def test_a_flight_is_produced_as_an_ordinary_client_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_client, "Producer", Recorder)
-    producer = FlightProducer(NOWHERE, 1_000, seconds_max=3)
+    producer = FlightProducer(NOWHERE, 1_000, seconds_max=3, poll_every=20)
     assert producer._producer.configuration == {
         "bootstrap.servers": NOWHERE, "enable.idempotence": True, "compression.type": "lz4", "linger.ms": 5,
         "batch.size": 1_000, "partitioner": "murmur2_random", "delivery.timeout.ms": 3_000, "log_level": 0,
     }  # fmt: skip
     made = flights(*(flight_line(1, 1, minute, delay="900") for minute in range(30)))
     progress: list[tuple[int, int]] = []
-    monkeypatch.setattr(kafka_client, "POLL_EVERY", 20)
     producer.produce(made, lambda done, total: progress.append((done, total)))
     assert producer._producer.given == [
         (topic, each.line, each.tail_number, each.departure_ms) for each in made for topic in each.topics
@@ -250,8 +249,7 @@ def test_a_flight_is_produced_as_an_ordinary_client_does(monkeypatch: pytest.Mon
 
 def test_producing_ends_soon_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_client, "Producer", Recorder)
-    monkeypatch.setattr(kafka_client, "POLL_EVERY", 5)
-    producer = FlightProducer(NOWHERE, 1_000)
+    producer = FlightProducer(NOWHERE, 1_000, poll_every=5)
     producer._producer.refused = True
     with pytest.raises(ClientFailed, match="1 records were refused"):
         producer.produce(flights(*(flight_line(1, 1, minute) for minute in range(30))), lambda *_: None)

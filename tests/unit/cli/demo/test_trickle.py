@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from siltstone.cli.demo import trickle as trickle_module
 from siltstone.cli.demo.flights import Flight
 from siltstone.cli.demo.kafka_client import ClientFailed
 from siltstone.cli.demo.trickle import Trickle
@@ -26,21 +25,19 @@ class RecordingProducer:
         self._then(len(self.days))
 
 
-def test_each_day_is_produced_by_itself_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trickle_module, "PAUSE_SECONDS", 0)
+def test_each_day_is_produced_by_itself_in_order() -> None:
     clock = ManualClock()
     producer = RecordingProducer(lambda day: clock.block_ms(100 * day))
-    trickle = Trickle(producer, DECEMBER, clock)
+    trickle = Trickle(producer, DECEMBER, clock, pause_seconds=0)
     trickle.run()
     trickle.raise_failure()
     assert producer.days == [DECEMBER[:2], DECEMBER[2:4], DECEMBER[4:]]
     assert trickle.slowest_seconds == 0.3 and trickle.days_done == 3
 
 
-def test_in_a_hurry_there_are_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trickle_module, "PAUSE_SECONDS", 60)
+def test_in_a_hurry_there_are_no_pauses() -> None:
     producer = RecordingProducer()
-    trickle = Trickle(producer, DECEMBER, ManualClock())
+    trickle = Trickle(producer, DECEMBER, ManualClock(), pause_seconds=60)
     thread = threading.Thread(target=trickle.run)
     thread.start()
     trickle.hurry()
@@ -48,15 +45,13 @@ def test_in_a_hurry_there_are_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None
     assert not thread.is_alive() and len(producer.days) == 3
 
 
-def test_a_failure_is_raised_where_the_story_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trickle_module, "PAUSE_SECONDS", 0)
-
+def test_a_failure_is_raised_where_the_story_is_told() -> None:
     def fail(day: int) -> None:
         if day == 2:
             raise ClientFailed("refused")
 
     producer = RecordingProducer(fail)
-    trickle = Trickle(producer, DECEMBER, ManualClock())
+    trickle = Trickle(producer, DECEMBER, ManualClock(), pause_seconds=0)
     trickle.run()
     with pytest.raises(ClientFailed, match="refused"):
         trickle.raise_failure()

@@ -1,8 +1,8 @@
 import pytest
 
 from siltstone.cli.json_records import LineRefused
-from siltstone.cli.produce import plain_data
 from siltstone.cli.produce.lines import CSV, JSON_LINES, LineRules, line_reader
+from siltstone.cli.produce.plain_data import RowReader
 from siltstone.kafka_client.producing.delivery import OutgoingRecord
 from siltstone.model.limits import MIB
 
@@ -127,14 +127,15 @@ def test_a_cell_may_be_larger_than_the_limit_of_the_csv_module() -> None:
 )
 @pytest.mark.parametrize(("lines_max", "bytes_max"), [(3, MIB), (10_000, 20)])
 def test_a_quote_that_nothing_closes_does_not_gather_the_whole_input(
-    monkeypatch: pytest.MonkeyPatch, further: bytes, lines_max: int, bytes_max: int
+    further: bytes, lines_max: int, bytes_max: int
 ) -> None:
-    monkeypatch.setattr(plain_data, "ROW_LINES_MAX", lines_max)
-    monkeypatch.setattr(plain_data, "APPEND_BYTES_MAX", bytes_max)
-    closed = [b"a", b'"x', b"y", b'z"']
+    rows = RowReader(lines_max, bytes_max)
     if bytes_max == MIB:
-        assert [value for _, value in csv_pairs(*closed)] == [b'{"a":"x\\ny\\nz"}']
+        closed = [rows.row(line, at) for at, line in enumerate((b"a", b'"x', b"y", b'z"'), start=1)]
+        assert closed == [None, None, None, {"a": "x\ny\nz"}]
+    rows = RowReader(lines_max, bytes_max)
     with pytest.raises(
         LineRefused, match="the row that begins at line 2 does not end: a quote in it is not closed"
     ):
-        csv_pairs(b"a", b'"x', *[further * 5] * 4)
+        for number, line in enumerate((b"a", b'"x', *[further * 5] * 4), start=1):
+            rows.row(line, number)

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from siltstone.cli.produce import reading
 from siltstone.cli.produce.reading import LineTooLong, ended_by_signals, read_lines
 
 
-def lines_of(data: bytes) -> list[bytes]:
-    return [line for read in read_lines(io.BytesIO(data)) for line in read.lines]
+def lines_of(data: bytes, **limits: int) -> list[bytes]:
+    return [line for read in read_lines(io.BytesIO(data), **limits) for line in read.lines]
 
 
 @pytest.mark.parametrize(
@@ -30,11 +29,10 @@ def test_lines_end_with_a_newline_or_the_input(data: bytes, lines: list[bytes]) 
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
-def test_it_does_not_matter_how_the_bytes_come(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_matter_how_the_bytes_come(step: int) -> None:
     data = b"one\ntwo two\n\nfour" * 20
-    monkeypatch.setattr(reading, "READ_BYTES", step)
-    assert lines_of(data) == data.split(b"\n")
-    assert sum(read.bytes_read for read in read_lines(io.BytesIO(data))) == len(data)
+    assert lines_of(data, read_bytes=step) == data.split(b"\n")
+    assert sum(read.bytes_read for read in read_lines(io.BytesIO(data), read_bytes=step)) == len(data)
 
 
 def test_a_pipe_that_pauses_is_noticed() -> None:
@@ -59,14 +57,11 @@ def test_a_file_never_pauses(tmp_path) -> None:
         assert [read.pauses for read in read_lines(stream)] == [False]
 
 
-def test_input_without_line_ends_is_refused_before_it_fills_the_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reading, "APPEND_BYTES_MAX", 100)
-    monkeypatch.setattr(reading, "READ_BYTES", 10)
-    assert len(lines_of(b"x" * 100)[0]) == 100
+def test_input_without_line_ends_is_refused_before_it_fills_the_memory() -> None:
+    limits = {"read_bytes": 10, "line_bytes_max": 100}
+    assert len(lines_of(b"x" * 100, **limits)[0]) == 100
     with pytest.raises(LineTooLong, match="line 3 is longer"):
-        lines_of(b"a\nb\n" + b"x" * 101)
+        lines_of(b"a\nb\n" + b"x" * 101, **limits)
 
 
 def test_a_signal_that_came_before_the_wait_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:

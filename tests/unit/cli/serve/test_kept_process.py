@@ -12,18 +12,13 @@ from typing import Any
 
 import pytest
 
-from siltstone.cli.serve import kept_process
 from siltstone.cli.serve.kept_process import KeptProcess, parent_is_gone
 
 UNTIL_PARENT_IS_GONE = "import sys; sys.stdin.read()"
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_process, "RESTART_MS_MIN", 1)
-
-
 def kept(program: str, on_started: Callable[[int], None] = lambda _: None, **options: Any) -> KeptProcess:
+    options = {"restart_ms_min": 1, **options}
     process = KeptProcess(
         "this", [sys.executable, "-c", program], consequence=". So what", on_started=on_started, **options
     )
@@ -122,15 +117,14 @@ def test_its_lines_are_passed_on_and_its_status_is_told() -> None:
     assert statuses.empty(), "it was not started again"
 
 
-def test_stopped_while_it_waits_to_be_started_again_its_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_process, "RESTART_MS_MIN", 600_000)
+def test_stopped_while_it_waits_to_be_started_again_its_end_is_told() -> None:
     statuses: SimpleQueue[int | None] = SimpleQueue()
 
     def ended(status: int | None) -> bool:
         statuses.put(status)
         return True
 
-    process = kept("raise SystemExit(7)", on_ended=ended)
+    process = kept("raise SystemExit(7)", on_ended=ended, restart_ms_min=600_000)
     assert statuses.get(timeout=60) == 7
     process.close()
     assert statuses.get(timeout=60) == 7

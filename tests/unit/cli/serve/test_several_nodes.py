@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from siltstone.cli.failures import Failure
-from siltstone.cli.serve import kept_process, several_nodes
 from siltstone.cli.serve.several_nodes import NodeProcesses
 
 PROMISED_MS = 60_000
@@ -31,11 +30,6 @@ def node(port: int, *, status: int = 0) -> list[str]:
 
 def program(text: str) -> list[str]:
     return [sys.executable, "-c", ENDS_WITH_PARENT + text]
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_process, "RESTART_MS_MIN", 1)
 
 
 def run_until(
@@ -132,7 +126,7 @@ def test_one_that_was_ready_and_dies_is_started_again(
     once = f"import os; path = {str(trace)!r}; again = os.path.exists(path); open(path, 'w')\n"
     stays = CAN_BE_STOPPED.format(status=0) + READY.format(port=2)
     dies_once = program(once + stays + "again or exit(9); " + UNTIL_STOPPED)
-    nodes = NodeProcesses({0: node(1), 1: dies_once}, PROMISED_MS)
+    nodes = NodeProcesses({0: node(1), 1: dies_once}, PROMISED_MS, restart_ms_min=1)
 
     def all_are_ready() -> bool:
         everything = said(capsys, texts)
@@ -146,13 +140,12 @@ def test_one_that_was_ready_and_dies_is_started_again(
 
 
 def test_one_that_is_silent_after_a_signal_is_killed(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(several_nodes, "LATE_SECONDS", 0.1)
     texts: list[str] = []
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     deaf = program(deaf + READY.format(port=2) + "\nwhile True: signal.pause()")
-    nodes = NodeProcesses({0: node(1), 1: deaf}, 0)
+    nodes = NodeProcesses({0: node(1), 1: deaf}, 0, late_seconds=0.1)
     assert run_until(nodes, lambda: "bootstrap" in said(capsys, texts)) == 3
     assert "nodes that did not end in time were killed" in caplog.text
 

@@ -16,7 +16,6 @@ from siltstone.cluster.balancing.balancer import (
 )
 from siltstone.cluster.balancing.goals import Load
 from siltstone.cluster.balancing.planning import PlannedMove
-from siltstone.cluster.suspicion import NodeLife
 from siltstone.metadata.commands import (
     CreateTopic,
     FenceNode,
@@ -26,7 +25,7 @@ from siltstone.metadata.commands import (
     RegisterNode,
     RemoveKey,
 )
-from siltstone.metadata.entities import NO_NODE, NodeListener
+from siltstone.metadata.entities import NO_NODE, NodeLife, NodeListener
 from siltstone.metadata.leases.board import NodeLoad
 from siltstone.metadata.records import PartitionsMoving
 from support.metadata.cluster_world import ClusterWorld

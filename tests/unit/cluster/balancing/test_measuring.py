@@ -1,6 +1,5 @@
 """The load that a node reports: means over the last minute of what was counted since a partition was opened."""
 
-from siltstone.cluster.balancing import measuring
 from siltstone.cluster.balancing.measuring import LoadMeter
 from siltstone.metadata.leases.board import PartitionLoad
 
@@ -30,9 +29,8 @@ def test_one_that_is_led_elsewhere_now_is_not_listed() -> None:
     assert meter.measured(10_000, {}) == ((), NOTHING)
 
 
-def test_the_heaviest_are_listed_and_the_sums_of_the_others(monkeypatch) -> None:
-    monkeypatch.setattr(measuring, "LISTED_MAX", 2)
-    meter = LoadMeter()
+def test_the_heaviest_are_listed_and_the_sums_of_the_others() -> None:
+    meter = LoadMeter(listed_max=2)
     meter.measured(0, {})
     counts = {
         ("t", 0): (10, 0, 1),

@@ -8,7 +8,6 @@ from threading import Barrier, Lock, RLock
 
 import pytest
 
-from siltstone.maintenance.checking import check as check_module
 from siltstone.maintenance.checking.check import FAILED_MAX, THREADS_MAX, check
 from siltstone.maintenance.checking.findings import CheckReport, FindingKind, Severity
 from siltstone.maintenance.checking.repair_plan import plan_repair
@@ -402,13 +401,12 @@ def test_progress_counts_every_object_once() -> None:
     assert heard == [(done, 4) for done in range(1, 5)]
 
 
-def test_no_more_objects_wait_for_a_thread_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_module, "QUEUED_MAX", 3)
+def test_no_more_objects_wait_for_a_thread_than_there_is_room_for() -> None:
     world = small_world()
     for _ in range(6):
         world.append(0)
     heard: list[tuple[int, int]] = []
-    report = check(world.context, on_progress=lambda done, total: heard.append((done, total)))
+    report = check(world.context, on_progress=lambda done, total: heard.append((done, total)), queued_max=3)
     assert (report.objects_checked, report.is_clean) == (10, True)
     assert heard == [(done, 10) for done in range(1, 11)]
 

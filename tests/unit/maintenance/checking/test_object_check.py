@@ -3,7 +3,6 @@ import tracemalloc
 import pytest
 
 from siltstone.foundation.crc32c import crc32c
-from siltstone.maintenance.checking import object_check
 from siltstone.maintenance.checking.findings import Finding, FindingKind
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object
 from siltstone.metadata.entities import ObjectMetadata
@@ -325,9 +324,9 @@ def test_adjacent_blocks_are_read_together_up_to_the_limit(monkeypatch: pytest.M
         (1_999, [(at, at + 1_000) for at in range(0, 20_000, 1_000)]),
         (10, [(at, at + 1_000) for at in range(0, 20_000, 1_000)]),
     ):
-        monkeypatch.setattr(object_check, "READ_REQUEST_BYTES_MAX", limit)
         store = put(content)
-        assert check_object(store, metadata, read_blocks=True) == ObjectCheck((), 20, 20_000)
+        checked = check_object(store, metadata, read_blocks=True, request_bytes_max=limit)
+        assert checked == ObjectCheck((), 20, 20_000)
         assert block_reads(store) == expected
 
 
@@ -347,14 +346,14 @@ def test_blocks_are_read_in_the_order_of_the_bytes_and_gaps_are_left_out() -> No
     assert block_reads(store) == [(0, size), (size + 6, size + 6 + 2 * size)]
 
 
-def test_rule_9_one_read_is_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_9_one_read_is_held_at_a_time() -> None:
     limit = 1 << 20
-    monkeypatch.setattr(object_check, "READ_REQUEST_BYTES_MAX", limit)
     content, metadata = made([batch(1, n, 1, limit // 4 - 72) for n in range(32)], block_bytes=1)
     store = put(content)
     tracemalloc.start()
     try:
-        assert check_object(store, metadata, read_blocks=True).findings == ()
+        checked = check_object(store, metadata, read_blocks=True, request_bytes_max=limit)
+        assert checked.findings == ()
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -7,7 +7,6 @@ import pytest
 from siltstone.carrying.pipeline.kind import Outcome, Scope
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.copies import kind as kind_module
 from siltstone.maintenance.copies.kind import CopyRepair
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.client import CommitUnknown
@@ -45,11 +44,11 @@ def test_an_object_that_lacks_a_copy_gets_one_with_the_same_bytes(
     assert world.repaired().units == ()
 
 
-def test_waves_are_small(world: CopiedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind_module, "WAVE_OBJECTS_MAX", 1)
+def test_waves_are_small(world: CopiedWorld) -> None:
     ids = world.upload(*({0: [(at, at + 1, 200)]} for at in range(3)))
     seen: list[list[tuple[int, ...]]] = []
-    world.repaired(runner=Interrupting(lambda: seen.append([world.places(each) for each in ids])))
+    between = Interrupting(lambda: seen.append([world.places(each) for each in ids]))
+    world.repaired(runner=between, wave_objects_max=1)
     assert [sum(len(each) == 2 for each in one) for one in seen] == [0, 1, 2]
 
 

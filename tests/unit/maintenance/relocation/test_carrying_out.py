@@ -4,7 +4,6 @@ import pytest
 
 from siltstone.carrying.pipeline.kind import Outcome
 from siltstone.carrying.pipeline.running import RunReport
-from siltstone.maintenance.relocation import kind as kind_module
 from siltstone.maintenance.relocation import planning
 from siltstone.maintenance.sweep.sweeping import sweep
 from siltstone.metadata.buckets import RemoveBucket
@@ -65,22 +64,21 @@ def test_a_drained_bucket_can_be_removed_when_its_objects_have_been_swept(world:
     assert world.records() == records
 
 
-def test_waves_are_small_and_each_is_committed(world: DrainedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind_module, "WAVE_OBJECTS_MAX", 1)
+def test_waves_are_small_and_each_is_committed(world: DrainedWorld) -> None:
     filled(world)
     world.drain()
     seen: list[set[int]] = []
-    world.relocated(runner=Interrupting(lambda: seen.append(world.of_bucket(1))))
+    world.relocated(runner=Interrupting(lambda: seen.append(world.of_bucket(1))), wave_objects_max=1)
     assert [len(each) for each in seen] == [0, 1]
     assert len(world.of_bucket(1)) == 2
 
 
-def test_what_is_drained_no_more_stays(world: DrainedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind_module, "WAVE_OBJECTS_MAX", 1)
+def test_what_is_drained_no_more_stays(world: DrainedWorld) -> None:
     _, alone = filled(world)
     world.drain()
     back = Interrupting(lambda: world.set_state(0, BucketState.WRITABLE))
-    assert outcomes(world.relocated(runner=back)) == [Outcome.DONE, Outcome.NOT_NEEDED]
+    report = world.relocated(runner=back, wave_objects_max=1)
+    assert outcomes(report) == [Outcome.DONE, Outcome.NOT_NEEDED]
     assert world.of_bucket(0) == {alone}
 
 

@@ -1,18 +1,15 @@
 """The plan of relocation: when there is one, and what is in it."""
 
-import pytest
-
 from siltstone.carrying.pipeline.kind import Plan, Scope
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.maintenance.relocation import kind as kind_module
 from siltstone.maintenance.relocation.kind import Relocation
 from siltstone.model.buckets import BucketState
 from support.maintenance.drained_world import SETTINGS, DrainedWorld
 from support.maintenance.stream_object_world import add_stream_object
 
 
-def plan_of(world: DrainedWorld) -> Plan:
-    kind = Relocation(SETTINGS)
+def plan_of(world: DrainedWorld, **limits: int) -> Plan:
+    kind = Relocation(SETTINGS, **limits)
     return kind.plan(world.context, Scope(), Watch(kind.name, world.clock))
 
 
@@ -37,16 +34,13 @@ def test_each_object_of_the_drained_bucket_is_a_unit(world: DrainedWorld) -> Non
     ]  # fmt: skip
 
 
-def test_objects_beyond_the_limit_of_a_plan_are_left_to_the_next(
-    world: DrainedWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kind_module, "OBJECTS_MAX", 2)
+def test_objects_beyond_the_limit_of_a_plan_are_left_to_the_next(world: DrainedWorld) -> None:
     for at in range(3):
         add_stream_object(world, 0, (at, at + 1, 200))
     world.drain()
-    plan = plan_of(world)
+    plan = plan_of(world, objects_max=2)
     assert (len(plan.units), plan.has_remaining) == (2, True)
-    report = world.relocated()
+    report = world.relocated(objects_max=2)
     assert len(report.done) == 2
-    plan = plan_of(world)
+    plan = plan_of(world, objects_max=2)
     assert (len(plan.units), plan.has_remaining) == (1, False)

@@ -11,7 +11,6 @@ from siltstone.carrying import engine
 from siltstone.carrying.pipeline.kind import Attempt, Outcome, Plan, Scope, UnitReport
 from siltstone.carrying.pipeline.running import RunReport
 from siltstone.carrying.pipeline.watch import StepProgress, Watch
-from siltstone.maintenance.stream_object_compaction import kind as kind_module
 from siltstone.maintenance.stream_object_compaction.kind import JOB_KIND, StreamObjectCompaction
 from siltstone.maintenance.stream_object_compaction.task_input import CODEC
 from siltstone.maintenance.sweep.sweeping import sweep
@@ -152,10 +151,7 @@ def test_replaced_by_another_driver(world: CompactionWorld) -> None:
     world.assert_sound()
 
 
-def test_a_cancelled_job_stops_and_what_was_committed_stands(
-    world: CompactionWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kind_module, "GROUPS_PER_WAVE", 1)
+def test_a_cancelled_job_stops_and_what_was_committed_stands(world: CompactionWorld) -> None:
     two_streams(world)
     before = world.records()
 
@@ -165,7 +161,7 @@ def test_a_cancelled_job_stops_and_what_was_committed_stands(
             watch.cancel("by hand")
 
     watch = Watch(JOB_KIND, world.clock, on_step_progress=cancel_the_second)
-    report = joined_up(world, watch=watch)
+    report = joined_up(world, watch=watch, groups_per_wave=1)
     assert report.is_cancelled
     assert outcomes(report) == {"stream-0-0": Outcome.DONE}
     assert report.postponed == ("stream-1-0",)
@@ -174,11 +170,11 @@ def test_a_cancelled_job_stops_and_what_was_committed_stands(
     assert [job.state for job in world.metadata.refresh().jobs.values()] == [JobState.FAILED]
 
 
-def test_when_time_is_over_no_wave_is_begun(world: CompactionWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind_module, "GROUPS_PER_WAVE", 1)
+def test_when_time_is_over_no_wave_is_begun(world: CompactionWorld) -> None:
     two_streams(world)
     watch = Watch(JOB_KIND, world.clock, seconds_max=1)
-    report = joined_up(world, watch=watch, runner=Interrupting(lambda: world.clock.advance_ms(2_000)))
+    late = Interrupting(lambda: world.clock.advance_ms(2_000))
+    report = joined_up(world, watch=watch, runner=late, groups_per_wave=1)
     assert outcomes(report) == {"stream-0-0": Outcome.DONE}
     assert report.postponed == ("stream-1-0",)
     assert not report.is_cancelled

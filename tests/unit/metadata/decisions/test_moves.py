@@ -18,9 +18,9 @@ from siltstone.metadata.commands import (
     TopicTrims,
     TrimStreams,
 )
-from siltstone.metadata.decisions import placement
 from siltstone.metadata.entities import NO_NODE, GivenUpPartition, PartitionMetadata, StreamState
 from siltstone.metadata.records import StreamCreated, TopicCreated
+from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from support.metadata.metadata_world import MetadataWorld, next_image
 
 ID, OTHER_ID = "0123456789abcdef" * 2, "f" * 32
@@ -202,13 +202,11 @@ def test_a_partition_that_nobody_leads_is_placed_at_once_unless_it_is_open(world
     assert world.image.topics[OTHER_ID].partitions[0].leader == 2
 
 
-def test_as_many_as_one_command_may_name(world, monkeypatch) -> None:
-    monkeypatch.setattr(placement, "PARTITIONS_PER_COMMAND_MAX", 1)
-    assert world.outcome(MovePartitions(((ID, 0, 1), (ID, 1, 1)))) == ("TOO_MANY_PARTITIONS", 0)
-    assert world.outcome(give_up(ENDS, PartitionEnds(ID, 1, -1, 0, 0))) == ("TOO_MANY_PARTITIONS", 0)
-    assert world.outcome(give_up(ENDS, ENDS))[0] == "TOO_MANY_PARTITIONS"
-    monkeypatch.setattr(placement, "PARTITIONS_PER_COMMAND_MAX", 2)
-    assert world.outcome(give_up(ENDS, ENDS)) == ("INVALID_REQUEST", 0)
+def test_as_many_as_one_command_may_name(world) -> None:
+    beyond = PARTITIONS_PER_COMMAND_MAX + 1
+    assert world.outcome(MovePartitions(((ID, 0, 1),) * beyond)) == ("TOO_MANY_PARTITIONS", 0)
+    assert world.outcome(give_up(*[ENDS] * beyond)) == ("TOO_MANY_PARTITIONS", 0)
+    assert world.outcome(give_up(*[ENDS] * (beyond - 1))) == ("INVALID_REQUEST", 0), "it is named twice"
 
 
 def test_m09_when_the_target_dies_before_it_opens_the_partition_another_node_leads_it(world) -> None:

@@ -13,8 +13,8 @@ from siltstone.metadata.commands import (
     OpenPartition,
     PlacePartitions,
 )
-from siltstone.metadata.decisions import placement
 from siltstone.metadata.entities import NO_NODE
+from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from support.metadata.metadata_world import MetadataWorld
 
 ID, OTHER_ID = "0123456789abcdef" * 2, "f" * 32
@@ -149,7 +149,7 @@ def test_a_fenced_node_places_nothing(world) -> None:
     assert world.outcome(PlacePartitions(1, 1, ((ID, 0),))) == ("NODE_SUSPENDED", 0)
 
 
-def test_as_many_as_one_command_may_place(world, monkeypatch) -> None:
-    monkeypatch.setattr(placement, "PARTITIONS_PER_COMMAND_MAX", 3)
-    assert world.outcome(PlacePartitions(0, 1, ((ID, 0),) * 3)) == ("OK", 0)
-    assert world.outcome(PlacePartitions(0, 1, ((ID, 0),) * 4)) == ("TOO_MANY_PARTITIONS", 0)
+def test_as_many_as_one_command_may_place(world) -> None:
+    most = PARTITIONS_PER_COMMAND_MAX
+    assert world.outcome(PlacePartitions(0, 1, ((ID, 0),) * most)) == ("OK", 0)
+    assert world.outcome(PlacePartitions(0, 1, ((ID, 0),) * (most + 1))) == ("TOO_MANY_PARTITIONS", 0)

@@ -12,8 +12,8 @@ from siltstone.metadata.commands import (
     OpenStream,
     RegisterNode,
 )
-from siltstone.metadata.decisions import placement
 from siltstone.metadata.entities import NO_EPOCH, PartitionMetadata, StreamState, TopicMetadata
+from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.model.objects import ObjectState
 from support.metadata.metadata_world import MetadataWorld
 
@@ -106,12 +106,12 @@ def test_names_that_metrics_could_not_tell_apart(world) -> None:
     assert world.outcome(create("a_b", OTHER_ID))[0] == "OK"
 
 
-def test_as_many_partitions_as_one_command_may_add(world, monkeypatch) -> None:
-    monkeypatch.setattr(placement, "PARTITIONS_PER_COMMAND_MAX", 3)
-    assert world.outcome(create("a", OTHER_ID, 4)) == ("TOO_MANY_PARTITIONS", 0)
-    assert world.outcome(create("a", OTHER_ID, 3)) == ("OK", 7)
-    assert world.outcome(AddPartitions(0, 1, OTHER_ID, 7)) == ("TOO_MANY_PARTITIONS", 0)
-    assert world.outcome(AddPartitions(0, 1, OTHER_ID, 6)) == ("OK", 7)
+def test_as_many_partitions_as_one_command_may_add(world) -> None:
+    most = PARTITIONS_PER_COMMAND_MAX
+    assert world.outcome(create("a", OTHER_ID, most + 1)) == ("TOO_MANY_PARTITIONS", 0)
+    assert world.outcome(create("a", OTHER_ID, most)) == ("OK", 2 * most + 1)
+    assert world.outcome(AddPartitions(0, 1, OTHER_ID, 2 * most + 1)) == ("TOO_MANY_PARTITIONS", 0)
+    assert world.outcome(AddPartitions(0, 1, OTHER_ID, 2 * most)) == ("OK", 2 * most + 1)
 
 
 def test_partitions_are_added_at_the_end(world) -> None:

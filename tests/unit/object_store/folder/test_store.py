@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,26 @@ def test_directories_another_process_made_are_synced_before_they_are_relied_upon
 
     published = recorder.calls.index("link .temporary")
     assert {"fsync root", "fsync a5"} <= set(recorder.calls[:published])
+
+
+def test_a_folder_that_somebody_removed_is_made_again_and_the_root_is_not(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    """Such as the folder of a table; a root that is gone may be on a disk that is not mounted."""
+    root = tmp_path / "new" / "bucket"
+    store.put(KEY, [b"1"])
+    shutil.rmtree(root / "a5")
+    store.put(KEY, [b"2"])
+    assert store.get_range(KEY, 0, 1) == b"2"
+    upload = store.start_multipart(KEY + "0")
+    part = store.upload_part(upload, 1, 0, [b"3"])
+    shutil.rmtree(root / "a5")
+    store.complete_multipart(upload, [part])
+    assert store.get_range(KEY + "0", 0, 1) == b"3"
+    shutil.rmtree(root)
+    with pytest.raises(StoreDenied):
+        store.put(KEY, [b"4"])
+    assert not root.exists()
 
 
 def test_a_conditional_put_links_and_both_winner_and_loser_sync_the_name(

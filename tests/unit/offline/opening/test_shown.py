@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from siltstone.foundation.text_tables import ROWS_SHOWN_MAX
 from siltstone.offline.opening.shown import store_html, store_words
 from support.metadata.topic_images import TopicImage
 
@@ -20,3 +21,10 @@ def test_a_store_is_its_folder_and_its_topics() -> None:
     assert flights < late, "topics are sorted by name"
     for cell in (">3<", ">6,000<", ">6.0 KiB<", ">6<"):
         assert cell in html[flights:late]
+
+
+def test_topics_beyond_those_that_are_shown_are_counted_as_topics() -> None:
+    image: Any = TopicImage()
+    for number in range(ROWS_SHOWN_MAX + 2):
+        image.add(f"t{number}", partitions=1, objects=1, offsets=1, size_bytes=1)
+    assert "and 2 more topics<" in store_html(Path("/data"), image)

@@ -66,8 +66,7 @@ def test_a_process_keeps_so_many_registries_and_drops_the_oldest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_shared", {})
-    monkeypatch.setattr(opening, "SHARED_MAX", 2)
-    first, second, _ = (shared_registry(f"{tmp_path.as_uri()}/{name}") for name in "abc")
+    first, second, _ = (shared_registry(f"{tmp_path.as_uri()}/{name}", 2) for name in "abc")
     assert len(opening._shared) == 2
     assert shared_registry(second.url) is second
     assert shared_registry(first.url) is not first

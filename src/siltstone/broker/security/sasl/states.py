@@ -1,7 +1,8 @@
 """The states of a login as a table: state and event give answer and next state [Kafka: SaslServerAuthenticator].
 
 A pair that is not in the table closes the connection without an answer. On a listener with a login a connection begins
-in START, and no handler sees a request of it before AUTHENTICATED.
+in START, and no handler sees a request of it before AUTHENTICATED. A node logs in wherever nodes reach each other; on a
+listener without a login it begins in AUTHENTICATED.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ class LoginEvent(Enum):
     SOFTWARE_UNFIT = "ApiVersions with a name of software that is not allowed"
     HANDSHAKE = "SaslHandshake with a mechanism of the listener"
     HANDSHAKE_UNFIT = "SaslHandshake with another mechanism, or in version 0"
+    NODE_HANDSHAKE = "SaslHandshake of a node, at the listener of the nodes, where nobody has logged in yet"
     TOO_EARLY = "SaslHandshake of a session that does not expire, or began less than a second ago"
     GOES_ON = "SaslAuthenticate, with more to come"
     COMPLETE = "SaslAuthenticate, the last"
@@ -61,6 +63,7 @@ _BEFORE = {
 }
 _HANDSHAKES = {
     LoginEvent.HANDSHAKE: LoginMove(LoginAnswer.MECHANISMS, _EXCHANGE),
+    LoginEvent.NODE_HANDSHAKE: LoginMove(LoginAnswer.MECHANISMS, _EXCHANGE),
     LoginEvent.HANDSHAKE_UNFIT: LoginMove(LoginAnswer.MECHANISMS_REFUSED, _CLOSING),
 }
 _STEPS = {
@@ -74,6 +77,7 @@ LOGIN_MOVES: Mapping[tuple[SessionState, LoginEvent], LoginMove] = MappingProxyT
     **{(_EXCHANGE, event): move for event, move in _STEPS.items()},
     (_EXCHANGE, LoginEvent.GOES_ON): LoginMove(LoginAnswer.CHALLENGE, _EXCHANGE),
     (_DONE, LoginEvent.HANDSHAKE): LoginMove(LoginAnswer.MECHANISMS, _AGAIN),
+    (_DONE, LoginEvent.NODE_HANDSHAKE): LoginMove(LoginAnswer.MECHANISMS, _EXCHANGE),
     (_DONE, LoginEvent.HANDSHAKE_UNFIT): LoginMove(LoginAnswer.MECHANISMS_REFUSED, _CLOSING),
     (_DONE, LoginEvent.TOO_EARLY): LoginMove(LoginAnswer.ILLEGAL, _DONE),
     (_DONE, LoginEvent.UNASKED): LoginMove(LoginAnswer.ILLEGAL, _DONE),

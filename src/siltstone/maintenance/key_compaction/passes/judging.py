@@ -18,10 +18,28 @@ import msgspec
 import numpy as np
 
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
-from siltstone.maintenance.key_compaction.passes.transactions import TransactionsSeen
 from siltstone.record_columns.batches import Batches
 from siltstone.record_columns.chunking import Records
 from siltstone.record_columns.kernels.columns import Flags, Integers
+
+
+class TransactionsSeen:
+    """Which producers have batches in the transaction under way. A marker may be removed only if no batch of its
+    transaction is left in the stream, not even an emptied one (G23). ``batch`` and ``marker_is_alone`` have to be
+    called in offset order, from the beginning of the stream."""
+
+    def __init__(self) -> None:
+        self._with_batches: set[int] = set()
+
+    def batch(self, producer_id: int) -> None:
+        self._with_batches.add(producer_id)
+
+    def marker_is_alone(self, producer_id: int) -> bool:
+        """Returns whether the stream holds no batch of the transaction that this marker ends."""
+        if producer_id in self._with_batches:
+            self._with_batches.remove(producer_id)
+            return False
+        return True
 
 
 class RecordAction(IntEnum):

@@ -20,13 +20,15 @@ SLOTS_AT_FIRST = 1 << 14
 
 
 class KeyMap:
-    def __init__(self, bytes_max: int, keys_expected: int, kernels: Kernels) -> None:
+    def __init__(
+        self, bytes_max: int, keys_expected: int, kernels: Kernels, slots_at_first: int = SLOTS_AT_FIRST
+    ) -> None:
         """At least one key fits, whatever ``bytes_max`` is, so that every run makes progress."""
         self._count_max = max(2, min(bytes_max // SLOT_BYTES, _SLOTS_PER_KEY * keys_expected))
         self.keys_max = max(1, int(self._count_max * LOAD_MAX))
         self._kernels = kernels
         self.keys = 0
-        self._slots: Slots = _empty(min(SLOTS_AT_FIRST, self._count_max))
+        self._slots: Slots = _empty(min(slots_at_first, self._count_max))
 
     @property
     def size_bytes(self) -> int:

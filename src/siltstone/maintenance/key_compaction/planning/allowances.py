@@ -45,9 +45,10 @@ class Allowance(msgspec.Struct, frozen=True):
 
 class Allowances:
     """The allowances of all streams. A stream about which nothing is remembered has its whole plan and the setting's
-    time."""
+    time. ``streams_max``: about so many streams something is remembered."""
 
-    def __init__(self, allowance_ms: int) -> None:
+    def __init__(self, allowance_ms: int, streams_max: int = STREAMS_MAX) -> None:
+        self._streams_max = streams_max
         self._first = Allowance(allowance_ms)
         self._longest_ms = allowance_ms * LONGEST
         self._known: dict[int, Allowance] = {}
@@ -81,7 +82,7 @@ class Allowances:
     def _remember(self, stream_id: int, allowance: Allowance) -> None:
         self._known.pop(stream_id, None)
         self._known[stream_id] = allowance
-        if len(self._known) > STREAMS_MAX:
+        if len(self._known) > self._streams_max:
             del self._known[next(iter(self._known))]
 
 

@@ -10,13 +10,16 @@ start           VERSIONS          VERSIONS            versions
 start           VERSIONS_UNKNOWN  VERSIONS_REFUSED    start
 start           SOFTWARE_UNFIT    SOFTWARE_REFUSED    start
 start           HANDSHAKE         MECHANISMS          exchange
+start           NODE_HANDSHAKE    MECHANISMS          exchange
 start           HANDSHAKE_UNFIT   MECHANISMS_REFUSED  closing
 versions        HANDSHAKE         MECHANISMS          exchange
+versions        NODE_HANDSHAKE    MECHANISMS          exchange
 versions        HANDSHAKE_UNFIT   MECHANISMS_REFUSED  closing
 exchange        GOES_ON           CHALLENGE           exchange
 exchange        COMPLETE          SUCCESS             authenticated
 exchange        WRONG             FAILURE             closing
 authenticated   HANDSHAKE         MECHANISMS          reauthenticate
+authenticated   NODE_HANDSHAKE    MECHANISMS          exchange
 authenticated   HANDSHAKE_UNFIT   MECHANISMS_REFUSED  closing
 authenticated   TOO_EARLY         ILLEGAL             authenticated
 authenticated   UNASKED           ILLEGAL             authenticated

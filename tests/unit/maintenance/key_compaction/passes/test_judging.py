@@ -5,9 +5,14 @@ import pytest
 
 from siltstone.kafka_protocol.records.control import Outcome
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
-from siltstone.maintenance.key_compaction.passes.judging import Judge, RecordAction, RecordVerdict
+from siltstone.maintenance.key_compaction.passes.judging import (
+    Judge,
+    RecordAction,
+    RecordVerdict,
+    TransactionsSeen,
+)
 from siltstone.maintenance.key_compaction.passes.key_map import KeyMap
-from siltstone.maintenance.key_compaction.passes.transactions import Outcomes
+from siltstone.offline.transactions import Outcomes
 from siltstone.record_columns.batches import Batches, BlockPlace
 from siltstone.record_columns.kernels import columns, plain
 from support.maintenance.compacted_stream import DAY_MS, CompactedStream
@@ -138,3 +143,11 @@ def test_records_below_the_start_go_and_those_from_the_bound_on_stay(
     result = stream.compact(bound=bound)
     assert [one for one in stream.said() if "empty" not in one] == said
     assert (result.null_keys, horizons(stream)[0]) == (null_keys, has_horizon)
+
+
+def test_a_marker_is_alone_when_no_batch_came_before_it() -> None:
+    seen = TransactionsSeen()
+    seen.batch(1)
+    assert seen.marker_is_alone(2)
+    assert not seen.marker_is_alone(1)
+    assert seen.marker_is_alone(1)

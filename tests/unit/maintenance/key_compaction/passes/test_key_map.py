@@ -1,14 +1,15 @@
 import numpy as np
 import pytest
 
-from siltstone.maintenance.key_compaction.passes import key_map
 from siltstone.maintenance.key_compaction.passes.key_map import SLOT_BYTES, KeyMap
 from siltstone.record_columns.kernels import plain
 
 
-def filled(keys: list[int], bytes_max: int = 1 << 20, expected: int = 100) -> tuple[KeyMap, int | None]:
+def filled(
+    keys: list[int], bytes_max: int = 1 << 20, expected: int = 100, **sizes: int
+) -> tuple[KeyMap, int | None]:
     """Key k at offset 10, the next at 11 …"""
-    made = KeyMap(bytes_max, expected, plain)
+    made = KeyMap(bytes_max, expected, plain, **sizes)
     hashes = np.array([(key << 35, key) for key in keys], dtype=np.uint64)
     offsets = 10 + np.arange(len(keys), dtype=np.int64)
     return made, made.put(hashes, offsets, np.ones(len(keys), dtype=np.bool_))
@@ -49,10 +50,9 @@ def test_a_wide_range_is_not_spread_out() -> None:
     assert made.newest_in(0, made.size_bytes // 8) is not None
 
 
-def test_it_grows_with_its_keys_and_forgets_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_map, "SLOTS_AT_FIRST", 4)
+def test_it_grows_with_its_keys_and_forgets_none() -> None:
     keys = [number % 700 for number in range(2_000)]
-    made, without_room = filled(keys, expected=2_000)
+    made, without_room = filled(keys, expected=2_000, slots_at_first=4)
     assert without_room is None and made.keys == 700
     assert 1_400 * SLOT_BYTES <= made.size_bytes <= 4_096 * SLOT_BYTES
     hashes = np.array([(key << 35, key) for key in range(701)], dtype=np.uint64)
@@ -60,8 +60,9 @@ def test_it_grows_with_its_keys_and_forgets_none(monkeypatch: pytest.MonkeyPatch
     assert newest.tolist() == [10 + max(at for at in range(key, 2_000, 700)) for key in range(700)] + [-1]
 
 
-def test_growing_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_map, "SLOTS_AT_FIRST", 4)
-    made, first_without_room = filled(list(range(100)), bytes_max=50 * SLOT_BYTES, expected=1_000)
+def test_growing_ends_at_the_limit() -> None:
+    made, first_without_room = filled(
+        list(range(100)), bytes_max=50 * SLOT_BYTES, expected=1_000, slots_at_first=4
+    )
     assert (made.keys_max, made.keys, first_without_room) == (45, 45, 45)
     assert made.size_bytes == 50 * SLOT_BYTES

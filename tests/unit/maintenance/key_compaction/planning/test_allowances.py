@@ -1,6 +1,5 @@
 import pytest
 
-from siltstone.maintenance.key_compaction.planning import allowances
 from siltstone.maintenance.key_compaction.planning.allowances import (
     LONGEST,
     Allowance,
@@ -77,11 +76,8 @@ def test_a_whole_pass_that_was_fast_is_the_end_of_it(plan: StreamPlan) -> None:
     assert known.of(1) == Allowance(T)
 
 
-def test_rule_9_a_bounded_number_of_streams_is_remembered(
-    plan: StreamPlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(allowances, "STREAMS_MAX", 2)
-    known = Allowances(T)
+def test_rule_9_a_bounded_number_of_streams_is_remembered(plan: StreamPlan) -> None:
+    known = Allowances(T, streams_max=2)
     for stream in (1, 2, 1, 3):
         known.ran_late(stream, plan, 200)
     assert [known.of(stream).offsets_max for stream in (1, 2, 3)] == [200, None, 200]

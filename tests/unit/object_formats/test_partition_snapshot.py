@@ -2,18 +2,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siltstone.broker.partitions.aborted import AbortedTransaction, pack_aborted
-from siltstone.broker.partitions.producer_state import ProducerEntry, SequencedBatch
-from siltstone.broker.partitions.snapshot import (
-    DamagedSnapshot,
-    PartitionSnapshot,
-    SnapshotBody,
-    decode_snapshot,
-    encode_snapshot,
-)
-from siltstone.broker.partitions.time_index import TimeEntry, TimeIndexState
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.object_formats.partition_snapshot import (
+    AbortedTransaction,
+    DamagedSnapshot,
+    PartitionSnapshot,
+    ProducerEntry,
+    SequencedBatch,
+    SnapshotBody,
+    TimeEntry,
+    TimeIndexState,
+    decode_snapshot,
+    encode_snapshot,
+    pack_aborted,
+)
 from support.values.examples import examples
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

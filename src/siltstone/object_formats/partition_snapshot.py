@@ -15,16 +15,16 @@ four fields of each producer, and the first four of the body. It is still writte
 so that an older broker reads it. Version 1, "SPS1", has no segments either, and can be read.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 
 import msgspec
 
-from siltstone.broker.partitions.aborted import AbortedTransaction, unpack_aborted
-from siltstone.broker.partitions.producer_state import ProducerEntry
-from siltstone.broker.partitions.time_index import TimeIndexState
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
+from siltstone.model.limits import TIME_INDEX_INTERVAL_BYTES
+from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 
 MAGIC = b"SPS3"
@@ -32,10 +32,62 @@ MAGIC_V2 = b"SPS2"
 MAGIC_V1 = b"SPS1"
 _HEADER = Struct("<4sIQ")
 _CHECKED_FROM = 8
+_TRIPLE = Struct("<qqq")
 
 
 class DamagedSnapshot(CorruptData):
     """A partition's snapshot is damaged or of another version."""
+
+
+class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``append_time_ms`` is -1 unless the topic has LogAppendTime."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    append_time_ms: int
+
+
+class ProducerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``batches`` are the last ones of ``epoch``, oldest first; there are none after a marker that raised the epoch.
+    ``seen_ms`` is when the last batch or marker was appended. ``coordinator_epoch`` is that of the last marker, -1 if
+    there was none. ``open_from`` is the first offset of the open transaction, -1 if none is open; ``open_number`` the
+    number of that transaction at its coordinator, -1 if it is not known."""
+
+    producer_id: int
+    epoch: int
+    seen_ms: int
+    batches: tuple[SequencedBatch, ...]
+    coordinator_epoch: int = -1
+    open_from: int = -1
+    open_number: int = -1
+
+    @property
+    def is_open(self) -> bool:
+        return self.open_from >= 0
+
+
+class TimeEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    timestamp_ms: int
+    offset: int
+
+
+NOTHING_NEWEST = TimeEntry(NO_TIMESTAMP, -1)
+
+
+class TimeIndexState(msgspec.Struct, frozen=True, array_like=True):
+    """A whole index, for a snapshot. ``bytes_since_entry`` were appended after the last entry was made."""
+
+    entries: tuple[TimeEntry, ...] = ()
+    newest: TimeEntry = NOTHING_NEWEST
+    interval_bytes: int = TIME_INDEX_INTERVAL_BYTES
+    bytes_since_entry: int = 0
+
+
+class AbortedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    producer_id: int
+    first_offset: int
+    marker_offset: int
 
 
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
@@ -100,3 +152,17 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
         return PartitionSnapshot(next_offset, body)
     except (msgspec.MsgspecError, ValueError) as error:
         raise DamagedSnapshot(f"a partition's snapshot cannot be read: {error}") from None
+
+
+def pack_aborted(entries: Iterable[AbortedTransaction]) -> bytes:
+    """Each entry is three little-endian int64: producer id, first offset, marker offset."""
+    return b"".join(
+        _TRIPLE.pack(entry.producer_id, entry.first_offset, entry.marker_offset) for entry in entries
+    )
+
+
+def unpack_aborted(packed: bytes) -> list[AbortedTransaction]:
+    """Raises ValueError if the bytes are no whole entries."""
+    if len(packed) % _TRIPLE.size:
+        raise ValueError(f"{len(packed)} bytes are no whole number of aborted transactions")
+    return [AbortedTransaction(*triple) for triple in _TRIPLE.iter_unpack(packed)]

@@ -2,12 +2,9 @@ import random
 
 import pytest
 
-from siltstone.broker.partitions.aborted import (
-    AbortedTransaction,
-    AbortedTransactions,
-    pack_aborted,
-    unpack_aborted,
-)
+from siltstone.kafka_protocol.records.control import Outcome
+from siltstone.object_formats.partition_snapshot import AbortedTransaction, pack_aborted, unpack_aborted
+from siltstone.offline.transactions import AbortedTransactions, Outcomes
 
 A, B, C = AbortedTransaction(1, 4, 9), AbortedTransaction(2, 6, 12), AbortedTransaction(3, 2, 20)
 
@@ -106,3 +103,42 @@ class CountingList(list[AbortedTransaction]):
     def __getitem__(self, index):
         self._looked_at.append(index)
         return super().__getitem__(index)
+
+
+def test_the_first_marker_after_it_decides_a_batch() -> None:
+    outcomes = Outcomes()
+    outcomes.batch(1, 10)
+    outcomes.batch(2, 11)
+    outcomes.batch(1, 12)
+    outcomes.marker(1, 13, Outcome.ABORT)
+    outcomes.batch(1, 14)
+    outcomes.marker(2, 15, Outcome.COMMIT)
+    outcomes.marker(1, 16, Outcome.COMMIT)
+    outcomes.batch(1, 17)
+    outcomes.marker(1, 18, Outcome.ABORT)
+    assert [offset for offset in (10, 12, 14, 17) if outcomes.is_aborted(1, offset)] == [10, 12, 17]
+    assert not outcomes.is_aborted(2, 11)
+    assert not outcomes.is_aborted(3, 11)
+
+
+def test_the_first_that_is_undecided() -> None:
+    outcomes = Outcomes()
+    assert outcomes.first_undecided is None
+    outcomes.batch(1, 10)
+    outcomes.batch(2, 11)
+    assert outcomes.first_undecided == 10
+    outcomes.marker(1, 12, Outcome.COMMIT)
+    assert outcomes.first_undecided == 11
+    outcomes.marker(2, 13, Outcome.ABORT)
+    assert outcomes.first_undecided is None
+
+
+def test_a_marker_without_a_transaction_changes_nothing() -> None:
+    outcomes = Outcomes()
+    outcomes.marker(1, 5, Outcome.ABORT)
+    outcomes.batch(1, 6)
+    assert not outcomes.is_aborted(1, 6)
+    outcomes.marker(1, 7, Outcome.ABORT)
+    assert outcomes.is_aborted(1, 6)
+    outcomes.batch(1, 8)
+    assert outcomes.first_undecided == 8
