@@ -29,6 +29,7 @@ from siltstone.broker.security.authenticator import Authenticator, LoginStatisti
 from siltstone.broker.security.authorizer import Authorizer
 from siltstone.broker.security.gates.table import GATES
 from siltstone.broker.security.node_rights import NODE_RIGHTS
+from siltstone.broker.security.staleness import ANSWERED_WHEN_STALE, Staleness
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
@@ -56,7 +57,9 @@ class KafkaBroker:
         moves: HandingOver,
         authenticator: Authenticator,
         authorizer: Authorizer,
+        staleness: Staleness,
     ) -> None:
+        self.staleness = staleness
         self.moves = moves
         self.authorizer = authorizer
         self.parts = parts
@@ -125,6 +128,8 @@ class KafkaBroker:
                 self._clock.monotonic_ms(), self.authorizer,
             )  # fmt: skip
             connection.client_id = header.client_id or ""
+            if header.api_key not in ANSWERED_WHEN_STALE and self.staleness.is_over:
+                raise CloseConnection(self.staleness.reason)
             if self._authenticator.is_wanted(context):
                 return self._authenticator.handle(context, body)
             if not _is_announced(header):

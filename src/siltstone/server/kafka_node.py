@@ -180,6 +180,7 @@ async def running_kafka_node(
         listeners = Listeners(
             bound, broker, settings.network, clock,
             settings_of=settings.named_listeners, certificates=certificates,
+            turns_away=lambda: broker.staleness.is_over,
         )  # fmt: skip
         opened.push_async_callback(listeners.close)
         await listeners.bind()

@@ -122,6 +122,7 @@ class BrokerWorld:
         self._engine_settings = engine
         self._connections = 0
         self.secrets = WorldSecrets(self)
+        self.has_logins = True
 
     # -- lives -------------------------------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ class BrokerWorld:
         self.node: Node = await self.world.open(self._engine_settings, calls=self.calls)
         self.broker: KafkaBroker = await start_broker(
             self.node.engine, self.node.metadata, self.settings, GroupSettings(), self.clock, self.world.rng,
-            password_calls=self.calls,
+            password_calls=self.calls if self.has_logins else None,
             node_logins=NodeLogins(
                 self.secrets, lambda: self.node.metadata.image, lambda each: each.name == NODES_LISTENER,
                 self.world.rng,

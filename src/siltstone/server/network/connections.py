@@ -107,8 +107,9 @@ class Admission(asyncio.Protocol):
 class Connections:
     """The admitted connections of a node, and the expected ones, which are counted by host and not admitted yet."""
 
-    def __init__(self, parts: NetworkParts) -> None:
+    def __init__(self, parts: NetworkParts, turns_away: Callable[[], bool] = lambda: False) -> None:
         self._parts = parts
+        self._turns_away = turns_away
         self.accepting = Accepting(parts.clock, parts.tasks, self.accept_failed)
         self._hosts: dict[Connection, str] = {}
         self._of_host: Counter[str] = Counter()
@@ -167,6 +168,8 @@ class Connections:
     def _refusal(self, host: str, file_number: int) -> CloseReason | None:
         if self._is_closing:
             return CloseReason.SHUTDOWN
+        if self._turns_away():
+            return CloseReason.STALE
         if leaves_too_few_files(file_number):
             return CloseReason.TOO_FEW_FILES
         if len(self._hosts) + self._expected >= self._parts.settings.max_connections:

@@ -68,6 +68,7 @@ class Listeners:
 
     ``listeners`` has the advertised address of each listener, in the order of ``addresses``, once they are bound;
     ``addresses`` may be sockets that are bound already.
+    ``turns_away``: whether new connections are closed at once, because what the node knows of users is too old.
     ``settings_of`` and ``certificates`` have what ``listener.NAME.*`` says of listeners with TLS. ``on_failure`` is
     called if a bug ends the inspection of connections; the bug is logged, and time limits of connections are no longer
     enforced.
@@ -83,13 +84,14 @@ class Listeners:
         *,
         settings_of: Mapping[str, ListenerSettings] = MappingProxyType({}),
         certificates: Certificates | None = None,
+        turns_away: Callable[[], bool] = lambda: False,
     ) -> None:
         self._addresses = addresses
         self._settings = settings
         self._clock = clock
         self._tasks = TaskGroup("network", on_failure)
         self._parts = NetworkParts(handler, settings, clock, self._tasks)
-        self._connections = Connections(self._parts)
+        self._connections = Connections(self._parts, turns_away)
         self._accepting = self._connections.accepting
         self._settings_of = settings_of
         self.certificates = certificates
