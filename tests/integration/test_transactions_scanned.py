@@ -1,5 +1,5 @@
-"""Scans of partitions with transactions (TP49): what they read is what a consumer of committed records gets, whether the
-records lie in objects, in the tail of a broker, or in both."""
+"""Scans of partitions with transactions (TP49): they read what a consumer of committed records gets, whether they lie
+in objects, in the tail of a broker, or in both."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +7,17 @@ from random import Random
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from deltalake import DeltaTable
 
 import siltstone
 from siltstone.scanning.from_python import Scan
 from siltstone.server.embedded import Broker
+from siltstone.tables.failures import TableNotThere
+from siltstone.tables.inspecting import opened_table
 from support.kafka.quiet_client import QUIET
 
 SECONDS = 60
+TABLE = {"siltstone.table.format": "delta", "siltstone.table.value": "string"}
 LEVELS = {"committed": "read_committed", "uncommitted": "read_uncommitted"}
 
 
@@ -161,3 +165,64 @@ def test_tp49_random_transactions_are_read_as_a_consumer_reads_them(broker: Brok
     assert_same(broker, "t")
     broker.flush()
     assert scanned(broker, "t", tail="committed") == consumed(broker, "t", "committed")
+
+
+def test_tp52_a_table_waits_for_a_transaction_and_the_plan_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with siltstone.Broker(folder) as broker:
+        broker.create_topic("t", config=TABLE)
+        writers = Writers(broker)
+        writers.write("t")
+        writers.write("t", "a")
+        writers.write("t")
+        broker.flush()
+        assert "1 offset" in exported(folder)
+        assert "t-0 has a transaction that is open since offset 1" in exported(folder)
+        assert in_table(folder) == [b"plain-0"]
+        writers.end("a", commits=True)
+        broker.flush()
+        exported(folder)
+        assert in_table(folder) == [b"plain-0", b"a-1", b"plain-2"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_tp52_a_table_has_each_committed_record_once_and_in_order(tmp_path: Path, seed: int) -> None:
+    rng, folder = Random(seed), tmp_path / "store"
+    with siltstone.Broker(folder) as broker:
+        broker.create_topic("t", config=TABLE)
+        writers = Writers(broker)
+        for _ in range(50):
+            match rng.randrange(8):
+                case 0:
+                    broker.flush()
+                    exported(folder)
+                    assert in_table(folder) == scanned(folder, "t", tail="committed")
+                case 1 | 2 | 3 if writers.open_names:
+                    writers.end(rng.choice(writers.open_names), commits=rng.random() < 0.5)
+                case _:
+                    writers.write("t", rng.choice(["", "a", "b", "c"]), rng.randrange(1, 4))
+        for name in writers.open_names:
+            writers.end(name, commits=rng.random() < 0.5)
+        broker.flush()
+        while "done" in exported(folder):
+            pass
+        assert in_table(folder) == consumed(broker, "t", "committed")
+
+
+def exported(folder: Path) -> str:
+    """Runs a round, and returns what the plan or the report says of the topic."""
+    with siltstone.open_store(folder) as store:
+        plan = siltstone.maintenance.plan(store, kinds=["table-export"], force=True)
+        reasons = [each.reason for kind in plan.kinds for each in kind.unplanned]
+        return f"{plan} {reasons} {plan.run()}"
+
+
+def in_table(folder: Path) -> list[bytes]:
+    with siltstone.open_store(folder) as store:
+        try:
+            with opened_table(store.context, store.kind_settings.tables, "t") as table:
+                rows = DeltaTable(table.place).to_pyarrow_table()
+        except TableNotThere:
+            return []
+    found = sorted(zip(rows["offset"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    return [value.encode() for _, value in found]

@@ -37,19 +37,6 @@ class OffsetBeyondEnd(InvalidRequest):
         self.partition, self.wanted, self.end = partition, wanted, end
 
 
-class TransactionsNotRead(InvalidRequest):
-    """The scan would read records that transactions may have written: some may be of one that was aborted, or is not
-    decided."""
-
-    def __init__(self, partition: str, transactional_from: int) -> None:
-        super().__init__(
-            f"{partition} has transactions from offset {transactional_from} on, and scans do not read transactions yet:"
-            " end the scan at that offset or before, or read the topic with a consumer that has"
-            " isolation.level=read_committed"
-        )
-        self.partition, self.transactional_from = partition, transactional_from
-
-
 class NoRecordAtTime(InvalidRequest):
     """A partition has no record at or after the time at which the scan begins."""
 

@@ -9,12 +9,13 @@ A transaction that is open where the objects end may have its marker in the tail
 says how it ended.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
 from siltstone.kafka_protocol.records.control import Outcome, read_control_batch
+from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import ImageView, MetadataImage
 from siltstone.model.errors import CorruptData
 from siltstone.object_formats.batch_frame import decode_frames
@@ -86,6 +87,21 @@ def _with_markers_of_tail(
             outcome = Outcome.ABORT if is_aborted else Outcome.COMMIT
             decided.marker(producer_id, partition.committed_offset, outcome)
     return decided
+
+
+def undecided_in(
+    source: MaintenanceContext, image: MetadataImage, topics: Iterable[TopicMetadata]
+) -> dict[PartitionName, int]:
+    """Returns, for the partitions of the topics whose objects end with transactions that are not decided, the first
+    offset of these. Raises ScanDamaged, and what the buckets raise."""
+    found: dict[PartitionName, int] = {}
+    for topic in topics:
+        for number, each in enumerate(topic.partitions):
+            partition = ScanPartition(topic, number, image.streams[each.data_stream_id])
+            first = outcomes_in_objects(source, image, partition).first_undecided
+            if first is not None:
+                found[partition.key] = first
+    return found
 
 
 # -- what the objects say --------------------------------------------------------------------------------------

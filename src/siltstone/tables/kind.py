@@ -13,7 +13,7 @@ from siltstone.model.limits import JOB_LEASE_MS
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.runner import Task
-from siltstone.tables.planning import ROUND_BYTES, plan_exports
+from siltstone.tables.planning import ROUND_BYTES, Undecided, plan_exports, topics_with_transactions
 from siltstone.tables.progress import remove_progress, schemas_gone, topics_gone
 
 TABLE_EXPORT = "table-export"
@@ -33,9 +33,17 @@ class TableExport:
         self._round_bytes = round_bytes
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
-        """Makes the plan from the image alone. Raises Unavailable."""
+        """Makes the plan from the image; of topics with transactions, what lies in objects is looked at, too. Raises
+        Unavailable."""
         watch.check()
-        planned = plan_exports(context.metadata.refresh(), scope, context.now_ms())
+        image = context.metadata.refresh()
+        waiting = topics_with_transactions(image, scope)
+        undecided: Undecided = {}
+        if waiting:
+            from siltstone.scanning.transactions import undecided_in  # noqa: PLC0415  loads numpy
+
+            undecided = undecided_in(context, image, waiting)
+        planned = plan_exports(image, scope, context.now_ms(), undecided)
         return Plan(kind=self.name, units=planned.units, unplanned=planned.unplanned)
 
     def carry_out(self, plan: Plan, names: Sequence[str], attempt: Attempt) -> Iterator[UnitReport]:

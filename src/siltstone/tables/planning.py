@@ -14,6 +14,7 @@ from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.model.limits import GIB, MINUTE_MS
 from siltstone.offline.topic_streams import topic_defaults, transactional_from
+from siltstone.scanning.request import PartitionName
 from siltstone.tables.failures import TableAhead
 from siltstone.tables.ledger import Gap, Ledger
 from siltstone.tables.progress import DamagedTableProgress, TableProgress, progress_of
@@ -29,6 +30,12 @@ EXPORT_SET_ASIDE_MS_MAX = 10 * MINUTE_MS
 then waits for the next try."""
 
 Offsets = dict[int, int]
+
+
+Undecided = Mapping[PartitionName, int]
+"""The offsets from which on partitions have transactions that are not decided."""
+
+NOTHING_UNDECIDED: Undecided = {}
 
 
 class TopicExport(msgspec.Struct, frozen=True):
@@ -66,6 +73,25 @@ def exports(image: ImageView) -> dict[str, TopicExport]:
     return found
 
 
+def topics_with_transactions(image: ImageView, scope: Scope) -> list[TopicMetadata]:
+    """Returns the topics in the scope that have something to export in which transactions may be."""
+    return [
+        export.topic
+        for export in exports(image).values()
+        if scope.includes(export.topic.name) and _may_have_transactions(image, export)
+    ]
+
+
+def _may_have_transactions(image: ImageView, export: TopicExport) -> bool:
+    progress = progress_in(image, export)
+    for number, stream in _streams(image, export.topic):
+        first = transactional_from(image, export.topic.topic_id, number)
+        exported = progress.offsets.get(number, 0) if progress else 0
+        if first is not None and max(first, exported) < stream.end_offset:
+            return True
+    return False
+
+
 def progress_in(image: ImageView, export: TopicExport) -> TableProgress | None:
     """Returns how far the topic was exported to the table that it is configured for. None if nothing was exported to
     that table, or if the progress cannot be read; the next round writes it again."""
@@ -86,32 +112,36 @@ def conflict(export: TopicExport, all_exports: Mapping[str, TopicExport]) -> str
     return export.config.conflict
 
 
-def lag_of(image: ImageView, topic: TopicMetadata, progress: TableProgress | None) -> ExportLag:
+def lag_of(
+    image: ImageView,
+    topic: TopicMetadata,
+    progress: TableProgress | None,
+    undecided: Undecided = NOTHING_UNDECIDED,
+) -> ExportLag:
     offsets = size_bytes = partitions = 0
     for number, stream in _streams(image, topic):
         start = max((progress.offsets.get(number, 0) if progress else 0), stream.start_offset)
-        end = exportable_end(image, topic, number, stream)
+        end = exportable_end(topic, number, stream, undecided)
         offsets += max(0, end - start)
         size_bytes += bytes_of(stream, start, end)
         partitions += end > start
     return ExportLag(offsets, size_bytes, partitions)
 
 
-def exportable_end(image: ImageView, topic: TopicMetadata, number: int, stream: StreamMetadata) -> int:
-    """Returns the end of the offsets that a table takes: from the first transaction on, some may be of transactions
-    that were aborted, or are not decided."""
-    first = transactional_from(image, topic.topic_id, number)
-    return stream.end_offset if first is None else min(first, stream.end_offset)
+def exportable_end(topic: TopicMetadata, number: int, stream: StreamMetadata, undecided: Undecided) -> int:
+    """Returns the end of the offsets that a table takes: a record of a transaction that is not decided may not come
+    into it, and all that follows waits, so that rows come in the order of the offsets."""
+    return min(undecided.get((topic.name, number), stream.end_offset), stream.end_offset)
 
 
-def transactions_in(image: ImageView, topic: TopicMetadata) -> str:
-    """Says which partition has objects with transactions, which tables do not take; empty if none has."""
+def transactions_in(image: ImageView, topic: TopicMetadata, undecided: Undecided) -> str:
+    """Says which partition waits for the end of a transaction; empty if none does."""
     for number, stream in _streams(image, topic):
-        first = exportable_end(image, topic, number, stream)
+        first = exportable_end(topic, number, stream, undecided)
         if first < stream.end_offset:
             return (
-                f"{topic.name}-{number} has transactions from offset {first} on, which tables do not take yet:"
-                " the offsets from there on stay out of the table"
+                f"{topic.name}-{number} has a transaction that is open since offset {first}; its records, and those "
+                "behind them, come into the table when it has ended (siltstone transactions find-hanging)"
             )
     return ""
 
@@ -137,14 +167,17 @@ class ExportsPlanned(msgspec.Struct, frozen=True):
     unplanned: tuple[Unplanned, ...]
 
 
-def plan_exports(image: ImageView, scope: Scope, now_ms: int) -> ExportsPlanned:
-    """Plans all topics in the scope; the one with most bytes to export comes first."""
+def plan_exports(
+    image: ImageView, scope: Scope, now_ms: int, undecided: Undecided = NOTHING_UNDECIDED
+) -> ExportsPlanned:
+    """Plans all topics in the scope; the one with most bytes to export comes first. ``undecided``: of their partitions
+    that have transactions (``topics_with_transactions``)."""
     units: list[PlannedUnit] = []
     unplanned: list[Unplanned] = []
     found = exports(image)
     for export in found.values():
         if scope.includes(export.topic.name):
-            planned = _planned(image, export, found, scope, now_ms)
+            planned = _planned(image, export, found, scope, now_ms, undecided)
             (units if isinstance(planned, PlannedUnit) else unplanned).append(planned)  # type: ignore[arg-type]
     others = sorted((scope.topics or frozenset()) - found.keys())
     unplanned += [
@@ -155,15 +188,20 @@ def plan_exports(image: ImageView, scope: Scope, now_ms: int) -> ExportsPlanned:
 
 
 def _planned(
-    image: ImageView, export: TopicExport, found: Mapping[str, TopicExport], scope: Scope, now_ms: int
+    image: ImageView,
+    export: TopicExport,
+    found: Mapping[str, TopicExport],
+    scope: Scope,
+    now_ms: int,
+    undecided: Undecided,
 ) -> PlannedUnit | Unplanned:
     name = export.topic.name
     if reason := conflict(export, found):
         return Unplanned(name, reason)
     progress = progress_in(image, export)
-    lag = lag_of(image, export.topic, progress)
+    lag = lag_of(image, export.topic, progress, undecided)
     if not lag.offsets:
-        return Unplanned(name, transactions_in(image, export.topic) or _why_none(export, progress))
+        return Unplanned(name, transactions_in(image, export.topic, undecided) or _why_none(export, progress))
     reason, is_due = _why(export.config, lag, progress, now_ms)
     if not (is_due or scope.is_forced):
         return Unplanned(name, reason)
@@ -224,7 +262,12 @@ class RoundRanges(msgspec.Struct, frozen=True):
 
 
 def round_ranges(
-    image: ImageView, export: TopicExport, ledger: Ledger, verdict: Ledger | None, bytes_max: int
+    image: ImageView,
+    export: TopicExport,
+    ledger: Ledger,
+    verdict: Ledger | None,
+    bytes_max: int,
+    undecided: Undecided = NOTHING_UNDECIDED,
 ) -> RoundRanges:
     """Returns the offsets of the next round, which begins where the table's ledger ends. ``verdict`` is the ledger of
     the dead letters if it is ahead of the table's: then the round ends where the dead letters' ledger ends. Raises
@@ -234,7 +277,9 @@ def round_ranges(
     gaps: list[Gap] = []
     has_remaining = False
     streams = dict(_streams(image, export.topic))
-    limits = {number: exportable_end(image, export.topic, number, each) for number, each in streams.items()}
+    limits = {
+        number: exportable_end(export.topic, number, each, undecided) for number, each in streams.items()
+    }
     waiting = [number for number, end in limits.items() if end > (ledger.offset(number) or 0)]
     for number, stream in streams.items():
         exported = ledger.offset(number)

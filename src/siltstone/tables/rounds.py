@@ -24,6 +24,7 @@ from siltstone.offline.tasks.runner import RunnerNotStarted, Task
 from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.record_columns.row_columns import KEY, VALUE
 from siltstone.scanning.scan import ScanPlan, plan_scan
+from siltstone.scanning.transactions import undecided_in
 from siltstone.scanning.unit import encode_unit
 from siltstone.tables.committing import commit_round, loaded
 from siltstone.tables.decoding.keys import of_keys
@@ -65,6 +66,7 @@ from siltstone.tables.planning import (
     is_ahead,
     progress_in,
     round_ranges,
+    transactions_in,
 )
 from siltstone.tables.progress import (
     TableProgress,
@@ -172,10 +174,13 @@ class _Round:
         verdict = None if dead_letters is None else self._checked(dead_letters)
         if verdict is not None and not is_ahead(verdict, ledger):
             verdict = None
-        ranges = round_ranges(self._context.metadata.refresh(), self._export, ledger, verdict, bytes_max)
+        image = self._context.metadata.refresh()
+        undecided = undecided_in(self._context, image, [self._export.topic])
+        ranges = round_ranges(image, self._export, ledger, verdict, bytes_max, undecided)
         if ranges.is_empty:
             self._note(table, dead_letters, ())
-            return _not_needed(self._export.topic.name, f"all of it is in table {table.name}")
+            waits = transactions_in(image, self._export.topic, undecided)
+            return _not_needed(self._export.topic.name, waits or f"all of it is in table {table.name}")
         self._refuse_gaps(ranges.gaps)
         offsets = None
         if verdict is not None and dead_letters is not None:

@@ -18,7 +18,6 @@ from siltstone.metadata.entities import (
 )
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectRange, ObjectState
-from siltstone.offline.topic_streams import put_transactional_from
 from siltstone.scanning import planning
 from siltstone.scanning.failures import (
     DataLost,
@@ -26,13 +25,11 @@ from siltstone.scanning.failures import (
     RangeNotCovered,
     ScanRefused,
     TopicNotThere,
-    TransactionsNotRead,
 )
 from siltstone.scanning.planning import (
     ScanPartition,
     cut,
     plan_pieces,
-    refuse_transactions,
     renewed,
     wanted_partitions,
 )
@@ -340,20 +337,3 @@ def test_offsets_that_no_object_holds_are_an_error_and_no_shorter_plan() -> None
     del image.objects[101]
     with pytest.raises(RangeNotCovered, match="offset 50"):
         pieces_of(image)
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "is_refused"), [(0, 30, False), (0, 31, True), (40, 50, True), (40, 40, False)]
-)
-def test_a_scan_of_what_may_be_in_transactions_is_refused(start: int, end: int, is_refused: bool) -> None:
-    image = image_of({"t": [[(100, 0, 50, 500)]]})
-    put = put_transactional_from(f"{0:032x}", 0, 30)
-    image.keys[put.key] = put.value
-    (partition,) = wanted_partitions(image, ScanRequest(pattern="t"))
-    wanted = cut(partition, start, end, end_offset=50, fail_on_data_loss=True)
-    if not is_refused:
-        refuse_transactions(image, [wanted])
-        return
-    with pytest.raises(TransactionsNotRead, match="t-0 has transactions from offset 30 on") as refused:
-        refuse_transactions(image, [wanted])
-    assert "isolation.level=read_committed" in str(refused.value)

@@ -26,7 +26,7 @@ from siltstone.runtime.randomness import seeded_randomness
 from siltstone.scanning import tail as module
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.planning import ScanPartition
-from siltstone.scanning.request import Tail
+from siltstone.scanning.request import Isolation, Tail
 from siltstone.scanning.tail import Owner, Stranger, TailEnds, _framed, tail_ends
 from siltstone.scanning.unit import TailPiece
 
@@ -62,6 +62,7 @@ class Broker:
         self.answer: Callable[[TopicPartition, int], int] = lambda partition, timestamp_ms: 25
         self.trouble: Exception | None = None
         self.clusters: list[Cluster] = []
+        self.isolation = -1
 
     def connect(self, *_: object) -> "Cluster":
         self.clusters.append(Cluster())
@@ -81,17 +82,24 @@ class Broker:
             raise self.trouble
 
     def offsets(
-        self, cluster: object, partitions: Any, timestamp_ms: int
+        self, cluster: object, partitions: Any, timestamp_ms: int, isolation: int = 0
     ) -> dict[TopicPartition, FoundOffset]:
+        self.isolation = isolation
         return {each: FoundOffset(self.answer(each, timestamp_ms), -1) for each in partitions}
 
-    def ends(self, *partitions: ScanPartition, tail: Tail = Tail.AUTO, is_known: bool = True) -> TailEnds:
+    def ends(
+        self,
+        *partitions: ScanPartition,
+        tail: Tail = Tail.AUTO,
+        is_known: bool = True,
+        isolation: Isolation = Isolation.COMMITTED,
+    ) -> TailEnds:
         keys = {CLUSTER_ID_KEY: b"cluster"}
         for node_id in (1, 2) if is_known else ():
             put = put_node_address(node_id, ADDRESS)
             keys[put.key] = put.value
         image: Any = SimpleNamespace(keys=keys)
-        return tail_ends(image, partitions, tail, ManualClock(), seeded_randomness(1))
+        return tail_ends(image, partitions, tail, ManualClock(), seeded_randomness(1), isolation=isolation)
 
 
 @pytest.fixture
@@ -101,6 +109,17 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(module, "refuse_stranger", made.check)
     monkeypatch.setattr(module, "offsets_at", made.offsets)
     return made
+
+
+@pytest.mark.parametrize(("isolation", "level"), [(Isolation.COMMITTED, 1), (Isolation.UNCOMMITTED, 0)])
+def test_owners_are_asked_up_to_where_their_partitions_are_decided(
+    broker: Broker, isolation: Isolation, level: int
+) -> None:
+    wanted = partition(0)
+    with broker.ends(wanted, isolation=isolation) as ends:
+        assert (broker.isolation, ends.end_of(wanted), ends.asked_end(wanted)) == (level, 25, 25)
+        ends.limit(wanted, 7)
+        assert ends.end_of(wanted) == 7
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState, TopicMetadata
 from siltstone.model.objects import ObjectRange
-from siltstone.offline.topic_streams import put_transactional_from
 from siltstone.tables.failures import TableAhead
 from siltstone.tables.ledger import Gap, Ledger, TableIdentity
 from siltstone.tables.planning import (
@@ -35,15 +34,10 @@ def stream(*held: Held, start: int = 0, stream_id: int = 0) -> StreamMetadata:
     return StreamMetadata(stream_id, StreamState.OPENED, 0, 1, start, end, (), ranges, {})
 
 
-def world(*streams: StreamMetadata, transactional: dict[int, int] | None = None) -> tuple[Any, TopicExport]:
+def world(*streams: StreamMetadata) -> tuple[Any, TopicExport]:
     partitions = tuple(PartitionMetadata(number, number + 500) for number in range(len(streams)))
     topic = TopicMetadata("f" * 32, "t", partitions, {}, 1, 0, False)
-    puts = [
-        put_transactional_from(topic.topic_id, number, offset)
-        for number, offset in (transactional or {}).items()
-    ]
-    keys = {put.key: put.value for put in puts}
-    image = SimpleNamespace(streams=dict(enumerate(streams)), keys=keys)
+    image = SimpleNamespace(streams=dict(enumerate(streams)), keys={})
     return image, TopicExport(topic, TableConfig())
 
 
@@ -58,10 +52,11 @@ def ranges(
     done: Ledger | None = None,
     verdict: Ledger | None = None,
     bytes_max: int = ENOUGH,
-    transactional: dict[int, int] | None = None,
+    undecided: dict[int, int] | None = None,
 ) -> RoundRanges:
-    image, export = world(*streams, transactional=transactional)
-    return round_ranges(image, export, done or ledger(), verdict, bytes_max)
+    image, export = world(*streams)
+    waiting = {("t", number): offset for number, offset in (undecided or {}).items()}
+    return round_ranges(image, export, done or ledger(), verdict, bytes_max, waiting)
 
 
 @pytest.mark.parametrize(
@@ -79,16 +74,17 @@ def test_a_round_ends_where_its_bytes_are_used_up_and_has_an_offset_at_least(
     assert found.has_remaining == (end < 40)
 
 
-def test_a_round_ends_where_a_partition_may_have_transactions() -> None:
-    found = ranges(stream(*THREE), stream(*THREE, stream_id=1), transactional={1: 15})
+def test_a_round_ends_where_a_transaction_is_not_decided() -> None:
+    found = ranges(stream(*THREE), stream(*THREE, stream_id=1), undecided={1: 15})
     assert (found.ends, found.has_remaining) == ({0: 40, 1: 15}, False)
-    again = ranges(stream(*THREE), done=ledger(p0=15), transactional={0: 15})
+    again = ranges(stream(*THREE), done=ledger(p0=15), undecided={0: 15})
     assert again.is_empty and not again.has_remaining
-    image, export = world(stream(*THREE), transactional={0: 15})
-    assert lag_of(image, export.topic, None).offsets == 15
-    assert transactions_in(image, export.topic).startswith("t-0 has transactions from offset 15 on")
-    image, export = world(stream(*THREE), transactional={0: 40})
-    assert transactions_in(image, export.topic) == "", "none of them is in objects"
+    image, export = world(stream(*THREE))
+    assert lag_of(image, export.topic, None).offsets == 40
+    assert lag_of(image, export.topic, None, {("t", 0): 15}).offsets == 15
+    told = transactions_in(image, export.topic, {("t", 0): 15})
+    assert told.startswith("t-0 has a transaction that is open since offset 15")
+    assert transactions_in(image, export.topic, {("t", 0): 40}) == "", "none of its records is in objects"
 
 
 def test_partitions_with_something_to_export_share_the_bytes_evenly() -> None:

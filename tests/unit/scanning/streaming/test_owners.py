@@ -59,7 +59,9 @@ class Brokers:
         if cluster.address in self.strangers:
             raise Stranger("a broker of another store answers there")
 
-    def offsets(self, cluster: Connection, partitions: Any, timestamp_ms: int) -> dict[Any, FoundOffset]:
+    def offsets(
+        self, cluster: Connection, partitions: Any, timestamp_ms: int, isolation: int
+    ) -> dict[Any, FoundOffset]:
         wanted = list(partitions)
         self.asked.append((cluster.address, len(wanted)))
         if cluster.address in self.silent:
