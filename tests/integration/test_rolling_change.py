@@ -1,4 +1,4 @@
-"""RO01: a cluster of three processes goes from plaintext to TLS to a login over TLS and rights, while a client produces.
+"""RO01: a cluster of three processes goes from plaintext to TLS to a login and rights, while a client produces.
 
 The steps are those of docs/security.md. After each of them the client is as it was or has moved on; at the end every
 record is there once, and no delivery has failed.

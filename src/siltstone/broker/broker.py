@@ -68,7 +68,7 @@ class KafkaBroker:
         self._measures = parts.measures
         self._produce = ProduceApi(parts)
         self._fetch = FetchApi(parts)
-        self._authenticator = authenticator
+        self.authenticator = authenticator
         self._unsupported = UnsupportedRequests(parts.clock)
         self._tasks = TaskGroup("broker", lambda _: None)
         self._image = parts.metadata.image
@@ -130,8 +130,8 @@ class KafkaBroker:
             connection.client_id = header.client_id or ""
             if header.api_key not in ANSWERED_WHEN_STALE and self.staleness.is_over:
                 raise CloseConnection(self.staleness.reason)
-            if self._authenticator.is_wanted(context):
-                return self._authenticator.handle(context, body)
+            if self.authenticator.is_wanted(context):
+                return self.authenticator.handle(context, body)
             if not _is_announced(header):
                 return self._refused_version(context)
             if connection.principal is NODE and header.api_key not in NODE_RIGHTS:
@@ -184,12 +184,12 @@ class KafkaBroker:
         return frame_of(context, *body)
 
     def logins(self) -> LoginStatistics:
-        return self._authenticator.statistics()
+        return self.authenticator.statistics()
 
     def end_waits(self) -> None:
         """See RequestHandler. Waiting group members are answered NOT_COORDINATOR, waiting fetches with the batches
         there are."""
-        self._authenticator.end_waits()
+        self.authenticator.end_waits()
         self.backlog.end_waits()
         self.parts.groups.end_waits()
         self.parts.transactions.end_waits()

@@ -32,7 +32,9 @@ from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.files import SystemDisks
 from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import ends_in_time
+from siltstone.server.admin.addresses import admin_wants_login
 from siltstone.server.admin.listening import AdminListeners, open_admin_listeners
+from siltstone.server.admin.users import BrokerUsers
 from siltstone.server.components import Node, open_node
 from siltstone.server.network.addresses import ListenerAddress, bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
@@ -169,7 +171,9 @@ async def running_kafka_node(
         opened.callback(record_calls.close)
         password_calls = ThreadedCalls("passwords", PASSWORD_CHECK_THREADS)
         opened.callback(password_calls.close)
-        has_logins = any(each.protocol.wants_login for each in bound.listeners)
+        has_logins = any(each.protocol.wants_login for each in bound.listeners) or admin_wants_login(
+            settings.admin, settings.admin_listener
+        )
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
             node.place.is_lease_held, password_calls if has_logins else None,
@@ -195,6 +199,7 @@ async def running_kafka_node(
             admin.endpoints.observed = ObservedBroker(
                 node, broker, listeners, settings, clock, SystemDisks(), disk_calls
             )
+            admin.endpoints.access.users = BrokerUsers(broker, clock, rng)
             opened.callback(setattr, admin.endpoints, "is_draining", True)
         yield KafkaNode(node, broker, listeners, certificates, admin)
 
