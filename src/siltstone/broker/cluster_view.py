@@ -132,10 +132,13 @@ class ClusterView:
 
     def check_serves(self) -> None:
         """Raises NotLeader."""
+        if self._is_stale():
+            raise NotLeader(
+                f"node {self.node_id} could not read the metadata for too long: ask again, or another node"
+            )
         if not self.serves:
             raise NotLeader(
-                f"node {self.node_id} has lost touch with the metadata, so another node may lead in its place: ask "
-                "again"
+                f"node {self.node_id} has not beaten for a session, so another node may lead in its place: ask again"
             )
 
     async def refreshed(self) -> MetadataImage:

@@ -27,7 +27,7 @@ from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Unavailable
 from siltstone.model.serving_limits import PASSWORD_CHECK_THREADS
 from siltstone.object_store.faults import BucketFaults
-from siltstone.runtime.blocking import ThreadedCalls
+from siltstone.runtime.blocking import BlockingCalls, ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.files import SystemDisks
 from siltstone.runtime.randomness import Random, system_randomness
@@ -193,15 +193,28 @@ async def running_kafka_node(
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
+        running = KafkaNode(node, broker, listeners, certificates, admin)
         if admin is not None:
-            from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
-
-            admin.endpoints.observed = ObservedBroker(
-                node, broker, listeners, settings, clock, SystemDisks(), disk_calls
-            )
-            admin.endpoints.access.users = BrokerUsers(broker, clock, rng)
+            _show(running, admin, settings, clock, rng, disk_calls)
             opened.callback(setattr, admin.endpoints, "is_draining", True)
-        yield KafkaNode(node, broker, listeners, certificates, admin)
+        yield running
+
+
+def _show(
+    running: KafkaNode,
+    admin: AdminListeners,
+    settings: NodeSettings,
+    clock: Clock,
+    rng: Random,
+    disk_calls: BlockingCalls,
+) -> None:
+    """From now on the admin listeners show the broker, to its users where they have a login."""
+    from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
+
+    admin.endpoints.observed = ObservedBroker(
+        running.node, running.broker, running.listeners, settings, clock, SystemDisks(), disk_calls
+    )
+    admin.endpoints.access.users = BrokerUsers(running.broker, clock, rng)
 
 
 async def _leave_others(

@@ -95,6 +95,9 @@ NODES_LISTENER = "NODES"
 """The name of the listener by which other nodes come."""
 
 
+FOR_EVER_MS = 1 << 50
+
+
 class WorldSecrets:
     """What the broker of a world has read from the lease board; ``on_board``: what it will read next."""
 
@@ -236,7 +239,14 @@ def in_broker_world(
     scenario: Callable[[BrokerWorld], Awaitable[None]],
     settings: BrokerSettings = BrokerSettings(),  # noqa: B008
     engine: EngineSettings = ENGINE,
+    *,
+    grows_stale: bool = False,
 ) -> None:
+    """``grows_stale``: what it knows of users and rights does, as in a real broker. Otherwise a test may let days pass
+    at once."""
+    if not grows_stale:
+        settings = msgspec.structs.replace(settings, security_stale_ms_max=FOR_EVER_MS)
+
     async def main(folder: Path) -> None:
         world = BrokerWorld(folder, settings, engine)
         await world.start()

@@ -57,7 +57,7 @@ async def guarded(world: BrokerWorld) -> tuple[RawTopic, Client]:
     return RawTopic("t", bytes.fromhex(topic.id)), client_of(world)
 
 
-@scenario(in_broker_world)
+@scenario(in_broker_world, grows_stale=True)
 async def test_nd08_a_node_without_metadata_goes_on_for_the_stated_time(world) -> None:
     topic, client = await guarded(world)
     await lose_metadata(world)
@@ -67,7 +67,7 @@ async def test_nd08_a_node_without_metadata_goes_on_for_the_stated_time(world) -
     assert not world.broker.staleness.is_over
 
 
-@scenario(in_broker_world)
+@scenario(in_broker_world, grows_stale=True)
 async def test_nd08_after_that_it_is_no_leader_and_no_coordinator_and_closes_all_else(world, caplog) -> None:
     topic, client = await guarded(world)
     logged_in = world.client(SECURE)
@@ -92,7 +92,7 @@ async def test_nd08_after_that_it_is_no_leader_and_no_coordinator_and_closes_all
     ]
 
 
-@scenario(in_broker_world)
+@scenario(in_broker_world, grows_stale=True)
 async def test_nd08_it_serves_at_once_when_the_metadata_is_back(world, caplog) -> None:
     topic, client = await guarded(world)
     before = world.calls.before_call
@@ -105,7 +105,7 @@ async def test_nd08_it_serves_at_once_when_the_metadata_is_back(world, caplog) -
     assert "clients are served by the newest users and rights" in caplog.text
 
 
-@scenario(in_broker_world)
+@scenario(in_broker_world, grows_stale=True)
 async def test_nd08_without_logins_and_rights_a_node_goes_on_as_ever(world) -> None:
     world.has_logins = False
     await world.restart()
