@@ -25,6 +25,7 @@ RUN_BY = {
     "docs/tables.md": "tests/tidy/test_tables_page.py",
     "docs/security.md": "tests/integration/test_security_page.py",
     "docs/authorization.md": "tests/integration/test_authorization_page.py",
+    "docs/quotas.md": "tests/integration/test_quotas.py",
 }
 """Page → the test file that runs its blocks; its ``RUN`` is a list of them."""
 

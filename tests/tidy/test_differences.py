@@ -30,7 +30,7 @@ def test_the_apis_announced_are_those_of_the_table() -> None:
         "moves",
         "logins",
         "rights",
-        "always empty",
+        "quotas",
     )
     told = [name for kind in kinds for name in re.sub(r"\(.*?\)", "", ROWS[kind]).replace(",", " ").split()]
     assert len(told) == len(set(told))
@@ -59,7 +59,6 @@ def test_every_api_that_clients_may_ask_for_and_do_not_get_is_named() -> None:
 def test_what_is_not_announced_is_not() -> None:
     for text, keys in {
         "`group.protocol=consumer`": (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT),
-        "Quotas.": (ApiKey.ALTER_CLIENT_QUOTAS,),
     }.items():
         assert row(text) and not set(keys) & set(ANNOUNCED)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.named_topics import know_named_topics
 from siltstone.broker.apis.produce import ProduceApi
@@ -37,6 +39,7 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
+from siltstone.kafka_protocol.notation import Message
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.access import NODE
 from siltstone.model.buffers import Buffer
@@ -66,6 +69,7 @@ class KafkaBroker:
         self.backlog = backlog
         self._clock = parts.clock
         self._measures = parts.measures
+        self._throttling = parts.throttling
         self._produce = ProduceApi(parts)
         self._fetch = FetchApi(parts)
         self.authenticator = authenticator
@@ -160,16 +164,21 @@ class KafkaBroker:
 
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
-        await know_named_topics(self.parts, context, request)
-        if self.authorizer.is_open:
-            response = await api.handle(self.parts, context, request)
-        else:
-            handle = partial(api.handle, self.parts, context)
-            response = await GATES[context.api_key](self.parts, context, request, handle)
+        response = await self._throttling.timed(context.connection, self._response(api, context, request))
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)
         self._measures.count_errors(context.api_key, response)
+        if throttle_ms := self._throttling.told_ms(context.connection):
+            response = _with_throttle_time(response, throttle_ms)
         return self._answered(context, encode(response, context.api_version))
+
+    async def _response(self, api: Api, context: RequestContext, request: Message) -> Message | EncodedBody:
+        await know_named_topics(self.parts, context, request)
+        if self.authorizer.is_open:
+            return await api.handle(self.parts, context, request)
+        handle = partial(api.handle, self.parts, context)
+        response: Message | EncodedBody = await GATES[context.api_key](self.parts, context, request, handle)
+        return response
 
     async def _answer_fetch(self, context: RequestContext, body: memoryview) -> Answer:
         try:
@@ -210,6 +219,13 @@ def _decoded(api: Api, context: RequestContext, body: memoryview) -> Any:
         return decode(api.request, context.api_version, body)
     except MalformedMessage as malformed:
         raise CloseConnection(str(malformed)) from malformed
+
+
+def _with_throttle_time(response: Message, throttle_ms: int) -> Message:
+    """Returns the response with the time for which its client is throttled, where it has a field for it."""
+    if "throttle_time_ms" not in response.__struct_fields__:
+        return response
+    return msgspec.structs.replace(response, throttle_time_ms=throttle_ms)
 
 
 def _is_announced(header: RequestHeader) -> bool:

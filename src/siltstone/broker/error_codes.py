@@ -17,6 +17,7 @@ from siltstone.broker.partitions.transaction_state import (
     OtherTransaction,
     TransactionOpen,
 )
+from siltstone.broker.quotas.throttling import MutationsThrottled
 from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,
@@ -41,6 +42,7 @@ from siltstone.metadata.refusals import (
     StreamNotExist,
     TargetUnfit,
     TooManyPartitions,
+    TooManyQuotas,
     TooManyUsers,
     TopicAlreadyExists,
     TopicNotExist,
@@ -112,8 +114,10 @@ CODES: dict[type[BaseException], ErrorCode] = {
     TargetUnfit: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     TooManyPartitions: ErrorCode.POLICY_VIOLATION,
     TooManyPartitionsAtOnce: ErrorCode.POLICY_VIOLATION,
+    TooManyQuotas: ErrorCode.POLICY_VIOLATION,
     TooManyUsers: ErrorCode.POLICY_VIOLATION,
     InternalTopic: ErrorCode.INVALID_REQUEST,
+    MutationsThrottled: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     # the state of the store
     DamagedRange: ErrorCode.CORRUPT_MESSAGE,  # consumers raise it; see decision 12
     OffsetBeyondEnds: ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -14,6 +14,7 @@ from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.peers import Peers, UnknownPeers
+from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
@@ -21,9 +22,10 @@ from siltstone.broker.topics.registry import Topics
 from siltstone.broker.transaction_topic import PartitionMarkers
 from siltstone.broker.transactions.transactions import Transactions
 from siltstone.metadata.commands import TakeNumbers
+from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
-from siltstone.runtime.clock import Clock
+from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random
 from siltstone.stream_engine.engine import StreamEngine
 
@@ -84,4 +86,5 @@ class BrokerParts(msgspec.Struct, frozen=True):
     record_calls: BlockingCalls = msgspec.field(default_factory=InlineCalls)
     quota_verdicts: QuotaVerdicts = msgspec.field(default_factory=QuotaVerdicts)
     measures: RequestMeasures = msgspec.field(default_factory=RequestMeasures)
+    throttling: Throttling = msgspec.field(default_factory=lambda: Throttling(MetadataImage, SystemClock()))
     peers: Peers = msgspec.field(default_factory=UnknownPeers)

@@ -25,6 +25,7 @@ from siltstone.model.access import (
 from siltstone.model.acls import AclOperation, AclResourceType
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
+from siltstone.model.quotas import QuotaKey
 
 Answer: TypeAlias = list[Buffer] | None
 """The complete response, its size of 4 bytes included. None: no response is sent (a Produce with acks=0)."""
@@ -80,6 +81,15 @@ class KeptVerdicts(msgspec.Struct, eq=False):
     allowed: dict[tuple[AclOperation, AclResourceType, str | None], bool] = {}
 
 
+class KeptQuotas(msgspec.Struct, eq=False):
+    """Which limits count for a connection, as long as no quota changes (``quotas.throttling``)."""
+
+    version: int = -1
+    principal: Principal = ANONYMOUS
+    client_id: str = ""
+    winning: dict[QuotaKey, Any] = {}
+
+
 class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     """One connection as handlers know it; the same object from its first request to ``connection_closed``.
 
@@ -92,6 +102,8 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     Produce that waits for each partition (``broker.apis.produce_order``). ``principal``: in whose name its requests
     come. On a listener with a login that is nobody until the login, whatever certificate the client has. ``channel``:
     a hash of the certificate that the listener showed, empty without TLS.
+    ``muted_until_ms``: until then, by the monotonic clock, the network begins no request of this connection; 0: it is
+    not muted. ``quotas.throttling`` writes it, and the network ends it.
     """
 
     connection_id: int
@@ -108,6 +120,8 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     principal: Principal = ANONYMOUS
     channel: bytes = b""
     verdicts: KeptVerdicts = msgspec.field(default_factory=KeptVerdicts)
+    quotas: KeptQuotas = msgspec.field(default_factory=KeptQuotas)
+    muted_until_ms: float = 0.0
     session: LoginSession = msgspec.field(default_factory=LoginSession)
 
     def __post_init__(self) -> None:

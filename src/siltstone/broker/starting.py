@@ -2,7 +2,8 @@
 
 import base64
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from siltstone.broker.backlog.backlog import BacklogWatch
 from siltstone.broker.backlog.positions import Registrations
@@ -17,8 +18,10 @@ from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
 from siltstone.broker.peers import Peers, UnknownPeers
+from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.security.authenticator import Authenticator
 from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
+from siltstone.broker.security.bearer.tokens import BearerTokens
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
 from siltstone.broker.security.node_logins import NodeLogins
 from siltstone.broker.security.staleness import Staleness
@@ -70,13 +73,15 @@ async def start_broker(
     password_calls: BlockingCalls | None = None,
     peers: Peers | None = None,
     node_logins: NodeLogins | None = None,
+    bearers: Mapping[str, BearerTokens] = MappingProxyType({}),
 ) -> KafkaBroker:
     """Returns a broker that is ready for requests; its groups are loaded in the background. The caller closes it before
     the engine.
 
     ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
     see ClusterView. ``password_calls`` checks passwords; None: no listener has a login. ``peers`` and ``node_logins``:
-    how it asks other nodes, and how they log in; None: there are none. Raises AuthorizationTooWeak.
+    how it asks other nodes, and how they log in; None: there are none. ``bearers``: listener → the tokens that are a
+    login there. Raises AuthorizationTooWeak.
     """
     refuse_weaker_mode(settings.authorization, metadata.image.authorization)
     topics = Topics(metadata, settings.topic_defaults)
@@ -107,6 +112,7 @@ async def start_broker(
         settings, metadata, engine, topics, creation, partitions, groups, transactions, markers, producer_ids, clock,
         rng, cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
         cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts, peers=peers or UnknownPeers(),
+        throttling=Throttling(lambda: metadata.image, clock, lambda: len(cluster.live_ids)),
     )  # fmt: skip
     backlog = BacklogWatch(
         settings, registrations, mirror, groups, partitions, metadata, verdicts, clock, record_calls
@@ -115,7 +121,7 @@ async def start_broker(
         await metadata.execute(command)
     partitions.start()
     moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, transactions, clock)
-    authenticator = await _authenticator(metadata, clock, rng, parts, password_calls, node_logins)
+    authenticator = await _authenticator(metadata, clock, rng, parts, password_calls, node_logins, bearers)
     authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization)
     broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer, staleness)
     await broker.start()
@@ -129,10 +135,11 @@ async def _authenticator(
     parts: BrokerParts,
     password_calls: BlockingCalls | None,
     nodes: NodeLogins | None,
+    bearers: Mapping[str, BearerTokens],
 ) -> Authenticator:
     made_up = MadeUpCredentials(b"" if password_calls is None else await _salt_secret(metadata, rng))
     calls = password_calls or InlineCalls()
-    return Authenticator(metadata, clock, rng, parts.measures, made_up, calls, nodes)
+    return Authenticator(metadata, clock, rng, parts.measures, made_up, calls, nodes, bearers)
 
 
 async def _cluster_id(metadata: MetadataService, rng: Random) -> str:

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "clients": "siltstone.cli.clients",
     "authorization": "siltstone.cli.authorization",
     "acls": "siltstone.cli.acls.command",
+    "quotas": "siltstone.cli.quotas.command",
     "balance": "siltstone.cli.balance.command",
     "buckets": "siltstone.cli.buckets.command",
     "streams": "siltstone.cli.streams",
@@ -69,6 +70,7 @@ SUMMARIES: Mapping[str, str] = {
     "authorization": "Show or set whether a store looks at the rights of clients: off, report or on; and name super"
     " users.",
     "acls": "List the ACLs of a store; add or remove some, or ask who may do something.",
+    "quotas": "List the quotas of a store; set or remove some, or ask which count for a client.",
     "balance": "Even out the load of the brokers.",
     "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
     " them.",

@@ -19,12 +19,13 @@ import msgspec
 from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest, did_you_mean
 from siltstone.model.secret import NO_SECRET, Secret
+from siltstone.runtime.https import is_https
 
 CONFIG_VARIABLE = "SILTSTONE_CLIENT_CONFIG"
 """The variable of the environment that names a file for all clients of a process."""
 
 FILE_BYTES_MAX = 1 << 20
-GROUPS = ("security.", "ssl.", "sasl.")
+GROUPS = ("security.", "ssl.", "sasl.", "https.")
 _FIELDS = {
     "security.protocol": "protocol",
     "ssl.ca.location": "authorities",
@@ -36,8 +37,20 @@ _FIELDS = {
     "sasl.mechanisms": "mechanism",
     "sasl.username": "username",
     "sasl.password": "password",
+    "sasl.oauthbearer.method": "token_method",
+    "sasl.oauthbearer.token.file": "token_file",
+    "sasl.oauthbearer.token.endpoint.url": "token_endpoint",
+    "sasl.oauthbearer.client.id": "client_id",
+    "sasl.oauthbearer.client.secret": "client_secret",
+    "sasl.oauthbearer.scope": "token_scope",
+    "https.ca.location": "https_authorities",
 }
-_SECRETS = {"ssl.key.password": "key_password", "sasl.password": "password"}
+_SECRETS = {
+    "ssl.key.password": "key_password",
+    "sasl.password": "password",
+    "sasl.oauthbearer.client.secret": "client_secret",
+}
+_OF_TOKENS = ("token_method", "token_file", "token_endpoint", "client_id", "token_scope", "https_authorities")
 _OF_JAVA = {
     "ssl.truststore.location": "ssl.ca.location, a file in PEM",
     "ssl.keystore.location": "ssl.certificate.location and ssl.key.location, files in PEM",
@@ -67,15 +80,24 @@ class ClientSettings(msgspec.Struct, frozen=True):
     mechanism: LoginMechanism = LoginMechanism.SCRAM_SHA_512
     username: str = ""
     password: Secret = NO_SECRET
+    token_file: str = ""
+    token_endpoint: str = ""
+    client_id: str = ""
+    client_secret: Secret = NO_SECRET
+    token_scope: str = ""
+    https_authorities: str = ""
 
     @property
     def has_secret(self) -> bool:
-        return bool(self.key_password or self.password)
+        return bool(self.key_password or self.password or self.client_secret)
 
     def travelling(self) -> "ClientSettings":
         """Returns the same settings, whose secrets may be pickled."""
         return msgspec.structs.replace(
-            self, key_password=self.key_password.travelling(), password=self.password.travelling()
+            self,
+            key_password=self.key_password.travelling(),
+            password=self.password.travelling(),
+            client_secret=self.client_secret.travelling(),
         )
 
 
@@ -96,12 +118,22 @@ def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings
         raise InvalidClientConfig(f"{origin}: ssl.endpoint.identification.algorithm is https or none")
     mechanism = _mechanism(fields.pop("mechanism", LoginMechanism.SCRAM_SHA_512), origin)
     username = fields.pop("username", "")
+    tokens = {field: fields.pop(field) for field in _OF_TOKENS if field in fields}
+    client_secret = secrets.pop("client_secret", NO_SECRET)
+    if mechanism is LoginMechanism.OAUTHBEARER and protocol.wants_login:
+        _check_tokens(protocol, tokens, client_secret, origin)
+    elif tokens or client_secret:
+        raise InvalidClientConfig(
+            f"{origin}: settings of tokens need sasl.mechanism=OAUTHBEARER and security.protocol=SASL_SSL"
+        )
+    tokens.pop("token_method", None)
     if not protocol.is_encrypted and (fields or "key_password" in secrets):
         raise InvalidClientConfig(
             f"{origin}: settings of TLS have no effect with security.protocol={protocol}: set security.protocol="
             f"{'SASL_SSL' if protocol.wants_login else 'SSL'}"
         )
-    _check_login(protocol, mechanism, username, secrets.get("password", NO_SECRET), origin)
+    if mechanism is not LoginMechanism.OAUTHBEARER or not protocol.wants_login:
+        _check_login(protocol, mechanism, username, secrets.get("password", NO_SECRET), origin)
     if bool(fields.get("certificate")) is not bool(fields.get("key")):
         raise InvalidClientConfig(
             f"{origin}: ssl.certificate.location and ssl.key.location belong together: name both"
@@ -116,7 +148,31 @@ def settings_of_mapping(given: Mapping[str, str], origin: str) -> ClientSettings
         mechanism=mechanism,
         username=username,
         password=secrets.get("password", NO_SECRET),
+        client_secret=client_secret,
+        **tokens,
     )
+
+
+def _check_tokens(
+    protocol: SecurityProtocol, tokens: Mapping[str, str], client_secret: Secret, origin: str
+) -> None:
+    """Raises InvalidClientConfig."""
+    if not protocol.is_encrypted:
+        raise InvalidClientConfig(
+            f"{origin}: sasl.mechanism=OAUTHBEARER sends the token as it is, and security.protocol={protocol} does not "
+            "encrypt: set security.protocol=SASL_SSL"
+        )
+    method = tokens.get("token_method", "oidc" if "token_endpoint" in tokens else "default")
+    if method.lower() not in ("default", "oidc"):
+        raise InvalidClientConfig(f"{origin}: sasl.oauthbearer.method is oidc, or default with a token.file")
+    endpoint = tokens.get("token_endpoint", "")
+    is_oidc = bool(is_https(endpoint) and tokens.get("client_id") and client_secret)
+    if is_oidc is bool(tokens.get("token_file")) or (endpoint and not is_oidc):
+        raise InvalidClientConfig(
+            f"{origin}: sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.file, or all of "
+            "sasl.oauthbearer.token.endpoint.url (https://…), sasl.oauthbearer.client.id and "
+            "sasl.oauthbearer.client.secret"
+        )
 
 
 def _check_login(

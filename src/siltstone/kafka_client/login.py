@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from siltstone.foundation.scram import client_proof, keys_of, salted_password, server_signature
 from siltstone.kafka_client.client_settings import ClientSettings
 from siltstone.kafka_client.failures import BrokerNotProved, LoginRefused, MechanismNotOffered
+from siltstone.kafka_client.tokens import TOKENS
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -22,7 +23,7 @@ from siltstone.kafka_protocol.messages.sasl_authenticate import (
 )
 from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from siltstone.kafka_protocol.notation import Message
-from siltstone.model.access import ScramMechanism
+from siltstone.model.access import LoginMechanism, ScramMechanism
 from siltstone.model.serving_limits import SCRAM_ROUNDS_MIN
 from siltstone.runtime.randomness import Random
 
@@ -43,13 +44,21 @@ def log_in(settings: ClientSettings, where: str, ask: Ask, rng: Random) -> int:
     assert isinstance(offer, SaslHandshakeResponse)
     _check_offer(offer, settings, where)
     scram = settings.mechanism.scram
-    steps = _plain(settings) if scram is None else _scram(settings, scram, where, rng)
+    if scram is not None:
+        steps = _scram(settings, scram, where, rng)
+    else:
+        steps = _bearer(settings) if settings.mechanism is LoginMechanism.OAUTHBEARER else _plain(settings)
     token, lifetime_ms = next(steps), 0
     try:
         while True:
             answer = ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
             assert isinstance(answer, SaslAuthenticateResponse)
             if answer.error_code:
+                if settings.mechanism is LoginMechanism.OAUTHBEARER:
+                    raise LoginRefused(
+                        f"the broker at {where} refuses the token: its issuer, audience, name or time is not what that "
+                        "listener takes; the log of the broker says which"
+                    )
                 raise LoginRefused(
                     f"the broker at {where} refuses the login of {settings.username} by {settings.mechanism} "
                     f"({ErrorCode.SASL_AUTHENTICATION_FAILED.name}): correct sasl.username, sasl.password or "
@@ -77,6 +86,14 @@ def _check_offer(offer: SaslHandshakeResponse, settings: ClientSettings, where: 
 
 def _plain(settings: ClientSettings) -> "Steps":
     yield b"\0".join((b"", settings.username.encode(), settings.password.revealed().encode()))
+
+
+def _bearer(settings: ClientSettings) -> "Steps":
+    """A broker that refuses the token says so in a challenge, and wants one byte before it refuses the login."""
+    token = TOKENS.token(settings)
+    challenge = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    if challenge:
+        yield b"\x01"
 
 
 def _scram(settings: ClientSettings, mechanism: ScramMechanism, where: str, rng: Random) -> "Steps":

@@ -26,6 +26,7 @@ from siltstone.metadata.entities import (
     TopicMetadata,
 )
 from siltstone.metadata.image import ImageDraft
+from siltstone.metadata.quotas import QUOTA_APPLIERS
 from siltstone.metadata.records import (
     BucketLost,
     CopiesAdded,
@@ -489,4 +490,5 @@ _APPLIERS: dict[type[Record], Callable[[ImageDraft, Any], None]] = {
     LogMoved: _log_moved,
     **ACCESS_APPLIERS,
     **ACL_APPLIERS,
+    **QUOTA_APPLIERS,
 }

@@ -23,6 +23,7 @@ from siltstone.metadata.entities import (
 from siltstone.metadata.log_entry import NO_APPEND_ID, LogPosition
 from siltstone.metadata.users import ScramUser
 from siltstone.model.acls import AclBinding, Authorization
+from siltstone.model.quotas import ClientQuota
 
 
 class ImageView(Protocol):
@@ -97,6 +98,11 @@ class ImageView(Protocol):
     @property
     def authorization(self) -> Authorization: ...
 
+    @property
+    def quotas(self) -> Mapping[str, ClientQuota]:
+        """Key of the entity → its limits."""
+        ...
+
 
 class MetadataImage(msgspec.Struct, frozen=True):
     """``version`` is the number of log entries applied, ``append_id`` that of the last of them. Ids below
@@ -122,6 +128,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
     ended_sessions: ShardedMap[str, int] = ShardedMap()
     acls: ShardedMap[str, AclBinding] = ShardedMap()
     authorization: Authorization = Authorization()
+    quotas: ShardedMap[str, ClientQuota] = ShardedMap()
     append_id: str = NO_APPEND_ID
 
     @property
@@ -157,6 +164,7 @@ class ImageDraft:
         self.ended_sessions = image.ended_sessions.draft()
         self.acls = image.acls.draft()
         self.authorization = image.authorization
+        self.quotas = image.quotas.draft()
 
     def frozen(self, version: int, append_id: str = NO_APPEND_ID) -> MetadataImage:
         return MetadataImage(
@@ -181,4 +189,5 @@ class ImageDraft:
             ended_sessions=self.ended_sessions.frozen(),
             acls=self.acls.frozen(),
             authorization=self.authorization,
+            quotas=self.quotas.frozen(),
         )

@@ -13,6 +13,7 @@ import msgspec
 from siltstone.metadata.entities import JobState, NodeListener, PartitionMetadata
 from siltstone.model.acls import AclBinding, AuthorizationMode
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.model.quotas import QuotaEntity, QuotaKey
 from siltstone.model.segments import ClosedSegment
 
 
@@ -322,6 +323,21 @@ class AclsDeleted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=83
     bindings: tuple[AclBinding, ...]
 
 
+class QuotaSet(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=84):
+    """One limit of an entity from now on."""
+
+    entity: QuotaEntity
+    key: QuotaKey
+    value: float
+
+
+class QuotaRemoved(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=85):
+    """An entity whose last limit is removed is gone."""
+
+    entity: QuotaEntity
+    key: QuotaKey
+
+
 class AuthorizationSet(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=86):
     """The mode and all super users of the store from now on."""
 
@@ -381,6 +397,8 @@ Record: TypeAlias = (
     | SessionsEnded
     | AclsCreated
     | AclsDeleted
+    | QuotaSet
+    | QuotaRemoved
     | AuthorizationSet
     | LogMoved
 )

@@ -344,6 +344,16 @@ class TooManyAcls(Refusal, InvalidRequest):
     code = "TOO_MANY_ACLS"
 
 
+class QuotaNotAllowed(Refusal, InvalidRequest):
+    """An entity, or a limit, that no store may have."""
+
+    code = "QUOTA_NOT_ALLOWED"
+
+
+class TooManyQuotas(Refusal, InvalidRequest):
+    code = "TOO_MANY_QUOTAS"
+
+
 class NoSuperUser(Refusal, InvalidRequest):
     """Authorization would be on, and no super user could change it."""
 

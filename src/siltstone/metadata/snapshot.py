@@ -32,6 +32,7 @@ from siltstone.metadata.users import ScramUser
 from siltstone.model.acls import AclBinding, Authorization
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import ObjectRange, ObjectState
+from siltstone.model.quotas import ClientQuota
 
 CHUNK_MAGIC = b"SIMG"
 CHUNK_WEIGHT = 10_000
@@ -134,6 +135,12 @@ class SnapshotAuthorization(msgspec.Struct, frozen=True, array_like=True, tag=86
     rows: tuple[Authorization, ...]
 
 
+class Quotas(msgspec.Struct, frozen=True, array_like=True, tag=84):
+    """A program without quotas refuses a snapshot that has some: it would limit nobody."""
+
+    rows: tuple[ClientQuota, ...]
+
+
 Part: TypeAlias = (
     Contents
     | Streams
@@ -149,6 +156,7 @@ Part: TypeAlias = (
     | EndedSessions
     | Acls
     | SnapshotAuthorization
+    | Quotas
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
@@ -170,6 +178,7 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     tables: tuple[Sized, ...] = (
         image.streams, image.objects, image.nodes, image.keys, image.jobs, image.topics, image.sequences,
         image.pins, copies, image.users, image.ended_sessions, image.acls, authorization,
+        image.quotas,
     )  # fmt: skip
     yield Contents(
         next_stream_id=image.next_stream_id,
@@ -192,6 +201,7 @@ def _parts(image: MetadataImage) -> Iterator[Part]:
     yield from _parts_of(EndedSessions, sorted(image.ended_sessions.items()))
     yield from _parts_of(Acls, _by_key(image.acls), lambda row: 1 + len(row.key) // 32)
     yield from _parts_of(SnapshotAuthorization, authorization)
+    yield from _parts_of(Quotas, _by_key(image.quotas), lambda row: 2 + len(row.key) // 32)
 
 
 def _objects(rows: tuple[ObjectMetadata, ...]) -> Part:
@@ -293,6 +303,7 @@ def _image(version: int, contents: Contents, rows: Mapping[type[Part], list[Any]
         ended_sessions=ShardedMap(rows[EndedSessions]),
         acls=ShardedMap((row.key, row) for row in rows[Acls]),
         authorization=next(iter(rows[SnapshotAuthorization]), Authorization()),
+        quotas=ShardedMap((row.key, row) for row in rows[Quotas]),
     )
 
 

@@ -50,11 +50,18 @@ class LoginMechanism(StrEnum):
     SCRAM_SHA_512 = "SCRAM-SHA-512"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     PLAIN = "PLAIN"
+    OAUTHBEARER = "OAUTHBEARER"
+    """A token of an issuer elsewhere."""
 
     @property
     def scram(self) -> ScramMechanism | None:
         """The mechanism of SCRAM that this is; None: it is none."""
         return _SCRAM.get(self)
+
+    @property
+    def sends_its_secret(self) -> bool:
+        """Whether the broker, and everybody on the way without TLS, gets what proves the client."""
+        return self in (LoginMechanism.PLAIN, LoginMechanism.OAUTHBEARER)
 
 
 _SCRAM = {

@@ -293,6 +293,30 @@ ACL_TEXT_BYTES_MAX = 4_096
 SUPER_USERS_MAX = 100
 """Super users stand outside all ACLs, so there are few."""
 
+QUOTAS_MAX = 10_000
+QUOTAS_CHANGED_AT_ONCE_MAX = 1_000
+"""The most entities that have quotas, each with up to four limits, and the most that one command changes. Defaults
+serve any number of users and client ids."""
+
+QUOTA_NAME_BYTES_MAX = 4_096
+"""The longest name of a user or a client id with a quota: the name of a certificate may have as many bytes."""
+
+QUOTA_WINDOW_MS = 1 * SECOND_MS
+QUOTA_WINDOWS = 11
+"""Rates are measured over eleven windows of a second, and the newest window is not full yet, as in Kafka."""
+
+QUOTA_COUNTERS_MAX = 10_000
+QUOTA_COUNTER_FORGOTTEN_MS = 60 * 60 * SECOND_MS
+"""The most counters of a node, 600 bytes each, and when one that nobody charges is forgotten, as in Kafka. Clients
+beyond it share one counter: made-up client ids cost no memory, and gain nothing."""
+
+MUTED_MS_MAX = 10 * SECOND_MS
+"""How long a connection is muted at a time. Java's clients give up after 30 s without an answer, librdkafka's after
+60."""
+
+LATE_CLOSINGS_MAX = 1_000
+"""The most refused connections of addresses above their rate that are kept open to be closed later."""
+
 VERDICTS_MAX = 10_000
 """The most answers about rights that are kept for one connection: a megabyte, and more topics than a client uses."""
 

@@ -3,7 +3,7 @@ opposite order."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from siltstone.broker.partitions.damage import DamageStatistics
 from siltstone.broker.partitions.partitions import PartitionsStatistics
 from siltstone.broker.request import Listener
 from siltstone.broker.security.authenticator import LoginStatistics
+from siltstone.broker.security.bearer.tokens import BearerTokens, tokens_of
 from siltstone.broker.security.node_logins import is_live
 from siltstone.broker.starting import start_broker
 from siltstone.metadata.commands import DrainNode
@@ -38,7 +39,8 @@ from siltstone.server.admin.users import BrokerUsers
 from siltstone.server.components import Node, open_node
 from siltstone.server.network.addresses import ListenerAddress, bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
-from siltstone.server.network.listeners import Listeners, bind_listeners
+from siltstone.server.network.listener_settings import PLAIN
+from siltstone.server.network.listeners import BoundListeners, Listeners, bind_listeners
 from siltstone.server.network.statistics import NetworkStatistics
 from siltstone.server.node_listeners import encrypted_listeners
 from siltstone.server.peers.opening import reaching_other_nodes
@@ -174,10 +176,11 @@ async def running_kafka_node(
         has_logins = any(each.protocol.wants_login for each in bound.listeners) or admin_wants_login(
             settings.admin, settings.admin_listener
         )
+        bearers = await opened.enter_async_context(_bearers(bound, settings, clock))
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
             node.place.is_lease_held, password_calls if has_logins else None,
-            others.peers, others.logins,
+            others.peers, others.logins, bearers,
         )  # fmt: skip
         opened.push_async_callback(broker.close)
         node.place.measure(broker.parts.partitions.counts)
@@ -185,6 +188,7 @@ async def running_kafka_node(
             bound, broker, settings.network, clock,
             settings_of=settings.named_listeners, certificates=certificates,
             turns_away=lambda: broker.staleness.is_over,
+            delay_of_arrival=broker.parts.throttling.arrived,
         )  # fmt: skip
         opened.push_async_callback(listeners.close)
         await listeners.bind()
@@ -215,6 +219,21 @@ def _show(
         running.node, running.broker, running.listeners, settings, clock, SystemDisks(), disk_calls
     )
     admin.endpoints.access.users = BrokerUsers(running.broker, clock, rng)
+
+
+@asynccontextmanager
+async def _bearers(
+    bound: BoundListeners, settings: NodeSettings, clock: Clock
+) -> AsyncIterator[dict[str, BearerTokens]]:
+    """Yields the tokens that each listener takes. Their keys are read in a thread of their own."""
+    named = {each.name: settings.named_listeners.get(each.name, PLAIN).bearer for each in bound.listeners}
+    with closing(ThreadedCalls("oauth-keys", 1)) as calls:
+        made = tokens_of({name: each for name, each in named.items() if each is not None}, clock, calls)
+        try:
+            yield made
+        finally:
+            for tokens in made.values():
+                await tokens.close()
 
 
 async def _leave_others(

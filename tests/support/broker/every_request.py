@@ -11,6 +11,11 @@ from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from siltstone.kafka_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    QuotaAlteration,
+    QuotaAlterationEntity,
+)
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -332,6 +337,9 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
     ApiKey.LIST_TRANSACTIONS: lambda asked: ListTransactionsRequest(state_filters=["Ongoing"]),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda asked: DescribeClientQuotasRequest(
         components=[ComponentData(entity_type="user", match_type=2, match=None)]
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda asked: AlterClientQuotasRequest(
+        entries=[QuotaAlteration(entity=[QuotaAlterationEntity(entity_type="user", entity_name="u")])]
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda asked: DescribeUserScramCredentialsRequest(users=None),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda asked: AlterUserScramCredentialsRequest(

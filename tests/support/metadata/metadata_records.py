@@ -30,6 +30,8 @@ from siltstone.metadata.records import (
     PartitionsAdded,
     PartitionsMoving,
     PartitionsPlaced,
+    QuotaRemoved,
+    QuotaSet,
     RangesLost,
     Record,
     ScanPinned,
@@ -61,6 +63,7 @@ from siltstone.model.acls import (
     Permission,
 )
 from siltstone.model.objects import ObjectKind, ObjectRange
+from siltstone.model.quotas import QuotaKey, entity_of
 from siltstone.model.segments import ClosedSegment
 
 BEYOND_32_BITS = 2**40 + 7
@@ -163,6 +166,13 @@ ACLS: tuple[Record, ...] = (
     AclsDeleted((MAY_NOTHING,)),
     AuthorizationSet(AuthorizationMode.ON, ("User:ada",)),
 )
+ADAS_DEFAULT = entity_of(user="ada", client_id=None)
+OF_AN_ADDRESS = entity_of(ip="10.0.0.7")
+QUOTAS: tuple[Record, ...] = (
+    QuotaSet(ADAS_DEFAULT, QuotaKey.PRODUCER_BYTE_RATE, 1_048_576.0),
+    QuotaSet(OF_AN_ADDRESS, QuotaKey.CONNECTION_CREATION_RATE, 5.0),
+    QuotaRemoved(ADAS_DEFAULT, QuotaKey.REQUEST_PERCENTAGE),
+)
 MOVING = (LogMoved("postgresql://siltstone@host/database?schema=siltstone"),)
 ONE_OF_EACH = (
     *STREAMS_AND_OBJECTS,
@@ -174,5 +184,6 @@ ONE_OF_EACH = (
     *COPIES,
     *USERS,
     *ACLS,
+    *QUOTAS,
     *MOVING,
 )

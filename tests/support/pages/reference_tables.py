@@ -161,6 +161,16 @@ LISTENER_REASONS = {
         "How long a session lasts, at least 2,000 ms; clients log in again on the same connection before its end. 0: "
         "as long as the connection [Kafka: connections.max.reauth.ms].",
     ),
+    "max_connections": (
+        "0",
+        "The most connections of this listener; further ones are closed. 0: as `network.max_connections` allows "
+        "[Kafka: listener.name.NAME.max.connections].",
+    ),
+    "max_connection_creation_rate": (
+        "0",
+        "The most new connections a second; above it the listener rests, and clients wait. 0: any number [Kafka: "
+        "listener.name.NAME.max.connection.creation.rate].",
+    ),
 }
 """Of the settings ``listener.NAME.…``: default and reason."""
 

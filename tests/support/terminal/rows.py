@@ -185,6 +185,36 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("acls who-may fly --topic a --store {store}", 2, "Invalid value"),
         begun("acls who-may read --topic flights --store {store}"),
     ),
+    "quotas": row(
+        Case("quotas --store {empty}", shows="There are no quotas"),
+        Case("quotas --store {store}"),
+        Case("quotas --store {nowhere}", 2, NO_STORE),
+        begun("quotas --store {store}"),
+    ),
+    "quotas list": row(
+        Case("quotas list --store {empty}", shows="There are no quotas"),
+        Case("quotas list --store {store}"),
+        Case("quotas list --store {nowhere}", 2, NO_STORE),
+        begun("quotas list --store {store}"),
+    ),
+    "quotas set": row(
+        "it is told what to set",
+        Case("quotas set producer_byte_rate=1000000 --user ada --store {store}", shows="1 limit was set"),
+        Case("quotas set producer_byte_rate=1000000 --store {store}", 2, "nobody is named"),
+        begun("quotas set producer_byte_rate=1000000 --user ada --store {store}"),
+    ),
+    "quotas remove": row(
+        Case("quotas remove --user nobody --store {empty}", shows="Nothing was removed"),
+        Case("quotas remove --user nobody --store {store}", shows="Nothing was removed"),
+        Case("quotas remove --store {store}", 2, "nobody is named"),
+        begun("quotas remove --user nobody --store {store}"),
+    ),
+    "quotas of": row(
+        Case("quotas of ada --store {empty}", shows="No quota counts"),
+        Case("quotas of ANONYMOUS --client-id app --ip 10.0.0.7 --store {store}"),
+        Case("quotas of ada --store {nowhere}", 2, NO_STORE),
+        begun("quotas of ada --store {store}"),
+    ),
     "buckets": row(
         Case("buckets --store {empty}", shows="New objects are put into bucket 0"),
         Case("buckets --store {store}", shows="New objects are put into bucket 0"),

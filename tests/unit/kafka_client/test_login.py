@@ -66,7 +66,7 @@ def by(mechanism: LoginMechanism, server: Server, password: str = "pencil") -> i
     return log_in(settings, "b:1", server.ask, seeded_randomness(7))
 
 
-@pytest.mark.parametrize("mechanism", LoginMechanism)
+@pytest.mark.parametrize("mechanism", [*SCRAM, LoginMechanism.PLAIN])
 def test_sa23_each_mechanism(mechanism: LoginMechanism) -> None:
     server = Server(mechanism)
     assert by(mechanism, server) == 7_000

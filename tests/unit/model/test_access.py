@@ -10,6 +10,7 @@ def test_what_mechanisms_are_called_and_which_hash_they_use() -> None:
         ScramMechanism.SCRAM_SHA_512,
         ScramMechanism.SCRAM_SHA_256,
         None,
+        None,
     ]
 
 

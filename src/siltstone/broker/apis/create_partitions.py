@@ -5,6 +5,7 @@ from collections import Counter
 
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import Mutations
 from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.creating import only_replica
 from siltstone.broker.topics.names import (
@@ -26,13 +27,18 @@ from siltstone.metadata.refusals import Refusal
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.turns import side_by_side
 
+STRICT_VERSION = 3
+"""From this version on clients know that a quota refuses new partitions (KIP-599)."""
+
 
 async def handle_create_partitions(
     parts: BrokerParts, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     times_named = Counter(topic.name for topic in request.topics)
+    is_strict = context.api_version >= STRICT_VERSION
+    mutations = parts.throttling.mutations(context.connection, is_strict=is_strict)
     results = await side_by_side(
-        lambda topic: _result(parts, topic, request.validate_only),
+        lambda topic: _result(parts, topic, request.validate_only, mutations),
         (topic for topic in request.topics if times_named[topic.name] == 1),
     )
     repeated = InvalidRequest("Duplicate topic name.")
@@ -41,13 +47,14 @@ async def handle_create_partitions(
 
 
 async def _result(
-    parts: BrokerParts, asked: CreatePartitionsTopic, validate_only: bool
+    parts: BrokerParts, asked: CreatePartitionsTopic, validate_only: bool, mutations: Mutations
 ) -> CreatePartitionsTopicResult:
     try:
         topic = _growing(parts, asked)
         leaders = _leaders(parts, asked, asked.count - topic.partition_count)
         command = AddPartitions(parts.node_id, parts.node_epoch, topic.id, asked.count, leaders)
         if not validate_only:
+            mutations.charge(asked.count - topic.partition_count)
             await parts.metadata.execute(command)
         elif isinstance(answer := decide(parts.metadata.image, command, parts.clock.now_ms()), Refusal):
             raise answer

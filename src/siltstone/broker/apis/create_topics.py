@@ -9,6 +9,7 @@ from siltstone.broker.apis.config_entries import topic_entries
 from siltstone.broker.apis.topic_description import REPLICATION_FACTOR
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import Mutations
 from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.creating import BROKER_DEFAULT, NewTopic, only_replica
 from siltstone.broker.topics.names import InvalidReplicaAssignment, TooManyPartitionsAtOnce
@@ -26,14 +27,19 @@ from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from siltstone.runtime.turns import side_by_side
 from siltstone.topic_configs.values import InvalidTopicConfig
 
+STRICT_VERSION = 6
+"""From this version on clients know that a quota refuses a topic (KIP-599)."""
+
 
 async def handle_create_topics(
     parts: BrokerParts, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     times_named = Counter(topic.name for topic in request.topics)
     refusal = _refusal_of_all(parts, request)
+    is_strict = context.api_version >= STRICT_VERSION
+    mutations = parts.throttling.mutations(context.connection, is_strict=is_strict)
     results = await side_by_side(
-        lambda topic: _result(parts, topic, request.validate_only, refusal),
+        lambda topic: _result(parts, topic, request.validate_only, refusal, mutations),
         (topic for topic in request.topics if times_named[topic.name] == 1),
     )
     repeated = InvalidRequest("Duplicate topic name.")
@@ -59,7 +65,11 @@ def _partitions_asked(parts: BrokerParts, topic: CreatableTopic) -> int:
 
 
 async def _result(
-    parts: BrokerParts, topic: CreatableTopic, validate_only: bool, refusal: SiltstoneError | None
+    parts: BrokerParts,
+    topic: CreatableTopic,
+    validate_only: bool,
+    refusal: SiltstoneError | None,
+    mutations: Mutations,
 ) -> CreatableTopicResult:
     try:
         if refusal is not None:
@@ -67,6 +77,8 @@ async def _result(
         wanted = _wanted(parts, topic)
         if validate_only:
             return _created(parts, parts.creation.validate(wanted), topic_id=NO_UUID)
+        if mutations.are_limited:
+            mutations.charge(len(parts.creation.validate(wanted).partitions))
         created = await parts.creation.create(wanted)
         return _created(parts, created.metadata, created.topic_id)
     except SiltstoneError as failure:

@@ -7,6 +7,7 @@ import msgspec
 
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import Mutations
 from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.names import OFFSETS_TOPIC, InternalTopic, UnknownTopic, UnknownTopicId
 from siltstone.broker.topics.registry import Topic
@@ -22,6 +23,9 @@ from siltstone.runtime.turns import side_by_side
 
 log = logging.getLogger(__name__)
 
+STRICT_VERSION = 5
+"""From this version on clients know that a quota refuses a deletion (KIP-599)."""
+
 
 class _Named(msgspec.Struct, frozen=True):
     """A topic as the request names it: by name, or by id with ``name`` None."""
@@ -36,8 +40,10 @@ async def handle_delete_topics(
     named = Counter(_Named(name, NO_UUID) for name in request.topic_names)
     named.update(_Named(topic.name, topic.topic_id) for topic in request.topics)
     twice = _named_twice(parts, named)
+    is_strict = context.api_version >= STRICT_VERSION
+    mutations = parts.throttling.mutations(context.connection, is_strict=is_strict)
     return DeleteTopicsResponse(
-        responses=await side_by_side(lambda one: _result(parts, one, one in twice), named)
+        responses=await side_by_side(lambda one: _result(parts, one, one in twice, mutations), named)
     )
 
 
@@ -56,9 +62,12 @@ def _topic_of(parts: BrokerParts, named: _Named) -> Topic | None:
     return parts.topics.by_id(named.topic_id) if named.name is None else parts.topics.by_name(named.name)
 
 
-async def _result(parts: BrokerParts, named: _Named, is_named_twice: bool) -> DeletableTopicResult:
+async def _result(
+    parts: BrokerParts, named: _Named, is_named_twice: bool, mutations: Mutations
+) -> DeletableTopicResult:
     try:
         topic = _deletable(parts, named, is_named_twice)
+        mutations.charge(topic.partition_count)
         await _delete(parts, topic, named)
     except SiltstoneError as failure:
         return DeletableTopicResult(

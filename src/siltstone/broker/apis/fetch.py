@@ -69,19 +69,21 @@ class FetchApi:
         wanted, denied = _parted(
             context, request, [self._wanted(partition, reads_committed) for partition in asked]
         )
-        cluster, clock = self._parts.cluster, self._parts.clock
+        cluster, clock, throttling = self._parts.cluster, self._parts.clock, self._parts.throttling
         found: list[FoundPartition] = []
         if cluster.serves and (wanted or not denied):
-            polled = await long_poll(
+            bytes_max = self._bytes_max(context, request)
+            polling = long_poll(
                 self._parts.partitions,
                 self._reads,
                 clock,
                 self._waits,
                 wanted,
-                bytes_min=request.min_bytes,
-                bytes_max=min(request.max_bytes, self._parts.settings.fetch_max_bytes),
+                bytes_min=min(request.min_bytes, bytes_max),
+                bytes_max=bytes_max,
                 wait_ms_max=request.max_wait_ms,
             )
+            polled = await throttling.timed(context.connection, polling)
             found = polled.found
             read_ms = clock.monotonic_ms() - context.begun_ms - polled.waited_ms
             self._measures.staged(RequestStage.FETCH_READ, read_ms / 1000)
@@ -94,6 +96,8 @@ class FetchApi:
         if context.rights.version != rights:  # they may have changed while the fetch waited
             found = _still_allowed(context, request, found)
         found += [FoundPartition(one, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for one in denied]
+        if throttling.refuses_fetched(context.connection, sum(row.size_bytes for row in found)):
+            return self._throttled(context, request, session)
         polled_ms = clock.monotonic_ms()
         if session is not None:  # everything is news to a new one
             found = [row for row in found if _is_news(session, row)]
@@ -101,6 +105,7 @@ class FetchApi:
         endpoints = {hint.endpoint.node_id: hint.endpoint for hint in leaders.values()}
         response = FetchResponse(
             session_id=session.session_id if session is not None else NO_SESSION,
+            throttle_time_ms=throttling.told_ms(context.connection),
             topics=self._topics(found, leaders),
             node_endpoints=[
                 NodeEndpoint(node_id=each.node_id, host=each.host, port=each.port, rack=each.rack)
@@ -113,6 +118,24 @@ class FetchApi:
             RequestStage.FETCH_ENCODE, (self._parts.clock.monotonic_ms() - polled_ms) / 1000
         )
         return pieces
+
+    def _bytes_max(self, context: RequestContext, request: FetchRequest) -> int:
+        bytes_max = min(request.max_bytes, self._parts.settings.fetch_max_bytes)
+        return int(min(bytes_max, self._parts.throttling.fetch_bytes_max(context.connection)))
+
+    def _throttled(
+        self, context: RequestContext, request: FetchRequest, session: FetchSession | None
+    ) -> list[Buffer]:
+        """Returns an answer without rows, with the time for which the client waits. A session continues, and one that
+        would begin does not, as in Kafka."""
+        if session is not None and request.session_epoch == INITIAL_EPOCH:
+            self._sessions.end(session.session_id)
+            session = None
+        response = FetchResponse(
+            session_id=NO_SESSION if session is None else session.session_id,
+            throttle_time_ms=self._parts.throttling.told_ms(context.connection),
+        )
+        return encode_pieces(response, context.api_version)
 
     def _without_old_end(self, row: FoundPartition) -> FoundPartition:
         """Refuses a row that has nothing but the end of a partition which another node may lead by now (M24)."""

@@ -13,6 +13,7 @@ from siltstone.broker.apis.topic_description import (
 )
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.quotas.throttling import MutationsThrottled
 from siltstone.broker.request import EncodedBody, RequestContext
 from siltstone.broker.topics.names import (
     INTERNAL_TOPICS,
@@ -110,8 +111,18 @@ async def _found(
         raise InvalidTopicName(why)
     if creates:
         _check_may_create(context, name)
+        _charge_creation(parts, context, name)
         await parts.creation.create_if_missing(name)
     raise UnknownTopic(name)
+
+
+def _charge_creation(parts: BrokerParts, context: RequestContext, name: str) -> None:
+    """Raises UnknownTopic if a quota refuses the topic for now; the client asks again anyway."""
+    mutations = parts.throttling.mutations(context.connection, is_strict=True)
+    try:
+        mutations.charge(parts.settings.num_partitions)
+    except MutationsThrottled:
+        raise UnknownTopic(name) from None
 
 
 def _check_may_create(context: RequestContext, name: str) -> None:

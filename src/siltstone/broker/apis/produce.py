@@ -17,6 +17,7 @@ from siltstone.broker.apis.batch_permissions import (
 )
 from siltstone.broker.apis.produce_order import Turn, has_to_queue
 from siltstone.broker.apis.produce_under_way import (
+    NO_ANSWER_WANTED,
     TOPIC_ID_VERSION,
     ProduceUnderWay,
     RecordErrorLimit,
@@ -44,6 +45,7 @@ from siltstone.model.limits import (
     PRODUCE_HOLD_MS_MAX,
     PRODUCE_TIMEOUT_SWEEP_MS,
 )
+from siltstone.model.quotas import QuotaKey
 from siltstone.runtime.turns import side_by_side
 
 NOT_ONE_TRANSACTION = (
@@ -64,6 +66,7 @@ class ProduceApi:
         self._transactions = parts.transactions
         self._verdicts = parts.quota_verdicts
         self._measures = parts.measures
+        self._throttling = parts.throttling
         self._under_way: set[ProduceUnderWay] = set()
         self._held_bytes = 0
 
@@ -72,6 +75,8 @@ class ProduceApi:
         can append. Raises MalformedMessage."""
         context.connection.sends_records = True
         request = decode_in_place(ProduceRequest, context.api_version, body)
+        # Before the appends: a client sends more requests before the first is answered, and they have to wait, too.
+        self._throttling.produced(context.connection, len(body))
         targets = self._targets(context, request)
         _refuse_transactional(request, targets)
         if self._verdicts.are_there and any(self._is_held(each) for of_topic in targets for each in of_topic):
@@ -84,7 +89,9 @@ class ProduceApi:
         ):
             turn = Turn(context.connection, _keys_of(targets))
             return Overtakable(self._prepare_and_begin(context, request, targets, len(body), turn))
-        return self._when_durable(self._begin(context, request, targets))
+        answer = self._when_durable(self._begin(context, request, targets))
+        self._charge_time(context, request)
+        return answer
 
     def _targets(self, context: RequestContext, request: ProduceRequest) -> list[list[Target]]:
         limit = RecordErrorLimit()
@@ -153,6 +160,11 @@ class ProduceApi:
             except SiltstoneError as failure:
                 target.fail(failure)
 
+    def _charge_time(self, context: RequestContext, request: ProduceRequest) -> None:
+        """Charges the time of the event loop, as in Kafka not to a client that wants no answer."""
+        if request.acks != NO_ANSWER_WANTED and self._throttling.limits(QuotaKey.REQUEST_PERCENTAGE):
+            self._throttling.worked(context.connection, self._clock.monotonic_ms() - context.begun_ms)
+
     def _when_durable(self, under_way: ProduceUnderWay) -> "asyncio.Future[Answer]":
         """Returns the answer of a request whose appends have all started."""
         under_way.appended_ms = self._clock.monotonic_ms()
@@ -163,6 +175,7 @@ class ProduceApi:
         return under_way.answer
 
     def _measure(self, ended: ProduceUnderWay) -> None:
+        ended.throttle_ms = self._throttling.told_ms(ended.context.connection)
         now_ms, begun_ms, appended_ms = self._clock.monotonic_ms(), ended.context.begun_ms, ended.appended_ms
         self._measures.answered(ApiKey.PRODUCE, (now_ms - begun_ms) / 1000)
         self._measures.staged(RequestStage.PRODUCE_APPEND, (appended_ms - begun_ms) / 1000)

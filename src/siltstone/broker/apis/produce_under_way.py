@@ -96,7 +96,8 @@ class Target(msgspec.Struct, gc=False, eq=False):
 
 
 class ProduceUnderWay:
-    """A request from its first append until ``answer`` is set: when the last append is durable, or time is up."""
+    """A request from its first append until ``answer`` is set: when the last append is durable, or time is up.
+    ``throttle_ms``: how long the answer tells the client to wait, written at the end."""
 
     def __init__(
         self,
@@ -110,6 +111,7 @@ class ProduceUnderWay:
         self._cluster = cluster
         self.deadline_ms = deadline_ms
         self.appended_ms = context.begun_ms
+        self.throttle_ms = 0
         self._on_end = on_end
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.context = context
@@ -152,7 +154,7 @@ class ProduceUnderWay:
             return
         endpoints = self._tell_leaders() if self.context.api_version >= CURRENT_LEADER_VERSION else []
         rows = [self._topic_row(i) for i in range(len(self._targets))]
-        response = ProduceResponse(topics=rows, node_endpoints=endpoints)
+        response = ProduceResponse(topics=rows, node_endpoints=endpoints, throttle_time_ms=self.throttle_ms)
         body = encode(response, self.context.api_version)
         self.answer.set_result(frame_of(self.context, body))
 

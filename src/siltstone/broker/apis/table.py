@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from siltstone.broker.apis.acls import handle_create_acls, handle_delete_acls, handle_describe_acls
+from siltstone.broker.apis.alter_client_quotas import handle_alter_client_quotas
 from siltstone.broker.apis.alter_partition_reassignments import handle_alter_partition_reassignments
 from siltstone.broker.apis.alter_user_scram_credentials import handle_alter_user_scram_credentials
 from siltstone.broker.apis.altering_configs import handle_alter_configs, handle_incremental_alter_configs
@@ -129,6 +130,7 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: handle_alter_user_scram_credentials,
     ApiKey.DESCRIBE_LOG_DIRS: handle_describe_log_dirs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: handle_describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: handle_alter_client_quotas,
     ApiKey.DESCRIBE_ACLS: handle_describe_acls,
     ApiKey.CREATE_ACLS: handle_create_acls,
     ApiKey.DELETE_ACLS: handle_delete_acls,

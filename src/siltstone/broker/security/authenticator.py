@@ -7,7 +7,8 @@ log names the cause, once a minute for each host, and never a password, a salt, 
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -21,10 +22,12 @@ from siltstone.broker.request import (
     frame_of,
 )
 from siltstone.broker.request_measures import RequestMeasures
+from siltstone.broker.security.bearer.tokens import BearerTokens
 from siltstone.broker.security.failed_logins import FailedLogins
 from siltstone.broker.security.made_up import MadeUpCredentials
 from siltstone.broker.security.node_logins import NodeLogins
 from siltstone.broker.security.sasl.node import NodeExchange
+from siltstone.broker.security.sasl.oauthbearer import INVALID_TOKEN, BearerClaim, BearerExchange
 from siltstone.broker.security.sasl.plain import PasswordClaim, TokenRefused, is_password, password_claim
 from siltstone.broker.security.sasl.scram import ScramExchange
 from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginAnswer, LoginEvent, LoginMove
@@ -73,6 +76,9 @@ _OF_LOGINS = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE
 _RAW_TOKENS = 0
 """The version of a handshake after which tokens come without a frame of Kafka's."""
 
+Claim = PasswordClaim | BearerClaim | NodeLife
+"""What a client says of itself, and has not proved yet."""
+
 log = logging.getLogger(__name__)
 
 
@@ -86,16 +92,18 @@ class LoginStatistics(msgspec.Struct, frozen=True):
 
 
 class _Finished(msgspec.Struct, frozen=True):
-    """A login has proved that the client is ``user``; ``token`` is for the client."""
+    """A login has proved that the client is ``user``; ``token`` is for the client. ``expires_ms``: when its
+    proof expires, in ms since 1970; None: never."""
 
     user: str
     token: bytes
     node: NodeLife | None = None
+    expires_ms: int | None = None
 
 
 class Authenticator:
     """``password_calls`` checks passwords of PLAIN in threads of its own. ``nodes``: the logins of other nodes; None:
-    this broker has no others."""
+    this broker has no others. ``bearers``: listener → the tokens that it takes."""
 
     def __init__(
         self,
@@ -106,6 +114,7 @@ class Authenticator:
         made_up: MadeUpCredentials,
         password_calls: BlockingCalls,
         nodes: NodeLogins | None = None,
+        bearers: Mapping[str, BearerTokens] = MappingProxyType({}),
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -114,6 +123,7 @@ class Authenticator:
         self._made_up = made_up
         self._password_calls = password_calls
         self._nodes = nodes
+        self._bearers = bearers
         self._failed_logins = FailedLogins()
         self._ending = asyncio.Event()
         self._limit = LogLimit(clock)
@@ -218,6 +228,8 @@ class Authenticator:
         elif mechanism.scram is not None:
             nonce = f"{self._rng.getrandbits(NONCE_BITS):x}"
             session.exchange = ScramExchange(mechanism.scram, self._credential_of, nonce)
+        elif mechanism is LoginMechanism.OAUTHBEARER:
+            session.exchange = BearerExchange()
 
     def _authenticate(
         self, context: RequestContext, body: memoryview
@@ -241,24 +253,31 @@ class Authenticator:
                 _refuse_other_user(context.connection, outcome)
         except TokenRefused as refusal:
             return self._fail(context, str(refusal))
-        if isinstance(outcome, PasswordClaim):
-            return self._check(context, outcome)
-        if isinstance(outcome, NodeLife):
-            return self._challenge_node(context, session.exchange, outcome)
+        if isinstance(outcome, Claim):
+            return self._checked(context, session.exchange, outcome)
         if isinstance(outcome, _Finished):
             return self._succeed(context, outcome)
         self._move(context.connection, LoginEvent.GOES_ON)
         return self._answered(context, SaslAuthenticateResponse(error_message=None, auth_bytes=outcome))
 
-    def _step(self, exchange: Any, token: bytes) -> bytes | _Finished | PasswordClaim | NodeLife:
-        """Returns a challenge, a user who has proved its name, a password to check, or the life that a node claims.
-        Raises TokenRefused."""
+    def _checked(self, context: RequestContext, exchange: Any, claim: Claim) -> Coroutine[Any, Any, Answer]:
+        if isinstance(claim, PasswordClaim):
+            return self._check(context, claim)
+        if isinstance(claim, BearerClaim):
+            return self._check_token(context, exchange, claim)
+        return self._challenge_node(context, exchange, claim)
+
+    def _step(self, exchange: Any, token: bytes) -> bytes | _Finished | Claim:
+        """Returns a challenge, a user who has proved its name, or what a client claims and is to be checked. Raises
+        TokenRefused."""
         if isinstance(exchange, TokenRefused):
             raise exchange
         if isinstance(exchange, NodeExchange):
             if exchange.caller is None:
                 return exchange.claimed(token)
             return _Finished(NODE.name, exchange.final(token), exchange.caller)
+        if isinstance(exchange, BearerExchange):
+            return exchange.first(token)
         if exchange is None:
             return password_claim(token)
         assert isinstance(exchange, ScramExchange)
@@ -310,9 +329,33 @@ class Authenticator:
         if is_right and self.strongest_credential(claim.user) == credential:
             self._failed_logins.succeeded(host, claim.user)
             return True
-        pause_ms = self._failed_logins.pause_ms(host, claim.user, self._clock.monotonic_ms())
-        await ends_in_time(self._ended(), self._clock, pause_ms)
+        await self._pause(host, claim.user)
         return False
+
+    async def _pause(self, host: str, user: str, pause_ms: float | None = None) -> None:
+        pause_ms = pause_ms or self._failed_logins.pause_ms(host, user, self._clock.monotonic_ms())
+        await ends_in_time(self._ended(), self._clock, pause_ms)
+
+    async def _check_token(
+        self, context: RequestContext, exchange: BearerExchange, claim: BearerClaim
+    ) -> Answer:
+        """A token that is refused is answered with a challenge first, as RFC 7628 wants it."""
+        if self._checks_waiting >= PASSWORD_CHECKS_MAX:
+            raise CloseConnection("too many tokens are being checked: the client has to come back")
+        self._checks_waiting += 1
+        try:
+            accepted = await self._bearers[context.connection.listener.name].accepted(claim)
+            finished = _Finished(accepted.user, b"", expires_ms=accepted.expires_ms)
+            _refuse_other_user(context.connection, finished)
+        except TokenRefused as refusal:
+            exchange.refusal = str(refusal)
+            self._move(context.connection, LoginEvent.GOES_ON)
+            return self._answered(
+                context, SaslAuthenticateResponse(error_message=None, auth_bytes=INVALID_TOKEN)
+            )
+        finally:
+            self._checks_waiting -= 1
+        return self._succeed(context, finished)
 
     # -- users -------------------------------------------------------------------------------------------
 
@@ -345,7 +388,7 @@ class Authenticator:
         self._failed_logins.succeeded(connection.client_host, finished.user)
         connection.principal = Principal(finished.user) if finished.node is None else NODE
         session.exchange, session.requests, session.node = None, 0, finished.node
-        lifetime_ms = connection.listener.reauthentication_ms_max if finished.node is None else 0
+        lifetime_ms = self._lifetime_ms(connection, finished)
         session.began_ms = self._clock.monotonic_ms()
         session.expires_ms = session.began_ms + lifetime_ms if lifetime_ms else float("inf")
         return self._answered(
@@ -355,6 +398,15 @@ class Authenticator:
             ),
         )
 
+    def _lifetime_ms(self, connection: ConnectionContext, finished: _Finished) -> int:
+        """Returns how long a session lasts: until its token expires, and at most as long as its listener says; 0: as
+        long as its connection. A node's lasts so."""
+        longest_ms = connection.listener.reauthentication_ms_max if finished.node is None else 0
+        if finished.expires_ms is None:
+            return longest_ms
+        left_ms = max(finished.expires_ms - self._clock.now_ms(), 1)
+        return min(left_ms, longest_ms or left_ms)
+
     async def _fail(self, context: RequestContext, reason: str, user: str = "") -> Answer:
         connection, session = context.connection, context.connection.session
         assert session.mechanism is not None
@@ -363,14 +415,8 @@ class Authenticator:
         session.exchange = None
         self._failed[session.mechanism] += 1
         self._tell_failure(connection, session.mechanism, user, reason)
-        now_ms = self._clock.monotonic_ms()
-        # Nobody guesses 256 bits, and a node that was early is back at once.
-        pause_ms = (
-            FAILED_LOGIN_MS_MIN
-            if is_node
-            else self._failed_logins.pause_ms(connection.client_host, user, now_ms)
-        )
-        await ends_in_time(self._ended(), self._clock, pause_ms)
+        # Nobody guesses the 256 bits of a node, and one that was early is back at once.
+        await self._pause(connection.client_host, user, FAILED_LOGIN_MS_MIN if is_node else None)
         self._move(connection, LoginEvent.WRONG)
         return self._answered(
             context,

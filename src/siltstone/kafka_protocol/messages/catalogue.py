@@ -15,6 +15,10 @@ from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
+from siltstone.kafka_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
 from siltstone.kafka_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -167,6 +171,7 @@ CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyTy
         ApiKey.DESCRIBE_PRODUCERS: (DescribeProducersRequest, DescribeProducersResponse),
         ApiKey.LIST_TRANSACTIONS: (ListTransactionsRequest, ListTransactionsResponse),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: (DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+        ApiKey.ALTER_CLIENT_QUOTAS: (AlterClientQuotasRequest, AlterClientQuotasResponse),
         ApiKey.SASL_HANDSHAKE: (SaslHandshakeRequest, SaslHandshakeResponse),
         ApiKey.SASL_AUTHENTICATE: (SaslAuthenticateRequest, SaslAuthenticateResponse),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (

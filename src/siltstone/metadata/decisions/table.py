@@ -107,6 +107,7 @@ from siltstone.metadata.decisions.objects import (
     decide_prepare_objects,
 )
 from siltstone.metadata.decisions.placement import decide_place_partitions
+from siltstone.metadata.decisions.quotas import decide_alter_quotas
 from siltstone.metadata.decisions.retention import decide_roll_segments, decide_trim_streams
 from siltstone.metadata.decisions.scan_pins import decide_pin_scan, decide_unpin_scan
 from siltstone.metadata.decisions.sinks import decide_begin_sink_batch, decide_commit_sink_batch
@@ -127,6 +128,7 @@ from siltstone.metadata.decisions.uploads import decide_commit_upload
 from siltstone.metadata.decisions.users import decide_alter_users, decide_end_sessions
 from siltstone.metadata.flushes import AnswerFlush, AskFlush
 from siltstone.metadata.image import ImageView
+from siltstone.metadata.quotas import AlterQuotas
 from siltstone.metadata.refusals import CommandMalformed, Refusal
 from siltstone.metadata.sinks import BeginSinkBatch, CommitSinkBatch
 from siltstone.metadata.users import AlterUsers, EndSessions
@@ -209,6 +211,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     CreateAcls: decide_create_acls,
     DeleteAcls: decide_delete_acls,
     SetAuthorization: decide_set_authorization,
+    AlterQuotas: decide_alter_quotas,
 }
 
 

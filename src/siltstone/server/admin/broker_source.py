@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.partitions.partitions import Traffic
+from siltstone.broker.quotas.throttling import ThrottleStatistics
 from siltstone.broker.request_measures import error_name
 from siltstone.broker.security.authenticator import LoginStatistics
 from siltstone.carrying.pipeline.set_aside import last_runs
@@ -147,6 +148,7 @@ class NetworkSource:
         if listeners.certificates:
             _add_tls(collected, listeners.statistics().handshakes, listeners.certificates.statistics())
         _add_logins(collected, self._broker.logins())
+        _add_throttles(collected, self._broker.parts.throttling.statistics())
         yield
 
 
@@ -164,6 +166,13 @@ def _add_network(collected: Collected, network: NetworkStatistics, listeners: Se
     collected.add("requests_in_flight", network.requests_in_flight)
     for reason, count in network.closed.items():
         collected.add("connections_closed", count, reason.value)
+
+
+def _add_throttles(collected: Collected, throttles: ThrottleStatistics) -> None:
+    for key, times in throttles.throttled.items():
+        collected.add("throttled", times, key.value)
+    for key, ms in throttles.throttled_ms.items():
+        collected.add("throttled_seconds", ms / SECOND_MS, key.value)
 
 
 def _add_logins(collected: Collected, logins: LoginStatistics) -> None:

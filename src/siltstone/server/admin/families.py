@@ -67,6 +67,10 @@ NETWORK = (
              "outcome"),
     _counter("sessions_expired", "Connections that were closed because their session had expired and they had not "
              "logged in again."),
+    _counter("throttled", "Answers that told a client to wait, and connections that were closed late, because of a "
+             "quota of clients, by what it limits.", "quota"),
+    _counter("throttled_seconds", "The time for which these clients had to wait, all together.", "quota",
+             unit="seconds"),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
     _gauge("topic_stored_bytes", "Bytes of a topic in committed objects, copies and what waits for its deletion "
            "included, for the 500 topics with the most; _other is the rest.", "topic", unit="bytes"),

@@ -57,6 +57,9 @@ class AdminEntrance:
     def tls(self) -> ServerTls | None:
         return None if self._certificates is None else self._certificates.of(NAME)
 
+    def rest_ms(self) -> float:
+        return 0.0
+
     def expects(self, host: str, accepted: socket.socket) -> bool:
         return True
 

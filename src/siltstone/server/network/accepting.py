@@ -58,6 +58,10 @@ class Entrance(Protocol):
     @property
     def handshake_ms_max(self) -> float: ...
 
+    def rest_ms(self) -> float:
+        """Returns for how long the listener accepts nothing; 0: it accepts."""
+        ...
+
     def expects(self, host: str, accepted: socket.socket) -> bool:
         """Counts a connection that was accepted. False: it is refused."""
         ...
@@ -108,6 +112,9 @@ class Accepting:
     def accept(self, bound: socket.socket, entrance: Entrance) -> None:
         """Accepts the connections that wait."""
         for _ in range(ACCEPTED_PER_TURN_MAX if entrance.tls is None else ENCRYPTED_PER_TURN_MAX):
+            if (rest_ms := entrance.rest_ms()) > 0:
+                self._rest(bound, entrance, rest_ms)
+                return
             try:
                 accepted, peer = bound.accept()
             except (BlockingIOError, InterruptedError):
@@ -117,10 +124,13 @@ class Accepting:
             except OSError as trouble:
                 log.debug("accepting a connection failed: %s", trouble)
                 self._on_no_file()
-                asyncio.get_running_loop().remove_reader(bound)
-                self._clock.call_after_ms(ACCEPT_AGAIN_MS, partial(self._watch, bound, entrance))
+                self._rest(bound, entrance, ACCEPT_AGAIN_MS)
                 return
             self._arrive(accepted, written_host(peer), entrance)
+
+    def _rest(self, bound: socket.socket, entrance: Entrance, rest_ms: float) -> None:
+        asyncio.get_running_loop().remove_reader(bound)
+        self._clock.call_after_ms(rest_ms, partial(self._watch, bound, entrance))
 
     def _arrive(self, accepted: socket.socket, host: str, entrance: Entrance) -> None:
         if not entrance.expects(host, accepted):

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from siltstone.model.access import LoginMechanism, SecurityProtocol
+from siltstone.model.access import SecurityProtocol
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.network.listener_settings import ListenerSettings
 
@@ -150,10 +150,11 @@ def _refuse_passwords_in_clear(
 ) -> None:
     for name in names:
         mechanisms = settings[name].mechanisms if name in settings else ()
-        if protocols[name] is SecurityProtocol.SASL_PLAINTEXT and LoginMechanism.PLAIN in mechanisms:
+        bare = [each for each in mechanisms if each.sends_its_secret]
+        if protocols[name] is SecurityProtocol.SASL_PLAINTEXT and bare:
             raise InvalidListener(
-                f"listener.{name}.sasl_mechanisms has PLAIN, which sends passwords as they are, and {name} does not "
-                f"encrypt: set listener.{name}.protocol=SASL_SSL, or leave PLAIN out"
+                f"listener.{name}.sasl_mechanisms has {bare[0]}, which sends passwords or tokens as they are, and "
+                f"{name} does not encrypt: set listener.{name}.protocol=SASL_SSL, or leave {bare[0]} out"
             )
 
 

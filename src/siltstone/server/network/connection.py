@@ -5,9 +5,9 @@ A connection joins a transport, a ``FrameReader`` (splits received bytes into fr
 frames into answers). It stops at these limits:
 
     stops reading             its requests are too many or too large; the requests of all connections are too large; the
-                              store accepts no more records
+                              store accepts no more records; it is muted
     stops beginning requests  its client leaves answers unread; the clients of all connections do, and this one receives
-                              large answers; the store accepts no more records
+                              large answers; the store accepts no more records; it is muted
 
 An unexpected exception closes this connection and no other. Read next: ``request_pipeline``.
 """
@@ -21,6 +21,7 @@ from siltstone.broker.request import CloseConnection, ConnectionContext
 from siltstone.model.access import SessionState
 from siltstone.model.buffers import Buffer, total_bytes
 from siltstone.model.serving_limits import ANSWER_PROGRESS_BYTES_MIN, SASL_FRAME_BYTES_MAX
+from siltstone.runtime.clock import Timer
 from siltstone.server.network.answer_memory import unpinned
 from siltstone.server.network.frame_reader import FrameReader, FrameRefused
 from siltstone.server.network.parts import NetworkParts
@@ -71,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_writing_paused = False
         self._receives_much = False
         self._is_turn_scheduled = False
+        self._end_of_mute: Timer | None = None
         self._finish_reason: CloseReason | None = None
         self._has_peer_ended = False
         self._active_ms = self._admitted_ms = parts.now_ms
@@ -193,6 +195,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._close_for(self._pipeline.failure)
                 return
             self._look_at_login()
+            if self.context.muted_until_ms and self._end_of_mute is None:
+                self._watch_mute()
             if waits_for_turn:
                 self._schedule_turn()
             has_more = not waits_for_turn and self._reader.has_rest and self._take()
@@ -253,12 +257,33 @@ class Connection(asyncio.BufferedProtocol):
                 request_bytes - charged_request_bytes, frame_bytes - charged_frame_bytes
             )
 
+    # -- muted -------------------------------------------------------------------------------------------
+
+    def _watch_mute(self) -> None:
+        clock = self._parts.clock
+        left_ms = self.context.muted_until_ms - clock.monotonic_ms()
+        self._end_of_mute = clock.call_after_ms(max(left_ms, 0.0), self._look_at_mute)
+
+    def _look_at_mute(self) -> None:
+        """Ends the mute, unless it was made longer meanwhile."""
+        self._end_of_mute = None
+        if self._parts.clock.monotonic_ms() < self.context.muted_until_ms:
+            self._watch_mute()
+            return
+        self.context.muted_until_ms = 0.0
+        self.go_on()
+
+    @property
+    def _is_muted(self) -> bool:
+        """A mute must not hold the memory of requests that others wait for: while it is short, nobody is muted."""
+        return bool(self.context.muted_until_ms) and not self._parts.request_memory.is_short
+
     # -- limits ------------------------------------------------------------------------------------------
 
     def _may_begin(self) -> bool:
         if self._has_peer_ended:
             return True
-        if self._is_writing_paused or self._waits_for_store():
+        if self._is_writing_paused or self._is_muted or self._waits_for_store():
             return False
         return not self._receives_much or self._parts.answer_memory.line.admits(self)
 
@@ -271,6 +296,7 @@ class Connection(asyncio.BufferedProtocol):
             or pipeline.unanswered_count
             >= (1 if self._is_unauthenticated else self._settings.connection_requests_max)
             or self.context.requests_held > 0
+            or self._is_muted
             or self._waits_for_store()
         ):
             return False
@@ -305,6 +331,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.abort()
         elif (reason := self._overdue(now_ms)) is not None:
             self.close(reason, at_once=reason is CloseReason.SLOW_READER)
+        elif self.context.muted_until_ms and not self._is_muted:
+            self.go_on()
 
     def _overdue(self, now_ms: float) -> CloseReason | None:
         if self._is_writing_paused:
@@ -384,6 +412,8 @@ class Connection(asyncio.BufferedProtocol):
         self._pipeline.finish()
         self._reader.discard()
         self._charge(self._pipeline.held_bytes, 0)
+        if self._end_of_mute is not None:
+            self._end_of_mute.cancel()
         self._parts.unauthenticated.pop(self, None)
         self._parts.store_line.leave(self)
         self._parts.answer_memory.line.leave(self)

@@ -18,8 +18,10 @@ from siltstone.model.limits import SECOND_MS
 from siltstone.runtime.log_limit import LogLimit
 from siltstone.server.network.accepting import Accepting, Arrival
 from siltstone.server.network.addresses import written_port
+from siltstone.server.network.ceilings import DelayOfArrival, LateClosings, ListenerCeiling
 from siltstone.server.network.connection import Connection, TlsConnection
 from siltstone.server.network.handshakes import HandshakeFailure
+from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.parts import NetworkParts
 from siltstone.server.network.principal_mapping import NoPrincipal
 from siltstone.server.network.sockets import leaves_too_few_files, open_files_max
@@ -48,12 +50,13 @@ class ListenerEntrance:
         connections: "Connections",
         listener: Listener,
         tls: Callable[[], ServerTls | None],
-        handshake_ms_max: float,
+        settings: ListenerSettings = PLAIN,
     ) -> None:
         self._connections = connections
         self.listener = listener
         self._tls = tls
-        self.handshake_ms_max = handshake_ms_max
+        self.handshake_ms_max: float = settings.handshake_ms_max
+        self._ceiling = connections.ceiling_of(listener, settings)
 
     @property
     def name(self) -> str:
@@ -63,13 +66,28 @@ class ListenerEntrance:
     def tls(self) -> ServerTls | None:
         return self._tls()
 
+    def rest_ms(self) -> float:
+        return self._ceiling.rest_ms()
+
     def expects(self, host: str, accepted: socket.socket) -> bool:
-        return self._connections.expect(host, accepted.fileno())
+        self._ceiling.came()
+        if self._ceiling.is_full:
+            self._connections.refuse(CloseReason.TOO_MANY)
+            return False
+        if not self._connections.expect(host, accepted.fileno()):
+            return False
+        if delay_ms := self._connections.delay_of_arrival(host):
+            self._connections.missed(host, CloseReason.TOO_FAST)
+            self._connections.late_closings.add(accepted, delay_ms)
+            return False
+        self._ceiling.open_count += 1
+        return True
 
     def protocol(self, arrival: Arrival) -> asyncio.BaseProtocol:
         return Admission(self._connections, self.listener, arrival, self.tls)
 
     def missed(self, host: str) -> None:
+        self._ceiling.open_count -= 1
         reason = CloseReason.LOST if self.tls is None else CloseReason.HANDSHAKE
         self._connections.missed(host, reason)
 
@@ -107,9 +125,17 @@ class Admission(asyncio.Protocol):
 class Connections:
     """The admitted connections of a node, and the expected ones, which are counted by host and not admitted yet."""
 
-    def __init__(self, parts: NetworkParts, turns_away: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        parts: NetworkParts,
+        delay_of_arrival: DelayOfArrival = lambda _: 0.0,
+        turns_away: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._parts = parts
         self._turns_away = turns_away
+        self.delay_of_arrival = delay_of_arrival
+        self.late_closings = LateClosings(parts.clock)
+        self._ceilings: dict[str, ListenerCeiling] = {}
         self.accepting = Accepting(parts.clock, parts.tasks, self.accept_failed)
         self._hosts: dict[Connection, str] = {}
         self._of_host: Counter[str] = Counter()
@@ -122,14 +148,25 @@ class Connections:
 
     def expect(self, host: str, file_number: int) -> bool:
         """Counts a connection that was accepted. False: it is refused."""
-        self._parts.counters.accepted += 1
         if (refusal := self._refusal(host, file_number)) is not None:
-            self._refused[refusal] += 1
-            self._parts.counters.closed[refusal] += 1
+            self.refuse(refusal)
             return False
+        self._parts.counters.accepted += 1
         self._of_host[host] += 1
         self._expected += 1
         return True
+
+    def refuse(self, reason: CloseReason) -> None:
+        """Counts a connection that is closed at once."""
+        self._parts.counters.accepted += 1
+        self._refused[reason] += 1
+        self._parts.counters.closed[reason] += 1
+
+    def ceiling_of(self, listener: Listener, settings: ListenerSettings) -> ListenerCeiling:
+        """Returns the ceiling that all sockets of the listener share."""
+        if listener.name not in self._ceilings:
+            self._ceilings[listener.name] = ListenerCeiling(settings, self._parts.clock)
+        return self._ceilings[listener.name]
 
     def missed(self, host: str, reason: CloseReason) -> None:
         """An expected connection ended before it was admitted."""
@@ -185,6 +222,9 @@ class Connections:
 
     def _gone(self, connection: Connection) -> None:
         self._leave(self._hosts.pop(connection))
+        ceiling = self._ceilings.get(connection.context.listener.name)
+        if ceiling is not None:
+            ceiling.open_count -= 1
         assert connection.close_reason is not None
         self._parts.counters.closed[connection.close_reason] += 1
         if not self._hosts:
@@ -224,6 +264,7 @@ class Connections:
     def shut_down(self) -> None:
         """Refuses new connections; each open one closes when the requests that it has started are answered."""
         self._is_closing = True
+        self.late_closings.close_all()
         for connection in list(self._hosts):
             connection.shut_down()
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from siltstone.broker.security.bearer.settings import BearerSettings, InvalidBearerSetting, parse_algorithms
 from siltstone.model import serving_limits
 from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.errors import InvalidRequest
@@ -47,7 +48,8 @@ def parse_mechanisms(text: str) -> tuple[LoginMechanism, ...]:
 
 class ListenerSettings(msgspec.Struct, frozen=True):
     """Files are named by path; "" means none. ``protocol`` None: the name of the listener says it, or
-    ``listener_security_protocol_map`` does."""
+    ``listener_security_protocol_map`` does. ``max_connections`` and ``max_connection_creation_rate``, a second: 0 is no
+    limit of the listener's own."""
 
     protocol: SecurityProtocol | None = None
     tls_certificate_file: str = ""
@@ -61,11 +63,43 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     handshake_ms_max: int = serving_limits.HANDSHAKE_MS_MAX
     sasl_mechanisms: str = SCRAM_ONLY
     reauthentication_ms_max: int = 0
+    oauth_jwks_file: str = ""
+    oauth_jwks_url: str = ""
+    oauth_ca_file: str = ""
+    oauth_issuer: str = ""
+    oauth_audience: str = ""
+    oauth_algorithms: str = "RS256,ES256"
+    oauth_principal_claim: str = "sub"
+    max_connections: int = 0
+    max_connection_creation_rate: int = 0
 
     @property
     def mechanisms(self) -> tuple[LoginMechanism, ...]:
         """How clients may log in, the strongest first."""
         return parse_mechanisms(self.sasl_mechanisms)
+
+    @property
+    def bearer(self) -> BearerSettings | None:
+        """What is taken as a token; None: tokens are no login. Raises InvalidListenerSetting."""
+        if LoginMechanism.OAUTHBEARER not in self.mechanisms:
+            return None
+        if bool(self.oauth_jwks_file) is bool(self.oauth_jwks_url):
+            raise InvalidListenerSetting(
+                "OAUTHBEARER needs the keys of the issuer: set oauth_jwks_file or oauth_jwks_url, one of them"
+            )
+        if self.oauth_jwks_url and "://" not in self.oauth_jwks_url:
+            raise InvalidListenerSetting("oauth_jwks_url is an address https://HOST/…")
+        try:
+            return BearerSettings(
+                self.oauth_jwks_file or self.oauth_jwks_url,
+                self.oauth_issuer,
+                self.oauth_audience,
+                parse_algorithms(self.oauth_algorithms),
+                self.oauth_principal_claim,
+                self.oauth_ca_file,
+            )
+        except InvalidBearerSetting as wrong:
+            raise InvalidListenerSetting(str(wrong)) from wrong
 
     def __post_init__(self) -> None:
         if self.tls_client_auth is not CertificateWanted.NONE and not self.tls_client_ca_file:
@@ -78,6 +112,10 @@ class ListenerSettings(msgspec.Struct, frozen=True):
         except InvalidMappingRule as wrong:
             raise InvalidListenerSetting(f"tls_principal_mapping_rules: {wrong}") from wrong
         parse_mechanisms(self.sasl_mechanisms)
+        _ = self.bearer
+        for name in ("max_connections", "max_connection_creation_rate"):
+            if getattr(self, name) < 0:
+                raise InvalidListenerSetting(f"{name}={getattr(self, name)}: it is 0 for no limit, or more")
         if self.reauthentication_ms_max and self.reauthentication_ms_max < REAUTHENTICATION_MS_MIN:
             raise InvalidListenerSetting(
                 f"reauthentication_ms_max={self.reauthentication_ms_max}: a session lasts {REAUTHENTICATION_MS_MIN} ms "

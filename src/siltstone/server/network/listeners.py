@@ -14,6 +14,7 @@ from siltstone.metadata.entities import NodeLife
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.addresses import ListenerAddress
+from siltstone.server.network.ceilings import DelayOfArrival
 from siltstone.server.network.certificates import Certificates
 from siltstone.server.network.connections import Connections, ListenerEntrance
 from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
@@ -69,7 +70,8 @@ class Listeners:
     ``listeners`` has the advertised address of each listener, in the order of ``addresses``, once they are bound;
     ``addresses`` may be sockets that are bound already.
     ``turns_away``: whether new connections are closed at once, because what the node knows of users is too old.
-    ``settings_of`` and ``certificates`` have what ``listener.NAME.*`` says of listeners with TLS. ``on_failure`` is
+    ``settings_of`` and ``certificates`` have what ``listener.NAME.*`` says of listeners. ``delay_of_arrival`` counts
+    new connections by host, for quotas. ``on_failure`` is
     called if a bug ends the inspection of connections; the bug is logged, and time limits of connections are no longer
     enforced.
     """
@@ -85,13 +87,14 @@ class Listeners:
         settings_of: Mapping[str, ListenerSettings] = MappingProxyType({}),
         certificates: Certificates | None = None,
         turns_away: Callable[[], bool] = lambda: False,
+        delay_of_arrival: DelayOfArrival = lambda _: 0.0,
     ) -> None:
         self._addresses = addresses
         self._settings = settings
         self._clock = clock
         self._tasks = TaskGroup("network", on_failure)
         self._parts = NetworkParts(handler, settings, clock, self._tasks)
-        self._connections = Connections(self._parts, turns_away)
+        self._connections = Connections(self._parts, delay_of_arrival, turns_away)
         self._accepting = self._connections.accepting
         self._settings_of = settings_of
         self.certificates = certificates
@@ -122,11 +125,11 @@ class Listeners:
 
     def _entrance(self, listener: Listener) -> ListenerEntrance:
         name, certificates = listener.name, self.certificates
-        handshake_ms_max = self._settings_of.get(name, PLAIN).handshake_ms_max
+        settings = self._settings_of.get(name, PLAIN)
         if not listener.protocol.is_encrypted:
-            return ListenerEntrance(self._connections, listener, lambda: None, handshake_ms_max)
+            return ListenerEntrance(self._connections, listener, lambda: None, settings)
         assert certificates is not None and certificates.of(name) is not None
-        return ListenerEntrance(self._connections, listener, lambda: certificates.of(name), handshake_ms_max)
+        return ListenerEntrance(self._connections, listener, lambda: certificates.of(name), settings)
 
     def end_sessions(self, principals: Container[str]) -> None:
         """Closes the connections in the names of these principals, such as ``User:ada``."""

@@ -41,6 +41,8 @@ class CloseReason(StrEnum):
     TOO_MANY_OF_HOST = "too-many-of-host"
     TOO_FEW_FILES = "too-few-files"
     """The process may not have many more files open, and the node needs these itself."""
+    TOO_FAST = "too-fast"
+    """The client's address made more connections in a second than the store's quotas allow."""
     SHUTDOWN = "shutdown"
 
 

@@ -41,6 +41,7 @@ async def test_there_are_none(world, version) -> None:
         ([component("user", 3)], "match type 3"),
         ([component("user", EXACT)], "to match exactly"),
         ([component("user", DEFAULT, "me")], "to match exactly"),
+        ([component("user", DEFAULT), component("ip", DEFAULT)], "An IP filter component"),
     ],
 )
 @scenario(in_broker_world)

@@ -35,6 +35,7 @@ from support.engine.engine_world import settled
 from support.scenarios import scenario
 from support.security.credentials import users_command
 
+BY_PASSWORD = [each for each in LoginMechanism if each is not LoginMechanism.OAUTHBEARER]
 SECURE = Listener("SECURE", "kafka.example", 9093, SecurityProtocol.SASL_SSL, tuple(LoginMechanism))
 ONLY_SCRAM = Listener(
     "SCRAM", "kafka.example", 9094, SecurityProtocol.SASL_PLAINTEXT, (LoginMechanism.SCRAM_SHA_512,)
@@ -96,7 +97,7 @@ def with_ada(scenario: Callable[[BrokerWorld], Any]) -> None:
     in_broker_world(play)
 
 
-@pytest.mark.parametrize("mechanism", LoginMechanism)
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
 @scenario(with_ada)
 async def test_sa01_each_mechanism_logs_in(world, mechanism) -> None:
     client = world.client(SECURE)
@@ -113,7 +114,7 @@ async def test_sa01_each_mechanism_logs_in(world, mechanism) -> None:
     assert (await client.ask(MetadataRequest(topics=[]))).cluster_id
 
 
-@pytest.mark.parametrize("mechanism", LoginMechanism)
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
 @scenario(with_ada)
 async def test_sa02_a_wrong_password_and_an_unknown_user_have_the_same_answer(world, mechanism) -> None:
     answers = []
@@ -251,7 +252,7 @@ async def test_a_login_that_began_before_a_user_was_removed_fails(world) -> None
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-@pytest.mark.parametrize("mechanism", LoginMechanism)
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
 @scenario(with_ada)
 async def test_sa14_a_session_that_expires_logs_in_again(world, mechanism) -> None:
     client = world.client(SHORT)
@@ -291,7 +292,7 @@ async def test_sa14_not_as_another_user_and_not_by_another_mechanism(world, agai
 @scenario(with_ada)
 async def test_sa19_no_secret_of_a_login_is_logged_and_failures_once_a_minute(world, caplog) -> None:
     with caplog.at_level(logging.DEBUG):
-        for mechanism in LoginMechanism:
+        for mechanism in BY_PASSWORD:
             await log_in(world, world.client(SECURE), mechanism)
             await log_in(world, world.client(SECURE), mechanism, password=MADE_UP_PASSWORD)
     warned = [each.getMessage() for each in caplog.records if "a login from" in each.getMessage()]
@@ -308,7 +309,7 @@ async def test_logins_are_counted(world) -> None:
     await log_in(world, world.client(SECURE), "PLAIN")
     await log_in(world, world.client(SECURE), "PLAIN", password=MADE_UP_PASSWORD)
     counted = world.broker.logins()
-    assert counted.succeeded == {"PLAIN": 1, "SCRAM-SHA-256": 0, "SCRAM-SHA-512": 0, "SILTSTONE-NODE": 0}
+    assert {name: count for name, count in counted.succeeded.items() if count} == {"PLAIN": 1}
     assert counted.failed["PLAIN"] == 1
 
 

@@ -48,7 +48,7 @@ def test_tl17_passwords_do_not_travel_in_clear() -> None:
         for name in ("SASL_SSL", "SASL_PLAINTEXT")
     }
     parse_addresses(["SASL_SSL://host:1"], settings=settings)
-    with pytest.raises(InvalidListener, match="has PLAIN, which sends passwords as they are"):
+    with pytest.raises(InvalidListener, match="has PLAIN, which sends passwords or tokens as they are"):
         parse_addresses(["SASL_PLAINTEXT://host:1"], settings=settings)
 
 

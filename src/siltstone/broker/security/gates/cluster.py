@@ -14,6 +14,12 @@ from siltstone.broker.security.gates.gate import (
 )
 from siltstone.kafka_protocol.messages import create_acls, delete_acls, elect_leaders, write_txn_markers
 from siltstone.kafka_protocol.messages import list_partition_reassignments as list_moves
+from siltstone.kafka_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasResponse,
+    QuotaAlteration,
+    QuotaAlterationResult,
+    QuotaAlterationResultEntity,
+)
 from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -120,6 +126,22 @@ list_config_resources = on_cluster(
 )
 describe_client_quotas = on_cluster(
     AclOperation.DESCRIBE_CONFIGS, lambda _: DescribeClientQuotasResponse(entries=None, **ROW)
+)
+
+
+def altered_entity(entry: QuotaAlteration) -> list[QuotaAlterationResultEntity]:
+    """Returns the entity as the answer repeats it."""
+    return [
+        QuotaAlterationResultEntity(entity_type=each.entity_type, entity_name=each.entity_name)
+        for each in entry.entity
+    ]
+
+
+alter_client_quotas = on_cluster(
+    AclOperation.ALTER_CONFIGS,
+    lambda request: AlterClientQuotasResponse(
+        entries=[QuotaAlterationResult(entity=altered_entity(each), **ROW) for each in request.entries]
+    ),
 )
 describe_scram_credentials = on_cluster(
     AclOperation.DESCRIBE,

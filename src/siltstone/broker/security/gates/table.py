@@ -57,6 +57,7 @@ GATES: Mapping[int, Gate] = {
     ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
     ApiKey.LIST_CONFIG_RESOURCES: cluster.list_config_resources,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster.describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: cluster.alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster.describe_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster.alter_scram_credentials,
     ApiKey.DESCRIBE_ACLS: cluster.describe_acls,

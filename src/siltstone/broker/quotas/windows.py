@@ -1,0 +1,85 @@
+"""How much was used lately, and how long a client above its limit waits [Kafka: Rate, TokenBucket, QuotaUtils].
+
+A rate is measured over eleven windows of a second. A window begins with the first use after the one before was full,
+and is dropped eleven seconds after its last use. What is above the limit is paid by waiting: (used - limit) / limit of
+the measured time. A bucket is for what comes seldom and in bursts: it holds eleven seconds of its limit, and may be
+overdrawn once.
+"""
+
+from collections import deque
+
+import msgspec
+
+from siltstone.model.limits import SECOND_MS
+from siltstone.model.serving_limits import QUOTA_WINDOW_MS, QUOTA_WINDOWS
+
+FULL_WINDOWS = QUOTA_WINDOWS - 1
+_KEPT_MS = QUOTA_WINDOWS * QUOTA_WINDOW_MS
+
+
+class _Window(msgspec.Struct, gc=False):
+    start_ms: float
+    latest_ms: float
+    amount: float
+
+
+class MeasuredRate:
+    """The use of the last eleven seconds. Times are of a clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._windows: deque[_Window] = deque()
+
+    def add(self, amount: float, now_ms: float) -> None:
+        """Counts a use; a negative one takes an earlier one back."""
+        newest = self._windows[-1] if self._windows else None
+        if newest is None or now_ms - newest.start_ms >= QUOTA_WINDOW_MS:
+            newest = _Window(now_ms, now_ms, 0.0)
+            self._windows.append(newest)
+        newest.amount += amount
+        newest.latest_ms = now_ms
+
+    def used(self, now_ms: float) -> float:
+        """Returns what was used in the windows that still count."""
+        windows = self._windows
+        while windows and now_ms - windows[0].latest_ms >= _KEPT_MS:
+            windows.popleft()
+        return sum(window.amount for window in windows)
+
+    def debt_ms(self, limit: float, now_ms: float) -> float:
+        """Returns how long the client has to wait; 0: it is not above its limit, which is of a second."""
+        used = self.used(now_ms)
+        measured_ms = self._measured_ms(now_ms)
+        rate = used / measured_ms * SECOND_MS
+        return (rate - limit) / limit * measured_ms if rate > limit else 0.0
+
+    def _measured_ms(self, now_ms: float) -> float:
+        """Returns the time over which the rate is measured. At least ten full windows count: the first uses of a client
+        are not divided by the little time that has passed."""
+        passed_ms = now_ms - self._windows[0].start_ms if self._windows else 0.0
+        full_windows = int(passed_ms // QUOTA_WINDOW_MS)
+        return max(passed_ms + max(FULL_WINDOWS - full_windows, 0) * QUOTA_WINDOW_MS, 1.0)
+
+
+class MutationBucket:
+    """The tokens of a limit of changes. ``burst``: the most tokens that it holds, at the beginning and ever."""
+
+    def __init__(self) -> None:
+        self._tokens: float | None = None
+        self._filled_ms = 0.0
+
+    def fill(self, limit: float, now_ms: float) -> None:
+        burst = max(limit * QUOTA_WINDOWS, 1.0)
+        passed_ms = max(now_ms - self._filled_ms, 0.0)
+        gained = burst if self._tokens is None else self._tokens + limit * passed_ms / SECOND_MS
+        self._tokens, self._filled_ms = min(burst, gained), now_ms
+
+    def take(self, amount: float, limit: float, now_ms: float) -> None:
+        self.fill(limit, now_ms)
+        assert self._tokens is not None
+        self._tokens -= amount
+
+    def debt_ms(self, limit: float, now_ms: float) -> float:
+        """Returns how long it takes until the bucket is not overdrawn any more."""
+        self.fill(limit, now_ms)
+        assert self._tokens is not None
+        return max(-self._tokens, 0.0) / limit * SECOND_MS

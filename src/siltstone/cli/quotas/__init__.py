@@ -1,0 +1,1 @@
+"""``siltstone quotas``: how much clients may use."""

@@ -1,0 +1,70 @@
+"""The ceiling of a listener: how many connections it may have, and how many new ones in a second; and the closing of
+refused connections after a while.
+
+A listener above its rate rests: its clients wait in the backlog of the kernel, as in Kafka. A connection from an
+address above *its* rate is closed late, so that a client which comes back at once does not come back sooner.
+"""
+
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from siltstone.broker.quotas.windows import MeasuredRate
+from siltstone.model.serving_limits import LATE_CLOSINGS_MAX, QUOTA_WINDOW_MS
+from siltstone.runtime.clock import Clock, Timer
+from siltstone.server.network.listener_settings import ListenerSettings
+
+DelayOfArrival = Callable[[str], float]
+"""Counts a new connection from a host; returns 0, or in how many ms it is closed because there are too many."""
+
+
+class ListenerCeiling:
+    """``open_count``: the connections of the listener, handshakes under way included."""
+
+    def __init__(self, settings: ListenerSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._arrivals = MeasuredRate()
+        self.open_count = 0
+
+    @property
+    def is_full(self) -> bool:
+        return 0 < self._settings.max_connections <= self.open_count
+
+    def came(self) -> None:
+        if self._settings.max_connection_creation_rate:
+            self._arrivals.add(1, self._clock.monotonic_ms())
+
+    def rest_ms(self) -> float:
+        """Returns for how long the listener accepts nothing; 0: it is not above its rate."""
+        limit = self._settings.max_connection_creation_rate
+        if not limit:
+            return 0.0
+        return min(self._arrivals.debt_ms(limit, self._clock.monotonic_ms()), QUOTA_WINDOW_MS)
+
+
+class LateClosings:
+    """Sockets of refused connections that are closed in a while. Of too many the oldest is closed at once."""
+
+    def __init__(self, clock: Clock, most: int = LATE_CLOSINGS_MAX) -> None:
+        self._clock = clock
+        self._most = most
+        self._timers: dict[socket.socket, Timer] = {}
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def add(self, accepted: socket.socket, delay_ms: float) -> None:
+        """Takes the socket over: the caller's object has none any more."""
+        taken = socket.socket(fileno=accepted.detach())
+        if len(self._timers) >= self._most:
+            self._close(next(iter(self._timers)))
+        self._timers[taken] = self._clock.call_after_ms(delay_ms, partial(self._close, taken))
+
+    def _close(self, taken: socket.socket) -> None:
+        self._timers.pop(taken).cancel()
+        taken.close()
+
+    def close_all(self) -> None:
+        for taken in tuple(self._timers):
+            self._close(taken)

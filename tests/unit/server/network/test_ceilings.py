@@ -1,0 +1,123 @@
+"""Ceilings of listeners, and connections of addresses above their rate, on sockets."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from siltstone.runtime.clock import ManualClock, SystemClock
+from siltstone.server.network.addresses import parse_addresses
+from siltstone.server.network.ceilings import LateClosings, ListenerCeiling
+from siltstone.server.network.listener_settings import InvalidListenerSetting, ListenerSettings
+from siltstone.server.network.listeners import Listeners
+from siltstone.server.network.settings import NetworkSettings
+from siltstone.server.network.statistics import CloseReason
+from support.kafka.network_world import Handler, framed
+from support.scenarios import in_loop
+
+
+@asynccontextmanager
+async def served(
+    settings: ListenerSettings = ListenerSettings(),  # noqa: B008
+    delay_of_arrival: Callable[[str], float] = lambda _: 0.0,
+) -> AsyncIterator[Listeners]:
+    listeners = Listeners(
+        parse_addresses(["127.0.0.1:0"]), Handler(), NetworkSettings(), SystemClock(),
+        settings_of={"PLAINTEXT": settings}, delay_of_arrival=delay_of_arrival,
+    )  # fmt: skip
+    await listeners.start()
+    try:
+        yield listeners
+    finally:
+        await listeners.close(0)
+
+
+async def asked(listeners: Listeners) -> bytes:
+    """Returns what a new client is answered; b"" if its connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", listeners.listeners[0].advertised_port)
+    writer.write(framed(b"x"))
+    try:
+        return await reader.read(5)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+@in_loop
+async def test_a_listener_has_no_more_connections_than_it_may() -> None:
+    async with served(ListenerSettings(max_connections=2)) as listeners:
+        port = listeners.listeners[0].advertised_port
+        first, second = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        assert await asked(listeners) == b""
+        assert listeners.statistics().closed[CloseReason.TOO_MANY] == 1
+        first[1].close()
+        while await asked(listeners) != framed(b"x"):
+            await asyncio.sleep(0)
+        second[1].close()
+
+
+@in_loop
+async def test_qu09_connections_of_an_address_above_its_rate_are_closed_late_and_others_are_free() -> None:
+    delays = iter([0.0, 200.0, 0.0])
+    async with served(delay_of_arrival=lambda _: next(delays)) as listeners:
+        assert await asked(listeners) == framed(b"x")
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        assert await asked(listeners) == b""
+        assert loop.time() - begun >= 0.19
+        assert await asked(listeners) == framed(b"x")
+        assert listeners.statistics().closed[CloseReason.TOO_FAST] == 1
+        assert listeners.statistics().accepted == 3
+
+
+def test_a_listener_above_its_rate_rests() -> None:
+    clock = ManualClock()
+    ceiling = ListenerCeiling(ListenerSettings(max_connection_creation_rate=5), clock)
+    for _ in range(50):
+        assert ceiling.rest_ms() == 0
+        ceiling.came()
+    ceiling.came()
+    assert 0 < ceiling.rest_ms() <= 1_000
+    let_in = 0
+    for _ in range(6_000):
+        clock.advance_ms(10)
+        if not ceiling.rest_ms():
+            ceiling.came()
+            let_in += 1
+    assert let_in == pytest.approx(300, rel=0.1)
+
+
+@in_loop
+async def test_clients_of_a_resting_listener_wait_and_are_served() -> None:
+    async with served(ListenerSettings(max_connection_creation_rate=2)) as listeners:
+        answers = await asyncio.gather(*(asked(listeners) for _ in range(22)))
+        assert answers == [framed(b"x")] * 22
+        assert listeners.statistics().closed.get(CloseReason.TOO_MANY) is None
+
+
+@in_loop
+async def test_of_too_many_late_closings_the_oldest_is_closed_at_once() -> None:
+    clock = ManualClock()
+    closings = LateClosings(clock, most=2)
+    pairs = [socket.socketpair() for _ in range(3)]
+    for ours, _ in pairs:
+        closings.add(ours, 1_000)
+    assert len(closings) == 2 and pairs[0][1].recv(1) == b""
+    clock.advance_ms(1_000)
+    await asyncio.sleep(0)
+    assert len(closings) == 0 and [theirs.recv(1) for _, theirs in pairs[1:]] == [b"", b""]
+    pairs.append(socket.socketpair())
+    closings.add(pairs[-1][0], 1_000)
+    closings.close_all()
+    assert len(closings) == 0
+    for _, theirs in pairs:
+        theirs.close()
+
+
+def test_limits_below_zero_are_refused() -> None:
+    for name in ("max_connections", "max_connection_creation_rate"):
+        with pytest.raises(InvalidListenerSetting, match=name):
+            ListenerSettings(**{name: -1})
