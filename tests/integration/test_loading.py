@@ -4,6 +4,7 @@ broker that starts then has them as if it had appended them."""
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,14 @@ from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind, ObjectState
 from siltstone.runtime.clock import SystemClock
 from siltstone.scanning.source import open_source
-from siltstone.sinking import load_plan
+from siltstone.sinking import load
 from siltstone.sinking.batch import abandon
 from siltstone.sinking.failures import SinkBatchStuck, TopicGoneForSink
-from siltstone.sinking.staging import REPORT_VERSION, StagedPart, TaskReport
+from siltstone.sinking.load_plan import plan_load
+from siltstone.sinking.staging import REPORT_VERSION, StagedPart, TaskReport, stage_rows
 from siltstone.stream_engine.engine import StreamEngine
 from support.kafka.raw_kafka import RawConnection
+from support.maintenance import sinks
 from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
 from support.processes.cli import run
 from support.processes.ports import free_ports
@@ -390,9 +393,10 @@ def test_large_streams_are_stream_objects_cut_at_a_size_and_uploaded_in_parts(
 ) -> None:
     topic = store.topic("large", 2, **{"compression.type": "uncompressed"})
     monkeypatch.setattr("siltstone.sinking.encoding.BATCH_BYTES_MAX", 2_000)
-    monkeypatch.setattr("siltstone.sinking.staging.STAGED_BYTES", 20_000)
-    monkeypatch.setattr("siltstone.sinking.staging.INLINE_BYTES_MAX", 100)
-    monkeypatch.setattr(load_plan.plan_load, "__defaults__", (1_000, 30_000))
+    small = partial(stage_rows, held_bytes_max=20_000, inline_bytes_max=100)
+    monkeypatch.setattr(sinks, "stage_rows", small)
+    cut = partial(plan_load, split_size_bytes=1_000, object_bytes_max=30_000)
+    monkeypatch.setattr(load, "plan_load", cut)
     before = store.objects()
     sink = store.sink(topic)
     sink.write(0, *(rows_of(500 * number, 500) for number in range(8)))

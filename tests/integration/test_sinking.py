@@ -24,7 +24,7 @@ from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from siltstone.scanning.failures import TopicNotThere
 from siltstone.scanning.source import open_source
-from siltstone.sinking import relay, staging
+from siltstone.sinking import relay
 from siltstone.sinking.batch import SinkDriver, abandon
 from siltstone.sinking.failures import (
     BrokerNotFound,
@@ -245,8 +245,7 @@ def test_large_tasks_are_staged_as_objects_that_are_gone_when_the_batch_is_done(
     broker: siltstone.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SW4: what a lost attempt has staged is swept after a day, and an intent keeps its parts."""
-    monkeypatch.setattr(staging, "STAGED_BYTES", 20_000)
-    monkeypatch.setattr(staging, "INLINE_BYTES_MAX", 100)
+    limits = {"held_bytes_max": 20_000, "inline_bytes_max": 100}
     address = broker.bootstrap_servers
     topic = create(address, "large", 2, **{"compression.type": "uncompressed"})
     sink = Sink(broker.folder, topic, "large")
@@ -260,9 +259,10 @@ def test_large_tasks_are_staged_as_objects_that_are_gone_when_the_batch_is_done(
             query_id="query",
             clock=SystemClock(),
             rng=system_randomness(),
+            **limits,
         )
     assert len({part.key for part in report.parts}) == 4 and not report.inline
-    lost = sink.stage(0, rows_of(0, 500))  # the attempt whose rows are not used
+    lost = sink.stage(0, rows_of(0, 500), **limits)  # the attempt whose rows are not used
     with pytest.raises(Killed):
         sink.commit(0, [report], killed_at="intent")
     with open_source(broker.folder) as source:
@@ -273,7 +273,7 @@ def test_large_tasks_are_staged_as_objects_that_are_gone_when_the_batch_is_done(
         assert sink.staged() == before and len(before) == 6, "an intent keeps its folder"
     sink.commit(0, lost)
     assert values(address, topic, 2) == [b"value-%06d" % n for n in range(2_000)]
-    sink.stage(1, rows_of(0, 500))
+    sink.stage(1, rows_of(0, 500), **limits)
     with open_source(broker.folder) as source:
         monkeypatch.setattr(source.metadata, "now_ms", _Later(STAGING_KEPT_MS + 60_000).now_ms)
         assert sweep(source).staged_deleted >= 1

@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from deltalake import DeltaTable
 
 import siltstone
@@ -14,72 +13,15 @@ from siltstone.scanning.from_python import Scan
 from siltstone.server.embedded import Broker
 from siltstone.tables.failures import TableNotThere
 from siltstone.tables.inspecting import opened_table
-from support.kafka.quiet_client import QUIET
+from support.kafka.transactional_writers import LEVELS, Writers, consumed
 
-SECONDS = 60
 TABLE = {"siltstone.table.format": "delta", "siltstone.table.value": "string"}
-LEVELS = {"committed": "read_committed", "uncommitted": "read_uncommitted"}
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     with siltstone.Broker(tmp_path / "store") as running:
         yield running
-
-
-class Writers:
-    """Producers with transactions, and one without."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._at = {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, **QUIET}
-        self._plain = Producer(self._at)
-        self._open: dict[str, Producer] = {}
-        self._known: dict[str, Producer] = {}
-        self._count = 0
-
-    def write(self, topic: str, name: str = "", count: int = 1) -> None:
-        """Writes records to partition 0, in the transaction of the name; without a name in none."""
-        producer = self._transaction(name) if name else self._plain
-        for _ in range(count):
-            producer.produce(topic, f"{name or 'plain'}-{self._count}", partition=0)
-            self._count += 1
-        assert producer.flush(SECONDS) == 0
-
-    def end(self, name: str, *, commits: bool) -> None:
-        producer = self._open.pop(name)
-        (producer.commit_transaction if commits else producer.abort_transaction)(SECONDS)
-
-    def _transaction(self, name: str) -> Producer:
-        if name not in self._known:
-            self._known[name] = Producer({**self._at, "transactional.id": name})
-            self._known[name].init_transactions(SECONDS)
-        if name not in self._open:
-            self._open[name] = self._known[name]
-            self._open[name].begin_transaction()
-        return self._open[name]
-
-    @property
-    def open_names(self) -> list[str]:
-        return list(self._open)
-
-
-def consumed(broker: Broker, topic: str, isolation: str) -> list[bytes]:
-    """What a consumer gets up to the end."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers, "group.id": "nobody", "enable.partition.eof": True,
-            "isolation.level": LEVELS[isolation], **QUIET,
-        }
-    )  # fmt: skip
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
-    while (message := consumer.poll(SECONDS)) is not None:
-        if message.error() is not None:
-            assert message.error().code() == KafkaError._PARTITION_EOF
-            break
-        found.append(message.value())
-    consumer.close()
-    return found
 
 
 def scanned(store: Path | Broker, topic: str, **how: object) -> list[bytes]:

@@ -58,11 +58,11 @@ MOUNT_POINT_FIELD = 4
 UNKNOWN = FileSystem("", "")
 
 
-def file_system_of(path: Path, mounts_file: Path = MOUNTS) -> FileSystem:
+def file_system_of(path: Path) -> FileSystem:
     """The file system that holds the path, or that will hold it: a part of the path that does not exist counts as if it
     were in the nearest folder that does."""
     try:
-        mounts = mounts_file.read_text(encoding="utf-8", errors="surrogateescape")
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return UNKNOWN
     return found_in(mounts, path.resolve())

@@ -1,7 +1,7 @@
 """Which records of a partition are committed, for a reader that has the objects and no broker.
 
-The leader of a partition writes snapshots into its meta stream. A snapshot names the transactions that are open and
-those that were aborted below an offset. The headers of the batches from there on say the rest: at most
+The leader of a partition writes snapshots into its meta stream. A snapshot names the open and the aborted transactions
+below an offset. The headers of the batches from there on say the rest: at most
 ``PARTITION_SNAPSHOT_BYTES`` and what one upload holds are read for it. A partition to which no transaction has ever
 written costs nothing: the metadata says so (decision record 46).
 

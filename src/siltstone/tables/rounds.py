@@ -68,12 +68,7 @@ from siltstone.tables.planning import (
     round_ranges,
     transactions_in,
 )
-from siltstone.tables.progress import (
-    TableProgress,
-    put_progress,
-    put_schema_names,
-    schema_names_of,
-)
+from siltstone.tables.progress import TableProgress, put_progress, put_schema_names, schema_names_of
 from siltstone.tables.round_tasks import RoundTasks
 from siltstone.tables.schemas import RoundSchemas
 from siltstone.tables.task import run_export

@@ -97,14 +97,14 @@ class Sink:
                 self._plan = encode_plan(plan_sink(source, self.columns, self.topic, None))
             yield source, decode_plan(self._plan)
 
-    def stage(self, batch_id: int, *tasks: Any) -> list[TaskReport]:
+    def stage(self, batch_id: int, *tasks: Any, **limits: int) -> list[TaskReport]:
         with self.opened(plans=True) as (_, plan):
             return [
                 decode_report(
                     encode_report(
                         stage_rows(
                             plan, [rows], folder=batch_folder(self.name, batch_id), task_number=number,
-                            query_id=self.query, clock=SystemClock(), rng=system_randomness(),
+                            query_id=self.query, clock=SystemClock(), rng=system_randomness(), **limits,
                         )
                     )
                 )

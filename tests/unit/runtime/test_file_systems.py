@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.runtime import file_systems
 from siltstone.runtime.file_systems import UNKNOWN, FileSystem, Locks, file_system_of, found_in
 
 MOUNTS = r"""21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
@@ -59,18 +60,20 @@ def test_locks_are_judged_by_the_type(type_name: str, locks: Locks) -> None:
     assert FileSystem(type_name, "/mnt").locks is locks
 
 
-def test_a_folder_that_is_not_there_yet_and_a_link_count_where_they_lead(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_yet_and_a_link_count_where_they_lead(tmp_path: Path, monkeypatch) -> None:
     real = tmp_path.resolve() / "share"
     real.mkdir()
     (tmp_path / "link").symlink_to(real)
     mounts = tmp_path / "mounts"
     mounts.write_text(f"1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:9 / {real} rw - nfs server:/ rw\n")
-    assert file_system_of(tmp_path / "link" / "store" / "wal", mounts).type_name == "nfs"
-    assert file_system_of(tmp_path / "store", mounts).type_name == "ext4"
+    monkeypatch.setattr(file_systems, "MOUNTS", mounts)
+    assert file_system_of(tmp_path / "link" / "store" / "wal").type_name == "nfs"
+    assert file_system_of(tmp_path / "store").type_name == "ext4"
 
 
-def test_where_no_mounts_are_listed_nothing_is_known(tmp_path: Path) -> None:
-    assert file_system_of(tmp_path, tmp_path / "nowhere") == UNKNOWN
+def test_where_no_mounts_are_listed_nothing_is_known(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(file_systems, "MOUNTS", tmp_path / "nowhere")
+    assert file_system_of(tmp_path) == UNKNOWN
 
 
 def test_the_mounts_of_this_machine_are_understood(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The load of a batch: its buckets, the one commit with its three outcomes, and the clean-up of a refused load."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,9 +29,9 @@ from siltstone.object_store.metadata_mark import MetadataOlderThanBucket
 from siltstone.object_store.port import StoreDenied
 from siltstone.offline.output_buckets import TooFewBuckets
 from siltstone.sinking import load as module
-from siltstone.sinking import load_plan
 from siltstone.sinking.failures import ManifestDamaged, SinkOutcomeUnknown
 from siltstone.sinking.load import COPIES_MAX, load_batch
+from siltstone.sinking.load_plan import plan_load
 from siltstone.sinking.manifest import SinkManifest
 from siltstone.sinking.plan import SinkPlan, plan_sink
 from siltstone.sinking.staging import StagedPart
@@ -98,7 +99,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture
 def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(load_plan.plan_load, "__defaults__", (1, load_plan.LOAD_OBJECT_BYTES_MAX))
+    monkeypatch.setattr(module, "plan_load", partial(plan_load, split_size_bytes=1))
     with keyed_world(Spread(3, StrategyType.ROUND_ROBIN)) as store:
         yield World(store)
 

@@ -2,11 +2,13 @@
 
 import os
 import signal
+from functools import partial
 
 import pytest
 
 from siltstone.carrying.pipeline.watch import Watch
-from siltstone.cli import deadline, runner_options
+from siltstone.cli import interruption, runner_options
+from siltstone.cli.deadline import counted_signals
 from siltstone.metadata.commands import StartJob
 from siltstone.model.errors import Unavailable
 from siltstone.offline.kind_rows import KIND_NAMES
@@ -137,7 +139,7 @@ def test_stopped_by_a_signal_it_says_what_stands(store: NodeSettings, tidy: Fake
 def test_a_second_signal_ends_it_at_once(
     store: NodeSettings, tidy: FakeKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "ONE_SIGNAL_MS_MAX", 0)
+    monkeypatch.setattr(interruption, "counted_signals", partial(counted_signals, one_signal_ms_max=0))
 
     def impatient(_watch: Watch) -> None:
         os.kill(os.getpid(), signal.SIGINT)

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import pytest
 
 from siltstone.broker.request import Listener
 from siltstone.cli import deadline as deadline_module
-from siltstone.cli.deadline import ONE_SIGNAL_MS_MAX, ProcessDeadline
+from siltstone.cli.deadline import ONE_SIGNAL_MS_MAX, ProcessDeadline, counted_signals
 from siltstone.cli.serve import one_node as module
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import DAY_MS
@@ -109,7 +110,7 @@ def test_a_signal_ends_the_node_in_peace(
 
 def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """After the first signal the broker has the time of the settings, after the second none."""
-    monkeypatch.setattr(deadline_module, "ONE_SIGNAL_MS_MAX", 0)
+    monkeypatch.setattr(module, "counted_signals", partial(counted_signals, one_signal_ms_max=0))
     node = PlayedNode(monkeypatch, ends=False)
     node.serve(tmp_path, signal.SIGINT, signal.SIGTERM)
     settings = load_node_settings(tmp_path, environment={})

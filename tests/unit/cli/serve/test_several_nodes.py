@@ -6,11 +6,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from siltstone.cli.deadline import counted_signals
 from siltstone.cli.failures import Failure
+from siltstone.cli.serve import several_nodes
 from siltstone.cli.serve.several_nodes import NodeProcesses
 
 PROMISED_MS = 60_000
@@ -153,7 +156,7 @@ def test_one_that_is_silent_after_a_signal_is_killed(
 def test_a_second_signal_reaches_the_nodes_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("siltstone.cli.deadline.ONE_SIGNAL_MS_MAX", 0)
+    monkeypatch.setattr(several_nodes, "counted_signals", partial(counted_signals, one_signal_ms_max=0))
     texts: list[str] = []
     counting = (
         "import signal; left = [2]\n"
