@@ -70,7 +70,7 @@ def _issuer_key(row: dict[str, Any]) -> IssuerKey | None:
     fitting = ALGORITHMS_OF.get(str(kind if kind == "RSA" else row.get("crv")), ())
     named = row.get("alg")
     algorithms = tuple(each for each in fitting if named in (None, each))
-    if kind not in ("RSA", "EC", "OKP") or row.get("use", "sig") != "sig" or "d" in row or not algorithms:
+    if row.get("use", "sig") != "sig" or "d" in row or not algorithms:
         return None
     jwt = jwt_module()
     try:
