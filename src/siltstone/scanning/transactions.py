@@ -132,6 +132,13 @@ def outcomes_in_objects(
     return outcomes
 
 
+def snapshot_offset(source: MaintenanceContext, image: MetadataImage, partition: ScanPartition) -> int:
+    """Returns the offset below which the newest snapshot in objects says what was open and aborted; 0 if none does.
+    Raises what the buckets raise."""
+    snapshot = _newest_snapshot(source, image, partition)
+    return 0 if snapshot is None else snapshot.next_offset
+
+
 def _newest_snapshot(
     source: MaintenanceContext, image: MetadataImage, partition: ScanPartition
 ) -> PartitionSnapshot | None:

@@ -11,12 +11,21 @@ from siltstone.carrying.pipeline.kind import Attempt, Plan, Scope, UnitReport
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.key_compaction.carrying_out import KeyCompactionRun
 from siltstone.maintenance.key_compaction.planning.allowances import Allowances
-from siltstone.maintenance.key_compaction.planning.planner import plan_streams, waves
+from siltstone.maintenance.key_compaction.planning.planner import (
+    Known,
+    KnownTransactions,
+    plan_streams,
+    waves,
+    with_transactions,
+)
 from siltstone.maintenance.key_compaction.planning.stream_plan import planned_unit
 from siltstone.maintenance.key_compaction.task import run_key_compaction
+from siltstone.metadata.image import MetadataImage
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import KeyCompactionSettings
 from siltstone.offline.tasks.runner import Task
+from siltstone.scanning.planning import ScanPartition
+from siltstone.scanning.request import PartitionName
 
 KEY_COMPACTION = "key-compaction"
 
@@ -38,8 +47,10 @@ class KeyCompaction:
         return self._settings.lease_ms
 
     def plan(self, context: MaintenanceContext, scope: Scope, watch: Watch) -> Plan:
-        """Makes the plan from the image alone. Raises Unavailable."""
-        planned = plan_streams(context.metadata.refresh(), scope, context.now_ms())
+        """Makes the plan from the image; of streams with transactions, what lies in objects is looked at, too. Raises
+        Unavailable."""
+        image = context.metadata.refresh()
+        planned = plan_streams(image, scope, context.now_ms(), _known_transactions(context, image, scope))
         return Plan(
             kind=self.name,
             units=[planned_unit(plan, self._settings.object_bytes) for plan in planned.chosen],
@@ -54,3 +65,19 @@ class KeyCompaction:
         chosen = [plan.work[name] for name in names]
         settings = self._settings
         yield from carrying.carry_out(waves(chosen, settings.wave_bytes_max, settings.wave_streams_max))
+
+
+def _known_transactions(context: MaintenanceContext, image: MetadataImage, scope: Scope) -> Known:
+    waiting = with_transactions(image, scope)
+    if not waiting:
+        return {}
+    from siltstone.scanning.transactions import outcomes_in_objects, snapshot_offset  # noqa: PLC0415  loads numpy
+
+    found: dict[PartitionName, KnownTransactions] = {}
+    for each in waiting:
+        partition = ScanPartition(each.topic, each.partition, image.streams[each.stream_id])
+        opened = outcomes_in_objects(context, image, partition).opened
+        open_from, producer_id = min(((first, which) for which, first in opened.items()), default=(None, -1))
+        known = KnownTransactions(open_from, producer_id, snapshot_offset(context, image, partition))
+        found[partition.key] = known
+    return found

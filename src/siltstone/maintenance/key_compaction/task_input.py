@@ -37,6 +37,10 @@ class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
     Producers are forgotten after ``producer_expiration_ms`` (G27). ``hash_key`` is the 16-byte key of the hash of
     record keys; it is part of the input because the outputs must follow from the input.
 
+    ``commit_markers_end`` is set where transactions have written: only markers below it may be removed, and of these
+    only markers of commits. A snapshot says what was open at an offset, so a marker behind it is needed; and a client
+    that is told of an aborted transaction waits for its marker.
+
     Output number n, counted from 0, is object ``first_object_id`` + n. An output is closed when it has
     ``object_bytes``, and there are at most ``object_count_max``.
     """
@@ -61,6 +65,7 @@ class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
     bucket_urls: dict[int, str]
     hash_key: bytes
     pass_ms_max: int = 0
+    commit_markers_end: int | None = None
 
 
 class WrittenStreamObject(msgspec.Struct, frozen=True, array_like=True):

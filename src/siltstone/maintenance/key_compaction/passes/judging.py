@@ -17,6 +17,8 @@ from enum import IntEnum
 import msgspec
 import numpy as np
 
+from siltstone.kafka_protocol.batch_errors import MalformedRecords
+from siltstone.kafka_protocol.records.control import Outcome, read_control_batch
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
 from siltstone.record_columns.batches import Batches
 from siltstone.record_columns.chunking import Records
@@ -76,7 +78,10 @@ class Judge:
     """Judges the blocks of a stream. Blocks have to come in offset order, because a marker is judged by the batches
     of its transaction before it."""
 
-    def __init__(self, learned: Learned, start_offset: int, now_ms: int) -> None:
+    def __init__(
+        self, learned: Learned, start_offset: int, now_ms: int, commit_markers_end: int | None = None
+    ) -> None:
+        self._commit_markers_end = commit_markers_end
         self._learned = learned
         self._start_offset = start_offset
         self._now_ms = now_ms
@@ -104,13 +109,27 @@ class Judge:
             return
         is_alone = self._seen.marker_is_alone(int(batches.producer_ids[row]))
         if not (
-            is_alone and batches.end_offsets[row] <= self._learned.mapped_bound and verdict.kept_counts[row]
+            is_alone
+            and batches.end_offsets[row] <= self._learned.mapped_bound
+            and verdict.kept_counts[row]
+            and self._may_go(batches, row)
         ):
             return
         if not batches.have_horizon[row]:
             verdict.gets_horizon[row] = verdict.opened[row] = True
         elif batches.have_expired(self._now_ms)[row]:
             verdict.kept_counts[row] = 0
+
+    def _may_go(self, batches: Batches, row: int) -> bool:
+        """Returns whether nobody needs the marker any more."""
+        if self._commit_markers_end is None:
+            return True
+        if batches.end_offsets[row] > self._commit_markers_end:
+            return False
+        try:
+            return read_control_batch(batches.payload(row)).outcome is Outcome.COMMIT
+        except MalformedRecords:
+            return False
 
     def _judge_transactional(self, batches: Batches, row: int, verdict: RecordVerdict) -> None:
         producer_id = int(batches.producer_ids[row])

@@ -81,7 +81,9 @@ class SecondScan:
         return tally
 
     def _judged_chunks(self) -> Iterator[_JudgedChunk]:
-        judge = Judge(self._learned, self._given.start_offset, self._given.now_ms)
+        judge = Judge(
+            self._learned, self._given.start_offset, self._given.now_ms, self._given.commit_markers_end
+        )
         for batches in self._scanner.scan():
             verdict = judge.judge_batches(batches)
             for chunk in chunks(batches, verdict.opened, self._scanner.kernels):

@@ -61,6 +61,7 @@ def input_of(plan: StreamPlan, binding: Binding, settings: KeyCompactionSettings
         bucket_urls={bucket_id: binding.bucket_urls[bucket_id] for bucket_id in used},
         hash_key=binding.hash_key,
         pass_ms_max=binding.pass_ms_max,
+        commit_markers_end=plan.commit_markers_end,
     )
 
 

@@ -13,7 +13,7 @@ Nor does it pass the offset from which on the partition may have transactions: r
 place of others. All records in objects lie below the high watermark (G2).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -33,6 +33,7 @@ from siltstone.metadata.image import ImageView
 from siltstone.metadata.streams import first_holding
 from siltstone.model.objects import ObjectKind, ObjectRange
 from siltstone.offline.topic_streams import Role, TopicStream, topic_streams, transactional_from
+from siltstone.scanning.request import PartitionName
 from siltstone.tables.progress import bound_of as exported_bound
 from siltstone.topic_configs.table import TopicConfig
 
@@ -142,13 +143,49 @@ def _of_table(view: ImageView, of_topic: TopicStream) -> CompactionBound | None:
     return None if found is None else CompactionBound(*found)
 
 
-def _of_transactions(view: ImageView, of_topic: TopicStream) -> CompactionBound | None:
+class KnownTransactions(msgspec.Struct, frozen=True):
+    """What the objects of a partition say of its transactions. ``open_from`` is the first offset that is not decided,
+    and ``producer_id`` its producer; None if all is decided. ``snapshot_offset`` is that of the newest snapshot in
+    objects: who opens the partition, or reads it without a broker, reads the markers from there on."""
+
+    open_from: int | None = None
+    producer_id: int = -1
+    snapshot_offset: int = 0
+
+
+Known = Mapping[PartitionName, KnownTransactions]
+
+NOTHING_KNOWN: Known = {}
+
+
+def with_transactions(view: ImageView, scope: Scope) -> list[TopicStream]:
+    """Returns the compacted streams in the scope that have something dirty in which transactions may be."""
+    return [
+        each
+        for each in topic_streams(view).values()
+        if each.is_compacted
+        and each.role is Role.BATCHES
+        and scope.includes(each.topic.name)
+        and transactional_from(view, each.topic.topic_id, each.partition) is not None
+        and view.streams[each.stream_id].end_offset > clean_offset(view.streams[each.stream_id])
+    ]
+
+
+def _known_of(view: ImageView, of_topic: TopicStream, known: Known) -> KnownTransactions | None:
+    """Returns None if no transaction has written to the partition. Where the objects were not looked at, all from its
+    first transaction on may be undecided, and each marker is needed."""
     first = transactional_from(view, of_topic.topic.topic_id, of_topic.partition)
     if first is None:
         return None
+    return known.get((of_topic.topic.name, of_topic.partition), KnownTransactions(open_from=first))
+
+
+def _of_transactions(known: KnownTransactions | None) -> CompactionBound | None:
+    if known is None or known.open_from is None:
+        return None
     return CompactionBound(
-        first,
-        f"it has transactions from offset {count_words(first)} on, which key compaction does not read yet",
+        known.open_from,
+        f"a transaction of producer {known.producer_id} is open since offset {count_words(known.open_from)}",
     )
 
 
@@ -170,8 +207,8 @@ def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Compact
     return None
 
 
-def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
-    """Plans all compacted streams in the scope."""
+def plan_streams(view: ImageView, scope: Scope, now_ms: int, known: Known = NOTHING_KNOWN) -> PlannedStreams:
+    """Plans all compacted streams in the scope. ``known``: of those that ``with_transactions`` returns."""
     chosen: list[StreamPlan] = []
     unplanned: list[Unplanned] = []
     for of_topic in topic_streams(view).values():
@@ -183,7 +220,7 @@ def plan_streams(view: ImageView, scope: Scope, now_ms: int) -> PlannedStreams:
         if not of_topic.is_compacted:
             unplanned += _asked_for_in_vain(of_topic, scope)
             continue
-        planned = _planned(view, stream, of_topic, scope, now_ms)
+        planned = _planned(view, stream, of_topic, scope, now_ms, _known_of(view, of_topic, known))
         if isinstance(planned, StreamPlan):
             chosen.append(planned)
         else:
@@ -216,7 +253,12 @@ class _Extent(msgspec.Struct, frozen=True):
 
 
 def _planned(
-    view: ImageView, stream: StreamMetadata, of_topic: TopicStream, scope: Scope, now_ms: int
+    view: ImageView,
+    stream: StreamMetadata,
+    of_topic: TopicStream,
+    scope: Scope,
+    now_ms: int,
+    known: KnownTransactions | None,
 ) -> StreamPlan | Unplanned:
     prefix = prefix_of(view, stream)
     if not prefix.objects:
@@ -225,7 +267,7 @@ def _planned(
         bound = _least([bound_of(stream, of_topic.config, prefix, now_ms), _of_table(view, of_topic)])
     else:
         bound = bound_up_to(scope.up_to, prefix)
-    bound = _least([bound, _of_transactions(view, of_topic)])
+    bound = _least([bound, _of_transactions(known)])
     extent = _extent(stream, prefix, bound, scope)
     if isinstance(extent, str):
         return Unplanned(of_topic.name, extent)
@@ -249,6 +291,7 @@ def _planned(
         limit=extent.limit,
         dirtiness=extent.dirtiness(stream.start_offset),
         reason=reason,
+        commit_markers_end=None if known is None else known.snapshot_offset,
     )
 
 

@@ -54,7 +54,8 @@ def waited_ms(stream: StreamMetadata, dirty_offset: int, bound: int, now_ms: int
 
 class StreamPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of one stream. ``configs`` is the topic's stored configuration; the commit is refused when it has
-    changed. The offsets [``dirty_offset``, ``bound``) are new; ``limit`` says why the bound is not higher."""
+    changed. The offsets [``dirty_offset``, ``bound``) are new; ``limit`` says why the bound is not higher.
+    ``commit_markers_end``: as in ``KeyCompactionInput``."""
 
     name: str
     topic: str
@@ -70,6 +71,7 @@ class StreamPlan(msgspec.Struct, frozen=True, kw_only=True):
     limit: str
     dirtiness: Dirtiness
     reason: str
+    commit_markers_end: int | None = None
 
     @property
     def source_bytes(self) -> int:
