@@ -14,8 +14,8 @@ from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "security.md"
 _, SERVE, COMMANDS, WITH_LOGIN, USERS, AS_ADA = blocks(PAGE, "sh")
-(SETTINGS,) = blocks(PAGE, "toml")
-RUN = [SERVE, COMMANDS, SETTINGS, WITH_LOGIN, USERS, AS_ADA]
+SETTINGS, TOKENS = blocks(PAGE, "toml")
+RUN = [SERVE, COMMANDS, SETTINGS, TOKENS, WITH_LOGIN, USERS, AS_ADA]
 
 
 def test_tl21_a_broker_with_tls_in_a_few_commands(tmp_path: Path) -> None:
@@ -65,3 +65,12 @@ def test_the_settings_are_read(tmp_path: Path) -> None:
     assert outside.advertised_host == "broker.example"
     external = settings.named_listeners["EXTERNAL"]
     assert external.tls_client_auth is CertificateWanted.REQUIRED
+
+
+def test_sa17_the_settings_of_tokens_are_read(tmp_path: Path) -> None:
+    (tmp_path / "siltstone.toml").write_text(f'listeners = ["EXTERNAL://127.0.0.1:0"]\n{TOKENS}')
+    settings = load_node_settings(tmp_path, environment={})
+    bearer = settings.named_listeners["EXTERNAL"].bearer
+    assert bearer is not None
+    assert (bearer.issuer, bearer.audience) == ("https://idp.example/realm", "kafka")
+    assert bearer.algorithms == ("RS256", "ES256")

@@ -6,7 +6,7 @@ Redirects are not followed: one may lead to http, or to an address inside the ne
 
 import ssl
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPSConnection
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
 from siltstone.model.errors import Unavailable
@@ -38,8 +38,8 @@ def https_answer(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Gets a URL, or posts a body to it. ``authorities``: a file in PEM of those who may have certified the server; "":
-    the ones of this machine. Raises HttpsNotAnswered, whose text has no header and no body."""
+    """Gets a URL, or posts a body to it. ``authorities``: a file in PEM with the authorities of the server; "": as this
+    machine knows them. Raises HttpsNotAnswered, whose text has no header and no body."""
     parts = urlsplit(url)
     assert is_https(url) and parts.hostname is not None
     deadline_ms = clock.monotonic_ms() + ANSWER_MS_MAX
@@ -52,21 +52,24 @@ def https_answer(
         )
         try:
             connection.request("GET" if body is None else "POST", path, body, sent)
-            answer = connection.getresponse()
-            if answer.status != _OK:
-                raise HttpsNotAnswered(
-                    f"{_shown(url)} answers {answer.status}: correct the address or the login"
-                )
-            content = bytearray()
-            while piece := answer.read1(PIECE_BYTES):
-                content += piece
-                if len(content) > ANSWER_BYTES_MAX or clock.monotonic_ms() > deadline_ms:
-                    raise HttpsNotAnswered(f"the answer of {_shown(url)} is too large, or comes too slowly")
-            return bytes(content)
+            with connection.getresponse() as answer:  # it keeps the socket when the connection is closed
+                return _content(answer, url, clock, deadline_ms)
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError) as failure:
         raise HttpsNotAnswered(f"{_shown(url)} cannot be asked: {failure}") from failure
+
+
+def _content(answer: HTTPResponse, url: str, clock: Clock, deadline_ms: float) -> bytes:
+    """Raises HttpsNotAnswered."""
+    if answer.status != _OK:
+        raise HttpsNotAnswered(f"{_shown(url)} answers {answer.status}: correct the address or the login")
+    content = bytearray()
+    while piece := answer.read1(PIECE_BYTES):
+        content += piece
+        if len(content) > ANSWER_BYTES_MAX or clock.monotonic_ms() > deadline_ms:
+            raise HttpsNotAnswered(f"the answer of {_shown(url)} is too large, or comes too slowly")
+    return bytes(content)
 
 
 def _shown(url: str) -> str:

@@ -153,13 +153,41 @@ LISTENER_REASONS = {
     "handshake_ms_max": ("10 s", _text_of("HANDSHAKE_MS_MAX")),
     "sasl_mechanisms": (
         "SCRAM-SHA-512, SCRAM-SHA-256",
-        "How clients may log in, with commas between: those two, and `PLAIN` on a listener that encrypts [Kafka: "
-        "sasl.enabled.mechanisms].",
+        "How clients may log in, with commas between: those two; `PLAIN` and `OAUTHBEARER` on a listener that encrypts "
+        "[Kafka: sasl.enabled.mechanisms].",
     ),
     "reauthentication_ms_max": (
         "0",
         "How long a session lasts, at least 2,000 ms; clients log in again on the same connection before its end. 0: "
         "as long as the connection [Kafka: connections.max.reauth.ms].",
+    ),
+    "oauth_jwks_file": (
+        "none",
+        "OAUTHBEARER: a file with the keys of the issuer (JWKS). It is read again each hour.",
+    ),
+    "oauth_jwks_url": (
+        "none",
+        "The same at an https URL, for which redirects are not followed [Kafka: sasl.oauthbearer.jwks.endpoint.url].",
+    ),
+    "oauth_ca_file": (
+        "none",
+        "The authorities that may have certified that URL's server, in PEM; none: this machine's.",
+    ),
+    "oauth_issuer": (
+        "none",
+        "The issuer of tokens, compared as a text [Kafka: sasl.oauthbearer.expected.issuer].",
+    ),
+    "oauth_audience": (
+        "none",
+        "For whom tokens have to be; one of several suffices [Kafka: sasl.oauthbearer.expected.audience].",
+    ),
+    "oauth_algorithms": (
+        "RS256,ES256",
+        "How tokens may be signed: RS, PS and ES with 256, 384 or 512, and EdDSA. There are no symmetric ones.",
+    ),
+    "oauth_principal_claim": (
+        "sub",
+        "The claim that names the client [Kafka: sasl.oauthbearer.sub.claim.name].",
     ),
     "max_connections": (
         "0",

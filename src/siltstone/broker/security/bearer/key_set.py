@@ -24,8 +24,8 @@ class KeySetUnusable(InvalidRequest):
     """The keys of an issuer are no key set, or none of them can check a token."""
 
 
-class SigningKey(msgspec.Struct, frozen=True):
-    """``key`` is one of cryptography's; ``algorithms``: those that it fits."""
+class IssuerKey(msgspec.Struct, frozen=True):
+    """``key`` is one of cryptography's; ``algorithms``: which ones it fits."""
 
     key: Any
     algorithms: tuple[str, ...]
@@ -44,7 +44,7 @@ def jwt_module() -> Any:
     return jwt
 
 
-def parse_key_set(content: bytes, where: str) -> dict[str, SigningKey]:
+def parse_key_set(content: bytes, where: str) -> dict[str, IssuerKey]:
     """Returns key id → key; a key without an id has the id "". Raises KeySetUnusable, BearerExtraMissing."""
     if len(content) > KEY_SET_BYTES_MAX:
         raise KeySetUnusable(f"the keys at {where} have more than {KEY_SET_BYTES_MAX:,} bytes")
@@ -56,21 +56,21 @@ def parse_key_set(content: bytes, where: str) -> dict[str, SigningKey]:
         raise KeySetUnusable(
             f"what is at {where} is no key set (JWKS) of at most {KEYS_MAX} keys: a JSON object with an array keys"
         )
-    keys: dict[str, SigningKey] = {}
+    keys: dict[str, IssuerKey] = {}
     for each in listed:
-        if isinstance(each, dict) and (key := _signing_key(each)) is not None:
+        if isinstance(each, dict) and (key := _issuer_key(each)) is not None:
             keys.setdefault(str(each.get("kid", "")), key)
     if not keys:
         raise KeySetUnusable(f"the key set at {where} has no key that can check tokens: RSA, EC or Ed25519")
     return keys
 
 
-def _signing_key(row: dict[str, Any]) -> SigningKey | None:
+def _issuer_key(row: dict[str, Any]) -> IssuerKey | None:
     kind = row.get("kty")
     fitting = ALGORITHMS_OF.get(str(kind if kind == "RSA" else row.get("crv")), ())
     named = row.get("alg")
     algorithms = tuple(each for each in fitting if named in (None, each))
-    if kind not in ("RSA", "EC", "OKP") or row.get("use", "sig") != "sig" or "d" in row or not algorithms:
+    if row.get("use", "sig") != "sig" or "d" in row or not algorithms:
         return None
     jwt = jwt_module()
     try:
@@ -79,4 +79,4 @@ def _signing_key(row: dict[str, Any]) -> SigningKey | None:
         return None
     if kind == "RSA" and key.key_size < RSA_BITS_MIN:
         return None
-    return SigningKey(key, algorithms)
+    return IssuerKey(key, algorithms)

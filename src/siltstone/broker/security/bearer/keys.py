@@ -13,8 +13,8 @@ from pathlib import Path
 
 from siltstone.broker.security.bearer.key_set import (
     KEY_SET_BYTES_MAX,
+    IssuerKey,
     KeySetUnusable,
-    SigningKey,
     parse_key_set,
 )
 from siltstone.model.errors import InvalidRequest
@@ -37,7 +37,7 @@ class KeysNotRead(InvalidRequest):
 
 
 def read_keys(place: str, authorities: str, clock: Clock) -> bytes:
-    """Blocks. ``authorities``: a file in PEM of those that the https server may be certified by; "": this machine's.
+    """Blocks. ``authorities``: a file in PEM with the authorities of the https server; "": as this machine knows them.
     Raises KeysNotRead."""
     if "://" in place:
         try:
@@ -70,11 +70,11 @@ class IssuerKeys:
         self._read = read
         self._limit = LogLimit(clock)
         self._tasks = TaskGroup("oauth-keys", lambda _: None)
-        self._keys: dict[str, SigningKey] = {}
+        self._keys: dict[str, IssuerKey] = {}
         self._read_ms = self._asked_ms = float("-inf")
         self._reading: asyncio.Task[None] | None = None
 
-    async def key(self, key_id: str | None) -> SigningKey | None:
+    async def key(self, key_id: str | None) -> IssuerKey | None:
         """Returns the key of a token; None if there is none. A token without a key id has the only key there is."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._read_ms >= REFRESH_MS or self._known(key_id) is None:
@@ -87,7 +87,7 @@ class IssuerKeys:
             return None
         return self._known(key_id)
 
-    def _known(self, key_id: str | None) -> SigningKey | None:
+    def _known(self, key_id: str | None) -> IssuerKey | None:
         if key_id is None:
             return next(iter(self._keys.values())) if len(self._keys) == 1 else None
         return self._keys.get(key_id)

@@ -28,8 +28,8 @@ class InvalidBearerSetting(InvalidRequest):
 
 
 class BearerSettings(msgspec.Struct, frozen=True):
-    """``keys``: a path or an https URL; ``authorities``: a file in PEM of those who may have certified its server, "":
-    those of this machine. ``principal_claim`` names the client."""
+    """``keys``: a path or an https URL; ``authorities``: a file in PEM with the authorities of its server, "": as this
+    machine knows them. ``principal_claim`` names the client."""
 
     keys: str
     issuer: str

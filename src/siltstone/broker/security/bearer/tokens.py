@@ -73,8 +73,6 @@ class BearerTokens:
             )  # fmt: skip
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as refusal:
             raise TokenRefused(f"the token is refused: {type(refusal).__name__}") from None
-        if not isinstance(claims["iss"], str):
-            raise TokenRefused("the issuer of the token is no text")
         return claims
 
     def _judged(self, claims: dict[str, Any], authzid: str) -> AcceptedToken:

@@ -208,7 +208,8 @@ def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Compact
 
 
 def plan_streams(view: ImageView, scope: Scope, now_ms: int, known: Known = NOTHING_KNOWN) -> PlannedStreams:
-    """Plans all compacted streams in the scope. ``known``: of those that ``with_transactions`` returns."""
+    """Plans all compacted streams in the scope. ``known``: of the streams that ``with_transactions``
+    returns."""
     chosen: list[StreamPlan] = []
     unplanned: list[Unplanned] = []
     for of_topic in topic_streams(view).values():

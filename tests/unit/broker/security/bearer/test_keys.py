@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jwt
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -42,11 +43,11 @@ def spoilt() -> list[bytes]:
     (row,) = Issuer().rows()
     short = Issuer()
     short.keys = {"short": (rsa.generate_private_key(65_537, 1_024), "RS256")}
-    private = {**row, "d": row["n"]}
+    private = jwt.algorithms.RSAAlgorithm.to_jwk(rsa.generate_private_key(65_537, 2_048), as_dict=True)
     return [
         b"", b"[]", b"{}", b"null", b"\xff", b'{"keys":{}}', b'{"keys":[]}', b'{"keys":[1,null,"x"]}', b"[" * 100_000,
         written({**row, "use": "enc"}), written({**row, "alg": "HS256"}), written({**row, "alg": "none"}),
-        written({**row, "kty": "oct", "k": "AAAA"}), written({"kty": "oct", "k": "AAAA", "kid": "one"}),
+        written({**row, "kty": "oct", "k": "AAAA"}), written({"kty": "oct", "k": "AAAA", "crv": "P-256"}),
         written({**row, "n": "!"}), written({**row, "n": 7}), written({"kty": "RSA"}), written(private),
         written({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}), written({"kty": "EC", "crv": "secp256k1"}),
         short.key_set(), b'{"keys":[' + b"{}," * 101 + b"{}]}", b" " * (KEY_SET_BYTES_MAX + 1),
