@@ -39,7 +39,7 @@ class KeyCompactionInput(msgspec.Struct, frozen=True, kw_only=True):
 
     ``commit_markers_end`` is set where transactions have written: only markers below it may be removed, and of these
     only markers of commits. A snapshot says what was open at an offset, so a marker behind it is needed; and a client
-    that is told of an aborted transaction waits for its marker.
+    to which the broker names an aborted transaction waits for its marker.
 
     Output number n, counted from 0, is object ``first_object_id`` + n. An output is closed when it has
     ``object_bytes``, and there are at most ``object_count_max``.

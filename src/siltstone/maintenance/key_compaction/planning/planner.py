@@ -208,8 +208,7 @@ def _of_lag(stream: StreamMetadata, config: TopicConfig, now_ms: int) -> Compact
 
 
 def plan_streams(view: ImageView, scope: Scope, now_ms: int, known: Known = NOTHING_KNOWN) -> PlannedStreams:
-    """Plans all compacted streams in the scope. ``known``: of the streams that ``with_transactions``
-    returns."""
+    """Plans all compacted streams in the scope. ``known`` has the streams of ``with_transactions``."""
     chosen: list[StreamPlan] = []
     unplanned: list[Unplanned] = []
     for of_topic in topic_streams(view).values():
