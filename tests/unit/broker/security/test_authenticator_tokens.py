@@ -10,7 +10,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest
 from siltstone.kafka_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest
-from siltstone.model.access import ANONYMOUS, NODE, LoginMechanism, Principal, SecurityProtocol, SessionState
+from siltstone.model.access import ANONYMOUS, LoginMechanism, Principal, SecurityProtocol, SessionState
 from support.broker.broker_world import BrokerWorld, Client, in_broker_world
 from support.scenarios import scenario
 from support.security.issuer import Issuer, message_of, tokens_for
@@ -139,12 +139,3 @@ async def test_sa19_no_token_is_logged(world: BrokerWorld, caplog: pytest.LogCap
     assert "InvalidAudience" in told
     payloads = {good.split(".")[0], good.split(".")[2]}
     assert not any(part in told for part in payloads) and "eyJ" not in told
-
-
-@scenario(with_issuer)
-async def test_nd04_a_token_does_not_make_a_node(world: BrokerWorld) -> None:
-    client = world.client(TOKENS)
-    answer = await log_in(world, client, sub=NODE.name)
-    assert bytes(answer.auth_bytes) == b'{"status":"invalid_token"}'
-    assert (await sent(world, client, b"\x01")).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert client.connection.principal == ANONYMOUS
