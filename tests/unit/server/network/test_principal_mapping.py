@@ -64,3 +64,10 @@ def test_tl03_a_wrong_rule_is_refused(rules: str, says: str) -> None:
         return
     with pytest.raises(InvalidMappingRule, match=says):
         parse_mapping_rules(rules)
+
+
+@pytest.mark.parametrize("owner", ["CN=SILTSTONE-NODE", "CN=siltstone-node", "CN=siltstone-other"])
+def test_nd04_no_rule_makes_a_node_of_a_certificate(owner: str) -> None:
+    with pytest.raises(NoPrincipal, match="names that begin with siltstone- are those of nodes"):
+        principal_of(owner, parse_mapping_rules("RULE:^CN=(.*)$/$1/L"))
+    assert principal_of(owner, parse_mapping_rules("DEFAULT")).name == owner
