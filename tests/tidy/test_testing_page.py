@@ -44,5 +44,5 @@ def test_a_block_runs(number: int, tmp_path: Path) -> None:
 
 def test_every_fixture_is_on_the_page() -> None:
     fixtures = re.findall(r"^@pytest\.fixture.*\ndef (\w+)", FIXTURES.read_text(), re.MULTILINE)
-    assert len(fixtures) == 7
+    assert len(fixtures) == 8
     assert sorted(re.findall(r"^\| `(siltstone_\w+)` \|", PAGE.read_text(), re.MULTILINE)) == sorted(fixtures)

@@ -31,6 +31,7 @@ from siltstone.broker.security.authenticator import Authenticator, LoginStatisti
 from siltstone.broker.security.authorizer import Authorizer
 from siltstone.broker.security.gates.table import GATES
 from siltstone.broker.security.node_rights import NODE_RIGHTS
+from siltstone.broker.security.staleness import ANSWERED_WHEN_STALE, Staleness
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
@@ -59,7 +60,9 @@ class KafkaBroker:
         moves: HandingOver,
         authenticator: Authenticator,
         authorizer: Authorizer,
+        staleness: Staleness,
     ) -> None:
+        self.staleness = staleness
         self.moves = moves
         self.authorizer = authorizer
         self.parts = parts
@@ -69,7 +72,7 @@ class KafkaBroker:
         self._throttling = parts.throttling
         self._produce = ProduceApi(parts)
         self._fetch = FetchApi(parts)
-        self._authenticator = authenticator
+        self.authenticator = authenticator
         self._unsupported = UnsupportedRequests(parts.clock)
         self._tasks = TaskGroup("broker", lambda _: None)
         self._image = parts.metadata.image
@@ -129,8 +132,10 @@ class KafkaBroker:
                 self._clock.monotonic_ms(), self.authorizer,
             )  # fmt: skip
             connection.client_id = header.client_id or ""
-            if self._authenticator.is_wanted(context):
-                return self._authenticator.handle(context, body)
+            if header.api_key not in ANSWERED_WHEN_STALE and self.staleness.is_over:
+                raise CloseConnection(self.staleness.reason)
+            if self.authenticator.is_wanted(context):
+                return self.authenticator.handle(context, body)
             if not _is_announced(header):
                 return self._refused_version(context)
             if connection.principal is NODE and header.api_key not in NODE_RIGHTS:
@@ -188,12 +193,12 @@ class KafkaBroker:
         return frame_of(context, *body)
 
     def logins(self) -> LoginStatistics:
-        return self._authenticator.statistics()
+        return self.authenticator.statistics()
 
     def end_waits(self) -> None:
         """See RequestHandler. Waiting group members are answered NOT_COORDINATOR, waiting fetches with the batches
         there are."""
-        self._authenticator.end_waits()
+        self.authenticator.end_waits()
         self.backlog.end_waits()
         self.parts.groups.end_waits()
         self.parts.transactions.end_waits()

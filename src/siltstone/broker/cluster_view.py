@@ -66,7 +66,7 @@ def leader_epoch_in(image: MetadataImage, partition: PartitionMetadata) -> int:
 
 class ClusterView:
     """``is_lease_held`` returns true as long as no other node can have fenced this one
-    (``cluster.suspicion.OwnLease``)."""
+    (``cluster.suspicion.OwnLease``). ``is_stale``: whether what it knows of users and rights is too old."""
 
     def __init__(
         self,
@@ -74,10 +74,12 @@ class ClusterView:
         clock: Clock,
         node_id: int,
         is_lease_held: Callable[[], bool] = lambda: True,
+        is_stale: Callable[[], bool] = lambda: False,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
         self._is_lease_held = is_lease_held
+        self._is_stale = is_stale
         self.node_id = node_id
         self._image: MetadataImage | None = None
         self._has_others = False
@@ -124,10 +126,16 @@ class ClusterView:
     @property
     def serves(self) -> bool:
         """Whether this node may answer for its partitions and groups now."""
+        if self._is_stale():
+            return False
         return not self.has_others or (not self._is_fenced and self._is_lease_held())
 
     def check_serves(self) -> None:
         """Raises NotLeader."""
+        if self._is_stale():
+            raise NotLeader(
+                f"node {self.node_id} could not read the metadata for too long: ask again, or another node"
+            )
         if not self.serves:
             raise NotLeader(
                 f"node {self.node_id} has not beaten for a session, so another node may lead in its place: ask again"

@@ -5,7 +5,7 @@ Defaults that are limits are in ``model.limits``, each with its reason.
 
 import msgspec
 
-from siltstone.model import limits
+from siltstone.model import limits, serving_limits
 from siltstone.model.acls import AuthorizationMode
 from siltstone.model.errors import InvalidRequest
 
@@ -36,6 +36,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     backlog_quota_check_interval_ms: int = limits.BACKLOG_QUOTA_CHECK_INTERVAL_MS
     message_ttl_check_interval_ms: int = limits.MESSAGE_TTL_CHECK_INTERVAL_MS
     authorization: AuthorizationMode = AuthorizationMode.OFF
+    security_stale_ms_max: int = serving_limits.SECURITY_STALE_MS_MAX
     topic_defaults: dict[str, str] = {}
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.bearer.tokens import BearerTokens
 from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY, MadeUpCredentials
 from siltstone.broker.security.node_logins import NodeLogins
+from siltstone.broker.security.staleness import Staleness
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC
@@ -33,6 +34,7 @@ from siltstone.broker.transactions.transactions import Transactions
 from siltstone.metadata.commands import PutKey
 from siltstone.metadata.node_address import CLUSTER_ID_KEY
 from siltstone.metadata.service import MetadataService
+from siltstone.model.acls import AuthorizationMode
 from siltstone.offline.topic_streams import put_topic_defaults
 from siltstone.runtime.blocking import BlockingCalls, InlineCalls
 from siltstone.runtime.clock import Clock
@@ -86,7 +88,12 @@ async def start_broker(
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
     )
-    cluster = ClusterView(metadata, clock, engine.node_id, is_lease_held)
+    staleness = Staleness(
+        lambda: metadata.image_age_ms,
+        settings.security_stale_ms_max,
+        lambda: password_calls is not None or authorizer.mode is AuthorizationMode.ON,
+    )
+    cluster = ClusterView(metadata, clock, engine.node_id, is_lease_held, lambda: staleness.is_over)
     partitions = Partitions(engine, metadata, topics, settings, clock, cluster)
     registrations = Registrations(topics)
     log_clock = LogClock(clock, metadata)
@@ -114,21 +121,25 @@ async def start_broker(
         await metadata.execute(command)
     partitions.start()
     moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, transactions, clock)
-    secret = b"" if password_calls is None else await _salt_secret(metadata, rng)
-    authenticator = Authenticator(
-        metadata,
-        clock,
-        rng,
-        parts.measures,
-        MadeUpCredentials(secret),
-        password_calls or InlineCalls(),
-        node_logins,
-        bearers,
-    )
+    authenticator = await _authenticator(metadata, clock, rng, parts, password_calls, node_logins, bearers)
     authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization)
-    broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer)
+    broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer, staleness)
     await broker.start()
     return broker
+
+
+async def _authenticator(
+    metadata: MetadataService,
+    clock: Clock,
+    rng: Random,
+    parts: BrokerParts,
+    password_calls: BlockingCalls | None,
+    nodes: NodeLogins | None,
+    bearers: Mapping[str, BearerTokens],
+) -> Authenticator:
+    made_up = MadeUpCredentials(b"" if password_calls is None else await _salt_secret(metadata, rng))
+    calls = password_calls or InlineCalls()
+    return Authenticator(metadata, clock, rng, parts.measures, made_up, calls, nodes, bearers)
 
 
 async def _cluster_id(metadata: MetadataService, rng: Random) -> str:

@@ -1,5 +1,6 @@
 """``siltstone clients``: shows which clients are connected to brokers, as their admin listeners tell."""
 
+import base64
 import http.client
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from siltstone.model.access import ANONYMOUS
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.endpoints import ClientsReport
+from siltstone.server.network.addresses import is_this_machine
 from siltstone.server.network.statistics import ClientConnection
 
 DEFAULT_ADMIN = "127.0.0.1:9644"
@@ -52,9 +54,9 @@ def clients(addresses: Sequence[str], client_config: Path | None, as_json: bool)
     """List the clients that are connected to brokers.
 
     Each connection with the client's id, its software and version as it names them, its address, how long it has been
-    open, and whom its certificate names. A client has a connection to each broker that it needs, and perhaps several.
-    The brokers need admin listeners (--set admin.listeners=127.0.0.1:9644). At most the newest 1,000
-    connections of each broker are listed.
+    open, and the name of its user or certificate. A client has a connection to each broker that it needs, and perhaps
+    several. The brokers need admin listeners (--set admin.listeners=127.0.0.1:9644); where these have a login,
+    --client-config names the user. At most the newest 1,000 connections of each broker are listed.
     """
     settings = PLAIN if client_config is None else settings_of_file(client_config)
     reports = [_report_of(address, settings) for address in addresses]
@@ -74,9 +76,16 @@ def _report_of(address: str, settings: ClientSettings) -> ClientsReport:
     """Raises AdminNotThere, AdminRefused, InvalidClientConfig."""
     connection = _connection(address, settings)
     try:
-        connection.request("GET", "/clients", headers={"Accept": "application/json"})
+        connection.request(
+            "GET", "/clients", headers={"Accept": "application/json", **_login(address, settings)}
+        )
         answer = connection.getresponse()
         body = answer.read()
+        if answer.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+            raise AdminRefused(
+                f"{address} refuses ({body.decode(errors='replace').strip()}): give sasl.username and sasl.password of "
+                "a user who may describe the cluster (--client-config)"
+            )
         if answer.status != http.client.OK:
             raise AdminRefused(
                 f"{address} lists no clients ({answer.status} {body.decode(errors='replace').strip()}): give the admin "
@@ -94,6 +103,16 @@ def _report_of(address: str, settings: ClientSettings) -> ClientsReport:
         ) from trouble
     finally:
         connection.close()
+
+
+def _login(address: str, settings: ClientSettings) -> dict[str, str]:
+    """Returns the header of a login, if the settings have a user. Raises AdminRefused."""
+    if not settings.username:
+        return {}
+    if not address.startswith(WITH_TLS) and not is_this_machine(address.rpartition(":")[0].strip("[]")):
+        raise AdminRefused(f"{address} would get the password in clear: write https://HOST:PORT")
+    said = f"{settings.username}:{settings.password.revealed()}".encode()
+    return {"Authorization": f"Basic {base64.b64encode(said).decode()}"}
 
 
 def _connection(address: str, settings: ClientSettings) -> http.client.HTTPConnection:

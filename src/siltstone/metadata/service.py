@@ -68,8 +68,10 @@ class MetadataService:
         *,
         follow_interval_ms: float = FOLLOW_INTERVAL_MS,
         commands_waiting_max: int = COMMANDS_WAITING_MAX,
+        age_clock_ms: Callable[[], float] | None = None,
     ) -> None:
-        """From now on the service owns the client and closes it."""
+        """From now on the service owns the client and closes it. ``age_clock_ms`` tells how old the image is: a clock
+        that counts the suspension of the machine, where that matters."""
         self._client = client
         self._calls = calls
         self._clock = clock
@@ -86,7 +88,8 @@ class MetadataService:
         self._closing = False
         self._snapshot_running = False
         self._warned_ms: float | None = None
-        self._read_ms = clock.monotonic_ms()
+        self._age_clock_ms = age_clock_ms or clock.monotonic_ms
+        self._read_ms = self._age_clock_ms()
         self._commands_executed = 0
         self._batches = 0
         self._append_seconds = Histogram()
@@ -136,9 +139,14 @@ class MetadataService:
         return self._image
 
     async def _read(self) -> None:
-        begun_ms = self._clock.monotonic_ms()
+        begun_ms = self._age_clock_ms()
         await self._calls.run(self._client.refresh)
         self._read_ms = begun_ms
+
+    @property
+    def image_age_ms(self) -> float:
+        """The time since the sending of the last read that has reached the head of the log."""
+        return self._age_clock_ms() - self._read_ms
 
     @property
     def clock_offset_ms(self) -> int:
@@ -175,7 +183,7 @@ class MetadataService:
             commands_executed=self._commands_executed,
             batches=self._batches,
             append_seconds=self._append_seconds.counts(),
-            read_age_seconds=(self._clock.monotonic_ms() - self._read_ms) / 1000,
+            read_age_seconds=self.image_age_ms / 1000,
         )
 
     def _check_open(self) -> None:

@@ -253,6 +253,16 @@ SASL_FRAMES_MAX = 8
 AUTHENTICATION_MS_MAX = 10 * SECOND_MS
 """How long a connection may take to log in. The longest wait after a wrong password is half of it."""
 
+ADMIN_METRICS_TOKEN_FILE = ""
+"""The file whose first line, as a bearer token, lets a scrape of ``/metrics`` in at an admin listener with a login. It
+is read again with each scrape, so a new token counts at once. Relative to the store's folder. Without one scrapes log
+in as a user."""
+
+SECURITY_STALE_MS_MAX = 5 * MINUTE_MS
+"""How long a node continues with the users and rights that it knows when it cannot read the metadata: a database that
+is restarted or replaced in two minutes ends no client, and a user who was removed reads for five minutes at most. It is
+of no effect while there is neither a login nor authorization."""
+
 UNAUTHENTICATED_CONNECTIONS_MAX = 1_000
 """The most connections that are not logged in. The oldest of them is closed when there are more: slow clients
 keep nobody out."""

@@ -4,7 +4,7 @@
 different topics and groups; ``siltstone_topic`` is a topic name for one test, and ``siltstone_make_topic`` makes topics
 with partitions and configurations. ``siltstone_own_broker`` is a broker for one test, which may stop, kill and restart
 it. Override ``siltstone_settings`` to change the settings of the brokers, ``siltstone_users`` and ``siltstone_tls`` to
-have them log clients in and encrypt.
+have them log clients in and encrypt, and ``siltstone_nodes`` for clusters.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,26 +40,42 @@ def siltstone_tls() -> bool:
 
 
 @pytest.fixture(scope="session")
+def siltstone_nodes() -> int:
+    """How many nodes each broker has; more than one form a cluster."""
+    return 1
+
+
+@pytest.fixture(scope="session")
 def siltstone_broker(
-    siltstone_settings: Mapping[str, str], siltstone_users: Mapping[str, str], siltstone_tls: bool
+    siltstone_settings: Mapping[str, str],
+    siltstone_users: Mapping[str, str],
+    siltstone_tls: bool,
+    siltstone_nodes: int,
 ) -> "Iterator[Broker]":
     """A running broker for the whole session; clients connect to ``siltstone_broker.bootstrap_servers``, or by
     ``siltstone_broker.client_config()``."""
     from siltstone.server.embedded import Broker  # noqa: PLC0415 - only tests that use it import a server
 
-    with Broker(settings=siltstone_settings, users=siltstone_users, tls=siltstone_tls) as broker:
+    with Broker(
+        settings=siltstone_settings, users=siltstone_users, tls=siltstone_tls, nodes=siltstone_nodes
+    ) as broker:
         yield broker
 
 
 @pytest.fixture
 def siltstone_own_broker(
-    siltstone_settings: Mapping[str, str], siltstone_users: Mapping[str, str], siltstone_tls: bool
+    siltstone_settings: Mapping[str, str],
+    siltstone_users: Mapping[str, str],
+    siltstone_tls: bool,
+    siltstone_nodes: int,
 ) -> "Iterator[Broker]":
     """A running broker for one test, with an empty store: the test may stop, kill and restart it, and set its
     ``faults``."""
     from siltstone.server.embedded import Broker  # noqa: PLC0415
 
-    with Broker(settings=siltstone_settings, users=siltstone_users, tls=siltstone_tls) as broker:
+    with Broker(
+        settings=siltstone_settings, users=siltstone_users, tls=siltstone_tls, nodes=siltstone_nodes
+    ) as broker:
         yield broker
 
 

@@ -30,7 +30,7 @@ from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.metadata_mark import BucketGuard
 from siltstone.offline.opening.store import missing_folder, open_buckets, open_metadata
 from siltstone.runtime.blocking import ThreadedCalls
-from siltstone.runtime.clock import Clock, SystemClock
+from siltstone.runtime.clock import Clock, SystemClock, boottime_ms
 from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import TaskGroup, reported_while_waiting
 from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
@@ -135,7 +135,7 @@ async def open_node(
             client = await once_reached(opening, metadata_calls, clock, f"node {settings.engine.node_id}")
         buckets.follow(lambda: bucket_list_of(client.image))
         guards = await _claim(buckets, client, rng, clock, places, made, upload_calls, metadata_calls)
-        metadata = MetadataService(client, metadata_calls, clock)
+        metadata = MetadataService(client, metadata_calls, clock, age_clock_ms=boottime_ms)
         opened.push_async_callback(metadata.close)
         await metadata.start()
         reader = CommittedReader(

@@ -265,10 +265,11 @@ class Broker:
         return own.settings_of(self._protocol)
 
     def _login_settings(self) -> dict[str, str]:
-        """Returns the setting by which clients may log in by every mechanism that the listener may have."""
+        """Returns the setting by which clients may log in by every mechanism of a name and a password."""
         if not (self._users and self._protocol.is_encrypted):
             return {}
-        return {f"listener.{self._protocol}.sasl_mechanisms": ",".join(LoginMechanism)}
+        by_password = [each for each in LoginMechanism if each is not LoginMechanism.OAUTHBEARER]
+        return {f"listener.{self._protocol}.sasl_mechanisms": ",".join(by_password)}
 
     def _addresses_of(self, settings: NodeSettings) -> tuple[ListenerAddress, ...]:
         return parse_addresses([settings.listeners], settings=settings.named_listeners)

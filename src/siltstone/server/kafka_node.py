@@ -28,12 +28,14 @@ from siltstone.metadata.service import MetadataService
 from siltstone.model.errors import Unavailable
 from siltstone.model.serving_limits import PASSWORD_CHECK_THREADS
 from siltstone.object_store.faults import BucketFaults
-from siltstone.runtime.blocking import ThreadedCalls
+from siltstone.runtime.blocking import BlockingCalls, ThreadedCalls
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.files import SystemDisks
 from siltstone.runtime.randomness import Random, system_randomness
 from siltstone.runtime.tasks import ends_in_time
+from siltstone.server.admin.addresses import admin_wants_login
 from siltstone.server.admin.listening import AdminListeners, open_admin_listeners
+from siltstone.server.admin.users import BrokerUsers
 from siltstone.server.components import Node, open_node
 from siltstone.server.network.addresses import ListenerAddress, bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
@@ -171,7 +173,9 @@ async def running_kafka_node(
         opened.callback(record_calls.close)
         password_calls = ThreadedCalls("passwords", PASSWORD_CHECK_THREADS)
         opened.callback(password_calls.close)
-        has_logins = any(each.protocol.wants_login for each in bound.listeners)
+        has_logins = any(each.protocol.wants_login for each in bound.listeners) or admin_wants_login(
+            settings.admin, settings.admin_listener
+        )
         bearers = await opened.enter_async_context(_bearers(bound, settings, clock))
         broker = await start_broker(
             node.engine, node.metadata, settings.broker, settings.groups, clock, rng, record_calls,
@@ -183,6 +187,7 @@ async def running_kafka_node(
         listeners = Listeners(
             bound, broker, settings.network, clock,
             settings_of=settings.named_listeners, certificates=certificates,
+            turns_away=lambda: broker.staleness.is_over,
             delay_of_arrival=broker.parts.throttling.arrived,
         )  # fmt: skip
         opened.push_async_callback(listeners.close)
@@ -192,14 +197,28 @@ async def running_kafka_node(
         await listeners.start()
         limit_ms = settings.network.close_time_limit_ms / 2
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
+        running = KafkaNode(node, broker, listeners, certificates, admin)
         if admin is not None:
-            from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
-
-            admin.endpoints.observed = ObservedBroker(
-                node, broker, listeners, settings, clock, SystemDisks(), disk_calls
-            )
+            _show(running, admin, settings, clock, rng, disk_calls)
             opened.callback(setattr, admin.endpoints, "is_draining", True)
-        yield KafkaNode(node, broker, listeners, certificates, admin)
+        yield running
+
+
+def _show(
+    running: KafkaNode,
+    admin: AdminListeners,
+    settings: NodeSettings,
+    clock: Clock,
+    rng: Random,
+    disk_calls: BlockingCalls,
+) -> None:
+    """From now on the admin listeners show the broker, to its users where they have a login."""
+    from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
+
+    admin.endpoints.observed = ObservedBroker(
+        running.node, running.broker, running.listeners, settings, clock, SystemDisks(), disk_calls
+    )
+    admin.endpoints.access.users = BrokerUsers(running.broker, clock, rng)
 
 
 @asynccontextmanager

@@ -95,6 +95,9 @@ NODES_LISTENER = "NODES"
 """The name of the listener by which other nodes come."""
 
 
+FOR_EVER_MS = 1 << 50
+
+
 class WorldSecrets:
     """What the broker of a world has read from the lease board; ``on_board``: what it will read next."""
 
@@ -122,6 +125,7 @@ class BrokerWorld:
         self._engine_settings = engine
         self._connections = 0
         self.secrets = WorldSecrets(self)
+        self.has_logins = True
 
     # -- lives -------------------------------------------------------------------------------------------
 
@@ -130,7 +134,7 @@ class BrokerWorld:
         self.node: Node = await self.world.open(self._engine_settings, calls=self.calls)
         self.broker: KafkaBroker = await start_broker(
             self.node.engine, self.node.metadata, self.settings, GroupSettings(), self.clock, self.world.rng,
-            password_calls=self.calls,
+            password_calls=self.calls if self.has_logins else None,
             node_logins=NodeLogins(
                 self.secrets, lambda: self.node.metadata.image, lambda each: each.name == NODES_LISTENER,
                 self.world.rng,
@@ -235,7 +239,14 @@ def in_broker_world(
     scenario: Callable[[BrokerWorld], Awaitable[None]],
     settings: BrokerSettings = BrokerSettings(),  # noqa: B008
     engine: EngineSettings = ENGINE,
+    *,
+    grows_stale: bool = False,
 ) -> None:
+    """``grows_stale``: what it knows of users and rights does, as in a real broker. Otherwise a test may let days pass
+    at once."""
+    if not grows_stale:
+        settings = msgspec.structs.replace(settings, security_stale_ms_max=FOR_EVER_MS)
+
     async def main(folder: Path) -> None:
         world = BrokerWorld(folder, settings, engine)
         await world.start()

@@ -20,11 +20,11 @@ class Writers:
         self._known: dict[str, Producer] = {}
         self._count = 0
 
-    def write(self, topic: str, name: str = "", count: int = 1) -> None:
+    def write(self, topic: str, name: str = "", count: int = 1, key: str | None = None) -> None:
         """Writes records to partition 0, in the transaction of the name; without a name in none."""
         producer = self._transaction(name) if name else self._plain
         for _ in range(count):
-            producer.produce(topic, f"{name or 'plain'}-{self._count}", partition=0)
+            producer.produce(topic, f"{name or 'plain'}-{self._count}", key, partition=0)
             self._count += 1
         assert producer.flush(SECONDS) == 0
 
@@ -47,7 +47,12 @@ class Writers:
 
 
 def consumed(broker: Broker, topic: str, isolation: str) -> list[bytes]:
-    """What a consumer gets up to the end."""
+    """The values that a consumer gets up to the end."""
+    return [value for _, value in consumed_pairs(broker, topic, isolation)]
+
+
+def consumed_pairs(broker: Broker, topic: str, isolation: str) -> list[tuple[bytes | None, bytes]]:
+    """The keys and values that a consumer gets up to the end."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers, "group.id": "nobody", "enable.partition.eof": True,
@@ -55,11 +60,11 @@ def consumed(broker: Broker, topic: str, isolation: str) -> list[bytes]:
         }
     )  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
+    found: list[tuple[bytes | None, bytes]] = []
     while (message := consumer.poll(SECONDS)) is not None:
         if message.error() is not None:
             assert message.error().code() == KafkaError._PARTITION_EOF
             break
-        found.append(message.value())
+        found.append((message.key(), message.value()))
     consumer.close()
     return found

@@ -66,8 +66,13 @@ LOGINS = """
     def siltstone_tls():
         return True
 
+    @pytest.fixture(scope="session")
+    def siltstone_nodes():
+        return 3
+
     @pytest.mark.parametrize("user", ["ada", "bob"])
     def test_users_log_in(siltstone_broker, siltstone_topic, user):
+        assert len(siltstone_broker.addresses) == 3
         config = siltstone_broker.client_config(user)
         assert config["security.protocol"] == "SASL_SSL"
         producer = Producer(config)
@@ -92,7 +97,7 @@ def test_settings_can_be_overridden(pytester: pytest.Pytester) -> None:
     passed(pytester, SETTINGS, 2)
 
 
-def test_sa01_brokers_of_tests_may_have_users(pytester: pytest.Pytester) -> None:
+def test_nd11_clusters_of_tests_may_have_users_and_tls(pytester: pytest.Pytester) -> None:
     passed(pytester, LOGINS, 2)
 
 

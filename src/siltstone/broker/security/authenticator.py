@@ -302,12 +302,8 @@ class Authenticator:
     async def _check(self, context: RequestContext, claim: PasswordClaim) -> Answer:
         if self._checks_waiting >= PASSWORD_CHECKS_MAX:
             raise CloseConnection("too many passwords are being checked: the client has to come back")
-        credential = self._credential_for_plain(claim.user)
-        self._checks_waiting += 1
-        try:
-            is_right = await self._password_calls.run(is_password, claim.password, credential)
-        finally:
-            self._checks_waiting -= 1
+        credential = self.strongest_credential(claim.user)
+        is_right = await self._is_password(claim, credential)
         try:
             if not is_right:
                 raise TokenRefused("the password is wrong, or there is no such user")
@@ -317,6 +313,28 @@ class Authenticator:
         except TokenRefused as refusal:
             return await self._fail(context, str(refusal), claim.user)
         return self._succeed(context, finished)
+
+    async def _is_password(self, claim: PasswordClaim, credential: ScramCredential) -> bool:
+        self._checks_waiting += 1
+        try:
+            return await self._password_calls.run(is_password, claim.password, credential)
+        finally:
+            self._checks_waiting -= 1
+
+    async def proves(self, host: str, claim: PasswordClaim) -> bool:
+        """Returns whether the password is that of the user, for logins at other listeners than Kafka's. A wrong one
+        waits as it does there."""
+        credential = self.strongest_credential(claim.user)
+        is_right = self._checks_waiting < PASSWORD_CHECKS_MAX and await self._is_password(claim, credential)
+        if is_right and self.strongest_credential(claim.user) == credential:
+            self._failed_logins.succeeded(host, claim.user)
+            return True
+        await self._pause(host, claim.user)
+        return False
+
+    async def _pause(self, host: str, user: str, pause_ms: float | None = None) -> None:
+        pause_ms = pause_ms or self._failed_logins.pause_ms(host, user, self._clock.monotonic_ms())
+        await ends_in_time(self._ended(), self._clock, pause_ms)
 
     async def _check_token(
         self, context: RequestContext, exchange: BearerExchange, claim: BearerClaim
@@ -347,8 +365,8 @@ class Authenticator:
         credential = None if user is None else user.credential(mechanism)
         return credential or self._made_up.of(name, mechanism, users)
 
-    def _credential_for_plain(self, name: str) -> ScramCredential:
-        """Returns the strongest credential that the user has."""
+    def strongest_credential(self, name: str) -> ScramCredential:
+        """Returns the strongest credential that the user has, or a made-up one."""
         user = self._metadata.image.users.get(name)
         if user is None:
             return self._credential_of(name, ScramMechanism.SCRAM_SHA_512)
@@ -397,14 +415,8 @@ class Authenticator:
         session.exchange = None
         self._failed[session.mechanism] += 1
         self._tell_failure(connection, session.mechanism, user, reason)
-        now_ms = self._clock.monotonic_ms()
-        # Nobody guesses 256 bits, and a node that was early is back at once.
-        pause_ms = (
-            FAILED_LOGIN_MS_MIN
-            if is_node
-            else self._failed_logins.pause_ms(connection.client_host, user, now_ms)
-        )
-        await ends_in_time(self._ended(), self._clock, pause_ms)
+        # Nobody guesses the 256 bits of a node, and one that was early is back at once.
+        await self._pause(connection.client_host, user, FAILED_LOGIN_MS_MIN if is_node else None)
         self._move(connection, LoginEvent.WRONG)
         return self._answered(
             context,

@@ -1,10 +1,9 @@
 """Parses ``admin.listeners``, and decides which hosts a request may name.
 
-An admin listener has no login. It is therefore refused on an address that other machines reach, unless
-``listener.ADMIN.*`` gives it TLS and requires certificates of its clients, or ``admin.open_to_network_without_login``
-says so. A browser on this machine reaches it all the same, and a web page can
-point a name of its own at 127.0.0.1; so a request must name an IP address, the listener's own host, or one of
-``admin.allowed_hosts``.
+An admin listener without a login is refused on an address that other machines reach, unless ``listener.ADMIN.*`` gives
+it TLS and requires certificates of its clients, or ``admin.open_to_network_without_login`` says so. A browser on this
+machine reaches it all the same, and a web page can point a name of its own at 127.0.0.1; so a request must name an IP
+address, the listener's own host, or one of ``admin.allowed_hosts``.
 """
 
 import re
@@ -28,23 +27,32 @@ def parse_admin_addresses(
     if not settings.is_on:
         return ()
     protocol = listener.protocol or SecurityProtocol.PLAINTEXT
-    if protocol.wants_login:
-        raise InvalidListener(
-            f"listener.{NAME}.protocol is {protocol}, and logins are not supported: use PLAINTEXT or SSL"
-        )
     addresses = tuple(
         _parsed(part.strip(), protocol) for part in settings.listeners.split(",") if part.strip()
     )
+    if protocol is SecurityProtocol.SASL_SSL:
+        return addresses
     if protocol.is_encrypted and listener.tls_client_auth is CertificateWanted.REQUIRED:
         return addresses
     open_ones = [str(each) for each in addresses if not is_this_machine(each.host)]
+    if open_ones and protocol.wants_login:
+        raise InvalidListener(
+            f"listener.{NAME}.protocol is {protocol}, and other machines reach "
+            f"{open_ones[0].removeprefix(f'{NAME}://')}: passwords would cross the network in clear; use SASL_SSL"
+        )
     if open_ones and not settings.open_to_network_without_login:
         raise InvalidListener(
             f"admin.listeners: other machines reach {open_ones[0].removeprefix(f'{NAME}://')}, and would see metrics "
-            "without a login: use 127.0.0.1, require certificates (listener.ADMIN.tls_client_auth=required), or allow "
-            "it with admin.open_to_network_without_login=true"
+            "without a login: use 127.0.0.1, require a login (listener.ADMIN.protocol=SASL_SSL) or certificates "
+            "(listener.ADMIN.tls_client_auth=required), or allow it with admin.open_to_network_without_login=true"
         )
     return addresses
+
+
+def admin_wants_login(settings: AdminSettings, listener: ListenerSettings) -> bool:
+    """Returns whether clients of the admin listeners have to log in."""
+    protocol = listener.protocol or SecurityProtocol.PLAINTEXT
+    return settings.is_on and protocol.wants_login
 
 
 def encrypted_admin(settings: AdminSettings, listener: ListenerSettings) -> dict[str, ListenerSettings]:

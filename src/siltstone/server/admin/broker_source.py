@@ -58,6 +58,7 @@ class ObservedBroker:
         calls: BlockingCalls,
     ) -> None:
         self._node = node
+        self._broker = broker
         self._partitions = broker.parts.partitions
         self._listeners = listeners
         self.sources: Sequence[MetricSource] = (
@@ -87,6 +88,8 @@ class ObservedBroker:
         found = [reason] if readiness in (Readiness.STOPPED, Readiness.FULL) else []
         if trouble := self._partitions.openings.trouble:
             found.append(trouble)
+        if self._broker.staleness.is_over:
+            found.append(self._broker.staleness.reason)
         if not self._listeners.are_open:
             found.append("the listeners for Kafka clients are not open")
         return found

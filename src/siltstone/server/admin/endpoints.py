@@ -2,7 +2,7 @@
 
 ``/livez`` checks nothing: an answer shows that the event loop runs. ``/readyz`` is 200 when the process can do its
 work, and otherwise 503 with a reason in each line. Clients that accept only JSON get both as JSON. ``/clients`` is the
-JSON that ``siltstone clients`` shows.
+JSON that ``siltstone clients`` shows. ``access`` says who sees what.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from siltstone.runtime.clock import Clock
+from siltstone.server.admin.access import AdminAccess
 from siltstone.server.admin.addresses import may_be_called
 from siltstone.server.admin.exposition import TextFormat
 from siltstone.server.admin.http_connection import HttpAnswer
@@ -64,8 +65,9 @@ class Endpoints:
     """``observed`` is None until there is something to observe; ``is_draining`` from the moment at which it is to
     end."""
 
-    def __init__(self, clock: Clock, hosts: Collection[str]) -> None:
+    def __init__(self, clock: Clock, hosts: Collection[str], access: AdminAccess | None = None) -> None:
         self._hosts = hosts
+        self.access = access or AdminAccess()
         self.observed: Observed | None = None
         self.is_draining = False
         self.process = ProcessSource(lambda: not self.reasons, clock)
@@ -93,20 +95,31 @@ class Endpoints:
             )
         match request.path:
             case "/metrics":
+                await self.access.check(request)
                 text_format = TextFormat.OPENMETRICS if request.wants_openmetrics else TextFormat.PROMETHEUS
                 return HttpAnswer(200, await self.scrapes.text(text_format), text_format.value)
             case "/livez":
                 return HttpAnswer(200, b"ok\n")
             case "/readyz":
-                return self._readiness(request)
+                return self._readiness(request, has_reasons=await self._is_let_in(request))
             case "/clients":
+                await self.access.check(request)
                 if self.observed is not None and (report := self.observed.clients()) is not None:
                     return HttpAnswer(200, msgspec.json.encode(report) + b"\n", JSON)
         raise RequestRefused(404, "here are /metrics, /livez and /readyz, and of a broker that runs /clients")
 
-    def _readiness(self, request: HttpRequest) -> HttpAnswer:
+    async def _is_let_in(self, request: HttpRequest) -> bool:
+        try:
+            await self.access.check(request)
+        except RequestRefused:
+            return False
+        return True
+
+    def _readiness(self, request: HttpRequest, *, has_reasons: bool) -> HttpAnswer:
         reasons = self.reasons
         status = 503 if reasons else 200
+        if reasons and not has_reasons:
+            reasons = ["log in to see why"]
         if request.accept.lower().startswith(JSON):
             body = msgspec.json.encode(ReadinessReport(not reasons, self.state, reasons))
             return HttpAnswer(status, body + b"\n", JSON)

@@ -25,12 +25,14 @@ from siltstone.model.serving_limits import (
 )
 from siltstone.runtime.clock import Clock, Timer
 from siltstone.runtime.tasks import TaskGroup
-from siltstone.server.admin.http_request import HEAD_END, HttpRequest, RequestRefused, parse_head
+from siltstone.server.admin.http_request import HEAD_END, HttpCaller, HttpRequest, RequestRefused, parse_head
+from siltstone.server.network.principal_mapping import NoPrincipal
 
 log = logging.getLogger(__name__)
 
 REASONS = {
-    200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 421: "Misdirected Request",
+    200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
+    405: "Method Not Allowed", 421: "Misdirected Request",
     431: "Request Header Fields Too Large", 500: "Internal Server Error", 503: "Service Unavailable",
 }  # fmt: skip
 PLAIN = "text/plain; charset=utf-8"
@@ -82,10 +84,16 @@ class HttpConnections:
 
 
 class HttpConnection(asyncio.Protocol):
-    """``on_made`` is called when there is a transport, after the handshake where there is one."""
+    """``on_made`` is called when there is a transport, after the handshake where there is one, and returns where the
+    client comes from. If it raises NoPrincipal, the client is nobody and is closed."""
 
-    def __init__(self, connections: HttpConnections, on_made: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        connections: HttpConnections,
+        on_made: Callable[[asyncio.Transport], HttpCaller] = lambda _: HttpCaller(),
+    ) -> None:
         self._connections = connections
+        self._caller = HttpCaller()
         self._on_made = on_made
         self._head = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -95,8 +103,13 @@ class HttpConnection(asyncio.Protocol):
     # -- callbacks of the event loop ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._on_made()
         self._transport = cast(asyncio.Transport, transport)
+        try:
+            self._caller = self._on_made(self._transport)
+        except (NoPrincipal, ValueError) as refusal:
+            log.info("a connection to the admin listener closed: %s", refusal)
+            self._transport.abort()
+            return
         if not self._connections.admit(self):
             self._transport.abort()
             return
@@ -126,7 +139,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _begin(self, head: bytes) -> None:
         try:
-            request = parse_head(head)
+            request = msgspec.structs.replace(parse_head(head), caller=self._caller)
         except RequestRefused as refusal:
             self._refuse(refusal)
             return
@@ -152,6 +165,8 @@ class HttpConnection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         allow = "Allow: GET, HEAD\r\n" if answer.status == 405 else ""
+        if answer.status == 401:
+            allow = 'WWW-Authenticate: Basic realm="siltstone", charset="UTF-8"\r\n'
         head = (
             f"HTTP/1.1 {answer.status} {REASONS[answer.status]}\r\n{allow}Content-Type: {answer.content_type}\r\n"
             f"Content-Length: {len(answer.body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from siltstone.model.access import Principal
 from siltstone.model.errors import InvalidRequest
+from siltstone.model.secret import NO_SECRET, Secret
 
 HEAD_END = b"\r\n\r\n"
 # Why not a web framework or h11: three GET requests need no bodies, chunks, upgrades or keep-alive, and each would
@@ -20,7 +22,7 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
 """The blanks around a value are stripped afterwards. A pattern that matched them, too, would try each way to divide a
 header of blanks, for minutes, on the event loop of the broker."""
 
-_SINGLE = frozenset({"host", "content-length", "transfer-encoding"})
+_SINGLE = frozenset({"host", "content-length", "transfer-encoding", "authorization"})
 
 OPENMETRICS = "application/openmetrics-text"
 
@@ -33,14 +35,23 @@ class RequestRefused(InvalidRequest):
         self.status = status
 
 
+class HttpCaller(msgspec.Struct, frozen=True):
+    """Where a request comes from. ``certificate``: the owner of the certificate that the client showed."""
+
+    host: str = ""
+    certificate: Principal | None = None
+
+
 class HttpRequest(msgspec.Struct, frozen=True):
     """``path`` is without the query. ``host`` is in lower case and without the port; empty if an HTTP/1.0 client sent
-    none."""
+    none. ``authorization``: the header of that name."""
 
     method: str
     path: str
     host: str
     accept: str
+    authorization: Secret = NO_SECRET
+    caller: HttpCaller = HttpCaller()
 
     @property
     def wants_openmetrics(self) -> bool:
@@ -66,7 +77,8 @@ def parse_head(head: bytes) -> HttpRequest:
     if method not in METHODS:
         raise RequestRefused(405, "only GET and HEAD are answered here")
     path = match[2].decode("ascii").partition("?")[0]
-    return HttpRequest(method, path, _without_port(host or ""), headers.get("accept", ""))
+    authorization = Secret(headers.get("authorization", ""))
+    return HttpRequest(method, path, _without_port(host or ""), headers.get("accept", ""), authorization)
 
 
 def _headers(lines: list[bytes]) -> Mapping[str, str]:

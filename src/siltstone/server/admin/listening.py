@@ -12,11 +12,21 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
+from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock
-from siltstone.server.admin.addresses import NAME, allowed_hosts, encrypted_admin, parse_admin_addresses
+from siltstone.server.admin.access import AdminAccess, MetricsToken, of_listener
+from siltstone.server.admin.addresses import (
+    NAME,
+    admin_wants_login,
+    allowed_hosts,
+    encrypted_admin,
+    parse_admin_addresses,
+)
 from siltstone.server.admin.endpoints import Endpoints, Observed
 from siltstone.server.admin.http_connection import HttpConnection, HttpConnections
+from siltstone.server.admin.http_request import HttpCaller
 from siltstone.server.network.accepting import Accepting, Arrival
 from siltstone.server.network.addresses import bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
@@ -54,8 +64,14 @@ class AdminEntrance:
         return True
 
     def protocol(self, arrival: Arrival) -> asyncio.BaseProtocol:
-        def made() -> None:
+        tls = self.tls
+
+        def made(transport: asyncio.Transport) -> HttpCaller:
             arrival.is_made = True
+            if tls is None:
+                return HttpCaller(arrival.host)
+            shown = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            return HttpCaller(arrival.host, of_listener(tls.principal_of, shown))
 
         return HttpConnection(self._connections, made)
 
@@ -74,8 +90,13 @@ class AdminListeners:
         listener: ListenerSettings = PLAIN,
         certificates: Certificates | None = None,
     ) -> None:
+        """Raises InvalidListener, InvalidListenerSetting."""
         self._addresses = parse_admin_addresses(settings, listener)
-        self.endpoints = Endpoints(clock, allowed_hosts(settings, self._addresses))
+        self._token_calls = ThreadedCalls("tokens", 1)
+        file = settings.metrics_token_file
+        token = MetricsToken(Path(file), self._token_calls, clock) if file else None
+        access = AdminAccess(wants_login=admin_wants_login(settings, listener), token=token)
+        self.endpoints = Endpoints(clock, allowed_hosts(settings, self._addresses), access)
         self._connections = HttpConnections(self.endpoints.answer, clock)
         self._accepting = Accepting(clock, self._connections.tasks)
         self._entrance = AdminEntrance(self._connections, certificates, listener)
@@ -107,6 +128,7 @@ class AdminListeners:
         await self._connections.close()
         self._accepting.abandon_arrivals()
         await self.endpoints.scrapes.close()
+        self._token_calls.close()
 
 
 @asynccontextmanager

@@ -125,8 +125,14 @@ class Admission(asyncio.Protocol):
 class Connections:
     """The admitted connections of a node, and the expected ones, which are counted by host and not admitted yet."""
 
-    def __init__(self, parts: NetworkParts, delay_of_arrival: DelayOfArrival = lambda _: 0.0) -> None:
+    def __init__(
+        self,
+        parts: NetworkParts,
+        delay_of_arrival: DelayOfArrival = lambda _: 0.0,
+        turns_away: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._parts = parts
+        self._turns_away = turns_away
         self.delay_of_arrival = delay_of_arrival
         self.late_closings = LateClosings(parts.clock)
         self._ceilings: dict[str, ListenerCeiling] = {}
@@ -199,6 +205,8 @@ class Connections:
     def _refusal(self, host: str, file_number: int) -> CloseReason | None:
         if self._is_closing:
             return CloseReason.SHUTDOWN
+        if self._turns_away():
+            return CloseReason.STALE
         if leaves_too_few_files(file_number):
             return CloseReason.TOO_FEW_FILES
         if len(self._hosts) + self._expected >= self._parts.settings.max_connections:

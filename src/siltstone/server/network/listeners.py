@@ -69,6 +69,7 @@ class Listeners:
 
     ``listeners`` has the advertised address of each listener, in the order of ``addresses``, once they are bound;
     ``addresses`` may be sockets that are bound already.
+    ``turns_away``: whether new connections are closed at once, because what the node knows of users is too old.
     ``settings_of`` and ``certificates`` have what ``listener.NAME.*`` says of listeners. ``delay_of_arrival`` counts
     new connections by host, for quotas. ``on_failure`` is
     called if a bug ends the inspection of connections; the bug is logged, and time limits of connections are no longer
@@ -85,6 +86,7 @@ class Listeners:
         *,
         settings_of: Mapping[str, ListenerSettings] = MappingProxyType({}),
         certificates: Certificates | None = None,
+        turns_away: Callable[[], bool] = lambda: False,
         delay_of_arrival: DelayOfArrival = lambda _: 0.0,
     ) -> None:
         self._addresses = addresses
@@ -92,7 +94,7 @@ class Listeners:
         self._clock = clock
         self._tasks = TaskGroup("network", on_failure)
         self._parts = NetworkParts(handler, settings, clock, self._tasks)
-        self._connections = Connections(self._parts, delay_of_arrival)
+        self._connections = Connections(self._parts, delay_of_arrival, turns_away)
         self._accepting = self._connections.accepting
         self._settings_of = settings_of
         self.certificates = certificates

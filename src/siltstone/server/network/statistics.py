@@ -33,6 +33,8 @@ class CloseReason(StrEnum):
     """The login failed, took too long, or there were too many connections that were not logged in."""
     SESSION_ENDED = "session-ended"
     """The user was removed, or its sessions were ended."""
+    STALE = "stale"
+    """The node could not read the metadata for too long, and users or rights may have changed."""
     FAILURE = "failure"
     """A bug: an unexpected exception."""
     TOO_MANY = "too-many"

@@ -146,6 +146,8 @@ def _settings_of_values(folder: Path, values: Mapping[str, object]) -> NodeSetti
         for name, kind in sections_of(NodeSettings).items()
         if name in nodes
     }
+    if file := sections["admin"].metrics_token_file:
+        sections["admin"] = msgspec.structs.replace(sections["admin"], metrics_token_file=str(folder / file))
     wal_folder = values.get("wal_folder") or f"wal/node-{sections['engine'].node_id}"
     return NodeSettings(
         **store_fields(folder, values),

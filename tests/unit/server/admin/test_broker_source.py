@@ -229,8 +229,11 @@ def test_a_broker_is_ready_while_it_runs_has_room_and_listens(
     clock = ManualClock()
     broker = large_broker(1, 1, clock)
     broker.parts.partitions.openings = SimpleNamespace(trouble="")
+    broker.staleness = SimpleNamespace(is_over=False, reason="the metadata could not be read")
     observed = ObservedBroker(
         SimpleNamespace(engine=engine, buckets=None, metadata=None),
         broker, listeners, load_node_settings(tmp_path, environment={}), clock, None, None,
     )  # fmt: skip
     assert (observed.reasons, observed.state) == (reasons, shown)
+    broker.staleness.is_over = True
+    assert "the metadata could not be read" in observed.reasons, "ND08: not ready"

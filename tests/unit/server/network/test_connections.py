@@ -149,3 +149,17 @@ async def test_abort_waits_for_nobody() -> None:
     await gone
     assert world.statistics().connections == 0
     assert clients[0].is_aborted
+
+
+@in_loop
+async def test_nd08_a_node_whose_users_may_have_changed_lets_nobody_in_until_it_knows() -> None:
+    world = NetworkWorld()
+    kept = world.connect()
+    is_stale = [True]
+    world.connections._turns_away = lambda: is_stale[0]
+    turned_away = world.connect()
+    await turns()
+    assert (kept.is_gone, turned_away.is_gone) == (False, True)
+    assert world.statistics().closed == {CloseReason.STALE: 1}
+    is_stale[0] = False
+    assert not world.connect().is_closing

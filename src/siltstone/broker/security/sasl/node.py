@@ -119,7 +119,7 @@ class NodeExchange:
             raise TokenRefused(f"the claim has {len(token)} bytes, and {CLAIM_BYTES_MAX} is the most")
         try:
             claim = msgspec.msgpack.decode(token, type=NodeClaim)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise TokenRefused("the claim is not one of a node") from None
         if claim.version != VERSION or len(claim.nonce) != NONCE_BYTES:
             raise TokenRefused("the claim is of another version of the mechanism, or its nonce is too short")

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from siltstone.broker.security.acls.matching import AclIndex, Caller
 from siltstone.model.acls import AclBinding, AclOperation, AclResourceType, PatternType, Permission
+from support.processes.calls_counted import calls_counted
 
 TOPIC = AclResourceType.TOPIC
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
@@ -68,3 +69,22 @@ def test_ac08_any_topic() -> None:
     assert may(replace(literal, name="*"), denied(prefix))
     assert not may(replace(literal, name="xy"), denied(prefix))
     assert may(prefix, denied(literal))
+
+
+def test_ac15_a_question_costs_the_same_among_a_hundred_thousand_bindings() -> None:
+    """Each of a thousand users has bindings of its own, literal ones and prefixes."""
+    counts = []
+    for users in (1, 1_000):
+        patterns = (PatternType.LITERAL, PatternType.PREFIXED)
+        index = AclIndex(
+            AclBinding(
+                TOPIC, patterns[number % 2], f"topic-{number}", f"User:{user}", "*", READ, Permission.ALLOW
+            )
+            for user in range(users)
+            for number in range(100)
+        )
+        with calls_counted() as calls:
+            assert not index.verdict(Caller("User:ada", "h"), READ, TOPIC, "topic-7-of-another").is_allowed
+            assert index.verdict(Caller("User:0", "h"), READ, TOPIC, "topic-7-of-another").is_allowed
+        counts.append(len(calls))
+    assert counts[0] == counts[1]

@@ -13,6 +13,8 @@ from siltstone.kafka_protocol.messages.describe_topic_partitions import (
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest
 from siltstone.kafka_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from siltstone.metadata.acls import CreateAcls, DeleteAcls
+from siltstone.metadata.commands import RegisterNode
+from siltstone.metadata.entities import NodeListener
 from siltstone.model.acls import AclOperation, AclResourceType, AuthorizationMode, PatternType, Permission
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.engine.engine_world import settled
@@ -50,6 +52,32 @@ async def test_ac06_hidden_and_missing_topics_look_alike(world: BrokerWorld) -> 
     assert codes == {"seen": 0, "x": 29, "y": 29}
     assert len((await client_of(world, ROOT).ask(MetadataRequest(topics=None))).topics) == 2
     assert [topic.name for topic in world.parts.topics.all()] == ["seen", "x"], "y was not created"
+
+
+@scenario(in_broker_world)
+async def test_ac23_neither_a_hidden_nor_a_missing_topic_costs_a_reading_of_the_log(
+    world: BrokerWorld,
+) -> None:
+    """In a cluster another node may have created a topic that this one does not know. The log is read for those who may
+    see the topic: for others the time of an answer tells nothing."""
+    await world.topic("x")
+    await world.parts.metadata.execute(
+        RegisterNode(9, "a life", "wal-of-9", listeners=(NodeListener("PLAINTEXT", "h", 1),))
+    )
+    await switch(world)
+    readings: list[str] = []
+    world.calls.before_call = lambda name: readings.append(name) if name == "refresh" else None
+    client, answers = client_of(world), {}
+    for name in ("x", "y") * 10:
+        (row,) = (await client.ask(metadata_request(name))).topics
+        answers[name] = replace(row, name="")
+        await client.ask(produce_request(RawTopic(name), {0: batch_of()}), 12)
+        await client.ask(DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)]))
+        await client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]))
+    assert readings == []
+    assert answers["x"] == answers["y"]
+    await client_of(world, ROOT).ask(metadata_request("y"))
+    assert readings, "who may see it finds what another node has created"
 
 
 @pytest.mark.parametrize("resource", [(TOPIC, "new"), (CLUSTER, "kafka-cluster")])

@@ -103,6 +103,21 @@ def test_a_claim_of_another_version_or_with_a_short_nonce_is_refused() -> None:
         exchange().claimed(b"\0" * (CLAIM_BYTES_MAX + 1))
 
 
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"\x97\x01\x01\x01\xa2\xff\xfe\x01\x01\xc4\x20" + NONCE,  # an incarnation that is not UTF-8
+        b"\x91" * CLAIM_BYTES_MAX,
+        b"\xdd\xff\xff\xff\xff",
+        b"\x97\x01\x01\x01\xdb\xff\xff\xff\xff",
+        b"",
+    ],
+)
+def test_a_claim_that_cannot_be_decoded_is_refused(token: bytes) -> None:
+    with pytest.raises(TokenRefused, match="not one of a node"):
+        exchange().claimed(token)
+
+
 @given(st.binary(max_size=200), st.binary(max_size=80))
 def test_no_bytes_prove_anything(claim: bytes, proof: bytes) -> None:
     answering = exchange()

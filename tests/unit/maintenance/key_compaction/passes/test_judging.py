@@ -1,9 +1,12 @@
 """What becomes of a batch, once it is known how many of its records stay."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from siltstone.kafka_protocol.records.control import Outcome
+from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.maintenance.key_compaction.passes.first_scan import Learned
 from siltstone.maintenance.key_compaction.passes.judging import (
     Judge,
@@ -151,3 +154,22 @@ def test_a_marker_is_alone_when_no_batch_came_before_it() -> None:
     assert seen.marker_is_alone(2)
     assert not seen.marker_is_alone(1)
     assert seen.marker_is_alone(1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "end", "may_go"),
+    [
+        (Outcome.COMMIT, None, True),
+        (Outcome.ABORT, None, True),
+        (Outcome.COMMIT, 4, True),
+        (Outcome.COMMIT, 3, False),
+        (Outcome.ABORT, 4, False),
+    ],
+)
+def test_tp47_a_marker_that_a_reader_needs_stays(outcome: Outcome, end: int | None, may_go: bool) -> None:
+    """A reader begins at a snapshot, which knows what lies below its offset; a client waits for markers of aborts."""
+    marker = TransactionMarker(outcome, 0)
+    payload = build_control_batch(marker, producer_id=1, producer_epoch=0, timestamp_ms=5, base_offset=3)
+    batches: Any = SimpleNamespace(end_offsets=[4], payload=lambda row: memoryview(payload))
+    learned = Learned(KeyMap(1_000, 10, plain), 0, 1_000, False, Outcomes(), frozenset(), 1_000)
+    assert Judge(learned, 0, 0, end)._may_go(batches, 0) is may_go
