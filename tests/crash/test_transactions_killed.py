@@ -7,140 +7,29 @@ known if the producer was told; if the broker died meanwhile, both are right.
 """
 
 import random
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.broker.broker_process import BrokerProcess, checked_store
-from support.kafka.quiet_client import QUIET as QUIET_CLIENT
+from support.kafka.transactional_writers import (
+    PARTITIONS,
+    QUIET,
+    SECONDS,
+    TOPIC,
+    Writer,
+    committed_numbers,
+    committed_offset,
+    refuse_torn,
+)
 from support.processes.ports import free_port
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried, unrecorded
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
-
-TOPIC, PARTITIONS = "numbers", 3
-SECONDS = 60
-QUIET = {**QUIET_CLIENT, "reconnect.backoff.max.ms": 100, "metadata.recovery.strategy": "none"}
-"""Else a client looks for its broker again after up to ten seconds; and librdkafka 2.16, which drops all brokers when
-none is there, may then wait in send_offsets_to_transaction for the one that it has dropped."""
-
-
-class Writer:
-    """One transactional id. ``outcomes``: number → committed, aborted or (None) not known."""
-
-    def __init__(self, servers: str, name: str, seed: int, first: int) -> None:
-        self.group = f"group-{name}"
-        self.outcomes: dict[int, bool | None] = {}
-        self._servers, self._name = servers, name
-        self._rng = random.Random(seed)
-        self._next = first
-        self._is_over = threading.Event()
-        self.failures: list[BaseException] = []
-        self.thread = threading.Thread(target=self._run)
-        self.thread.start()
-
-    def end(self) -> None:
-        self._is_over.set()
-        self.thread.join(2 * SECONDS)
-        assert not self.thread.is_alive()
-        assert self.failures == []
-
-    def _run(self) -> None:
-        try:
-            while not self._is_over.is_set():
-                self._write_until_it_fails()
-        except BaseException as failure:
-            self.failures.append(failure)
-
-    def _write_until_it_fails(self) -> None:
-        """An instance of the program: it begins with ``init_transactions``, which ends what the last one left open."""
-        producer = Producer(
-            {
-                "bootstrap.servers": self._servers,
-                "transactional.id": self._name,
-                "transaction.timeout.ms": 60_000,
-                "linger.ms": 0,
-                **QUIET,
-            }
-        )
-        consumer = Consumer({"bootstrap.servers": self._servers, "group.id": self.group, **QUIET})
-        try:
-            producer.init_transactions(SECONDS)
-            while not self._is_over.is_set():
-                self._one_transaction(producer, consumer)
-        except KafkaException:
-            pass
-        finally:
-            consumer.close()
-
-    def _one_transaction(self, producer: Producer, consumer: Consumer) -> None:
-        number, self._next = self._next, self._next + 1
-        commits = self._rng.random() < 0.8
-        self.outcomes[number] = None
-        producer.begin_transaction()
-        for partition in range(PARTITIONS):
-            producer.produce(TOPIC, str(number), partition=partition)
-        offset = [TopicPartition(TOPIC, 0, number)]
-        producer.send_offsets_to_transaction(offset, consumer.consumer_group_metadata(), SECONDS)
-        if commits:
-            producer.commit_transaction(SECONDS)
-        else:
-            producer.flush(SECONDS)  # else librdkafka may wait for messages whose partitions it never adds
-            producer.abort_transaction(SECONDS)
-        self.outcomes[number] = commits
-
-
-def committed_numbers(servers: str) -> dict[int, list[int]]:
-    """What readers of committed records find in each partition, up to its last stable offset."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "nobody",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-            **QUIET,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
-    found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
-    ended: set[int] = set()
-    while len(ended) < PARTITIONS:
-        message = consumer.poll(SECONDS)
-        assert message is not None
-        if message.error() is None:
-            found[message.partition()].append(int(message.value()))
-        else:
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-            ended.add(message.partition())
-    consumer.close()
-    return found
-
-
-def refuse_torn(found: dict[int, list[int]], writers: list[Writer]) -> None:
-    """``found``: in any order of the writers, but each in its own."""
-    for numbers in found.values():
-        assert len(set(numbers)) == len(numbers), "a number is there twice"
-        assert set(numbers) == set(found[0]), "a transaction is visible in one partition and not in another"
-        for writer in writers:
-            own = [number for number in numbers if number in writer.outcomes]
-            assert own == sorted(own), "the numbers of a writer are not in their order"
-    outcomes = {number: outcome for writer in writers for number, outcome in writer.outcomes.items()}
-    lost = [number for number, commits in outcomes.items() if commits and number not in found[0]]
-    shown = [number for number, commits in outcomes.items() if commits is False and number in found[0]]
-    assert (lost, shown) == ([], []), "acknowledged commits are gone, or aborted numbers are shown"
-
-
-def committed_offset(servers: str, group: str) -> int:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET})
-    (found,) = consumer.committed([TopicPartition(TOPIC, 0)], SECONDS)
-    consumer.close()
-    return int(found.offset)
 
 
 def kill_while_they_write(folder: Path, seed: int, kills: int, record_tried: RecordTried) -> None:
@@ -160,7 +49,7 @@ def kill_while_they_write(folder: Path, seed: int, kills: int, record_tried: Rec
         for writer in writers:
             writer.end()
         for writer in writers:  # a new instance ends what the last one has left open
-            last = Producer({"bootstrap.servers": servers, "transactional.id": writer._name, **QUIET})
+            last = Producer({"bootstrap.servers": servers, "transactional.id": writer.name, **QUIET})
             last.init_transactions(SECONDS)
         found = committed_numbers(servers)
         refuse_torn(found, writers)

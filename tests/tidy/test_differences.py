@@ -1,8 +1,6 @@
 """docs/differences-from-kafka.md: what can be checked is."""
 
 import re
-from types import SimpleNamespace
-from typing import Any
 
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -87,14 +85,3 @@ def test_validation_of_every_record_is_a_configuration() -> None:
     (name, value) = re.search(r"`(siltstone\.[a-z.]+)=(\w+)`", TEXT).groups()
     assert value in TABLE[name].documentation or TABLE[name].default
     assert TABLE[name].effect is Effect.ACTS
-
-
-def test_transactions_that_reach_over_nodes_are_refused_with_the_code_named() -> None:
-    from siltstone.broker.transactions.apis import producing
-    from siltstone.kafka_protocol.error_code import ErrorCode
-
-    topic = SimpleNamespace(partition_count=1, is_internal=False, metadata=SimpleNamespace(partitions=[None]))
-    topics: Any = SimpleNamespace(by_name=lambda _: topic)
-    cluster: Any = SimpleNamespace(leads=lambda _: False)
-    refusal = producing.refusal_of_partition(topics, cluster, ("t", 0))
-    assert f"`{ErrorCode(refusal).name}`" in row("Transactions over several brokers.")

@@ -2,6 +2,7 @@
 partitions."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.groups.offsets_log.record import EncodedRecord, LogProducer
@@ -9,7 +10,7 @@ from siltstone.broker.groups.ports import GroupLog, LogEntry, RecordInTransactio
 from siltstone.broker.partitions.admission import Admitted
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import Partitions
-from siltstone.broker.partitions.transaction_state import TransactionPermission
+from siltstone.broker.partitions.transaction_state import PermissionQuestion, TransactionPermission
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.registry import Topics
@@ -85,6 +86,9 @@ class OffsetsTopicLog:
     def next_offset(self) -> int:
         return self._partition.next_offset
 
+    def question(self, producer_id: int) -> AbstractContextManager[PermissionQuestion]:
+        return self._partition.transactions.question(producer_id)
+
     async def take_transactions(self) -> None:
         await self._partitions.flag_transactional(self._topic_id, self._index, self._partition)
 
@@ -103,7 +107,9 @@ class OffsetsTopicLog:
             attributes=TRANSACTIONAL_BIT,
         )
         admitted = Admitted(batch, read_batch_header(batch), NO_TIMESTAMP)
-        appended = self._partition.append_admitted(admitted, TransactionPermission(producer.number))
+        appended = self._partition.append_admitted(
+            admitted, TransactionPermission(producer.number, coordinator_epoch=producer.coordinator_epoch)
+        )
         assert appended.durable is not None, "these batches have no sequence, so that none repeats another"
         await appended.durable
 

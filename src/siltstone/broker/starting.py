@@ -102,16 +102,21 @@ async def start_broker(
         OffsetsTopicLogs(creation, partitions, log_clock), topics, group_settings, log_clock, rng,
         keeping_topics_of=registrations.names_of, progress=mirror, leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
-    markers, producer_ids = PartitionMarkers(topics, partitions, groups), ProducerIds(metadata)
+    peers = peers or UnknownPeers()
+    markers, producer_ids = (
+        PartitionMarkers(topics, partitions, groups, cluster, peers),
+        ProducerIds(metadata),
+    )
     transactions = Transactions(
         TransactionTopicLogs(creation.transactions_topic, partitions, log_clock), markers, producer_ids, log_clock,
-        OffsetsTopicLeaders(cluster, topics, TRANSACTIONS_TOPIC),
+        OffsetsTopicLeaders(cluster, topics, TRANSACTIONS_TOPIC), peers,
     )  # fmt: skip
+    markers.ask_with(transactions.open_anywhere)
     verdicts, record_calls = QuotaVerdicts(), record_calls or InlineCalls()
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, transactions, markers, producer_ids, clock,
         rng, cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
-        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts, peers=peers or UnknownPeers(),
+        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts, peers=peers,
         throttling=Throttling(lambda: metadata.image, clock, lambda: len(cluster.live_ids)),
     )  # fmt: skip
     backlog = BacklogWatch(

@@ -4,16 +4,22 @@ markers: the ports of ``transactions.ports``, implemented on partitions."""
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import TypeAlias
 
+from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.offsets_topic import own_records
 from siltstone.broker.partitions.partition import Partition
 from siltstone.broker.partitions.partitions import PartitionGone, Partitions
-from siltstone.broker.partitions.transaction_state import TransactionEnding
+from siltstone.broker.partitions.transaction_state import MarkerVerdict, TransactionEnding
+from siltstone.broker.peers import Peers
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.registry import Topic, Topics
+from siltstone.broker.transactions.other_nodes import ask_for_markers
 from siltstone.broker.transactions.ports import MarkedGroups, TransactionLog
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
+from siltstone.broker.transactions.rules.requests import JoinedTransaction
 from siltstone.broker.transactions.state_log.record import EncodedRecord, TopicPartition
+from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
 from siltstone.kafka_protocol.records.reading import Record
@@ -71,21 +77,80 @@ class GroupsNotReady(Unavailable):
     """The groups of a partition of __consumer_offsets cannot take over the offsets of a transaction now."""
 
 
+class TransactionNotKnown(Unavailable):
+    """It is not known whether a marker is for the transaction that a producer has open."""
+
+
+OpenOf: TypeAlias = Callable[[int, TopicPartition], Awaitable[JoinedTransaction | ErrorCode]]
+
+
+async def _no_coordinator(_: int, __: TopicPartition) -> ErrorCode:
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 class PartitionMarkers:
-    """Writes markers to the partitions that this node leads. One that another node leads is not written: the
-    transaction stays prepared.
+    """Writes markers to the partitions that this node leads, and asks the other leaders to write theirs.
 
     A marker in ``__consumer_offsets`` is written in the turn in which the ``groups`` of the partition take over the
     offsets of the transaction, or drop them: so a client that reads an offset after the end of the transaction gets the
     new one."""
 
-    def __init__(self, topics: Topics, partitions: Partitions, groups: MarkedGroups) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: Partitions,
+        groups: MarkedGroups,
+        cluster: ClusterView,
+        peers: Peers,
+    ) -> None:
         self._topics = topics
         self._partitions = partitions
         self._groups = groups
+        self._cluster = cluster
+        self._peers = peers
+        self._open_of: OpenOf = _no_coordinator
+
+    def ask_with(self, open_of: OpenOf) -> None:
+        """``open_of``: see ``Transactions.open_anywhere``. The transactions are made with the markers."""
+        self._open_of = open_of
 
     async def open(self, partitions: Collection[TopicPartition]) -> None:
-        await side_by_side(self._open, partitions)
+        """See MarkerSink. The leader of a partition that was added may know a topic that this node has not heard of
+        yet: the metadata is read before ``write`` takes it for deleted."""
+        if any(self._is_unknown(each) for each in partitions):
+            await self._cluster.refreshed()
+        await side_by_side(self._open, [each for each in partitions if self._other_leader(each) is None])
+
+    def _is_unknown(self, partition: TopicPartition) -> bool:
+        name, index = partition
+        topic = self._topics.by_name(name)
+        return topic is None or not 0 <= index < topic.partition_count
+
+    def _other_leader(self, partition: TopicPartition) -> int | None:
+        """Returns the node that leads the partition; None if this node does, and if the partition is deleted."""
+        name, index = partition
+        topic = self._topics.by_name(name)
+        if topic is None or not 0 <= index < topic.partition_count:
+            return None
+        metadata = topic.metadata.partitions[index]
+        return None if self._cluster.leads(metadata) else metadata.leader
+
+    async def send(
+        self, partitions: Collection[TopicPartition], markers: MarkersToWrite, coordinator_epoch: int
+    ) -> frozenset[TopicPartition]:
+        """See MarkerSink. If one has no answer the metadata is read: its partition may have moved."""
+        by_node: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            if (node_id := self._other_leader(partition)) is not None:
+                by_node.setdefault(node_id, []).append(partition)
+
+        async def ask(node_id: int) -> frozenset[TopicPartition]:
+            return await ask_for_markers(self._peers, node_id, by_node[node_id], markers, coordinator_epoch)
+
+        written: frozenset[TopicPartition] = frozenset().union(*await side_by_side(ask, by_node))
+        if len(written) < sum(map(len, by_node.values())):
+            await self._cluster.refreshed()
+        return written
 
     async def _open(self, partition: TopicPartition) -> None:
         name, index = partition
@@ -137,11 +202,27 @@ class PartitionMarkers:
                 f"there is no partition {index} of topic {name[:300]!r}: refresh the metadata"
             )
         opened = await self._opened(topic, index)
+        if opened.transactions.judge_marker(ending) is MarkerVerdict.IS_UNSURE:
+            await self._learn_number(opened, partition, ending)
         durable = self._append(opened, partition, ending)
         if durable is None:
             await opened.wait_until_durable()
         else:
             await asyncio.shield(durable)
+
+    async def _learn_number(
+        self, opened: Partition, partition: TopicPartition, ending: TransactionEnding
+    ) -> None:
+        """Asks which transaction it is that the producer has open: this node has read it in the log, where it has no
+        number. Raises TransactionNotKnown."""
+        found = await self._open_of(ending.producer_id, partition)
+        if isinstance(found, ErrorCode) or partition not in found.partitions:
+            name, index = partition
+            raise TransactionNotKnown(
+                f"the coordinator of producer {ending.producer_id} does not say which transaction is open in "
+                f"{name}-{index}: its marker has to wait"
+            )
+        opened.transactions.number_is(ending.producer_id, found.number, found.coordinator_epoch)
 
     def _append(
         self, opened: Partition, partition: TopicPartition, ending: TransactionEnding

@@ -43,8 +43,8 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.DELETE_RECORDS: (0, 2),
     # Version 6 is still unstable in Kafka 4.3.
     ApiKey.INIT_PRODUCER_ID: (0, 5),
-    # Kafka has versions 4 and 5 too, which only its nodes send to each other.
-    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    # Only nodes send versions 4 and 5, to each other.
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
     ApiKey.END_TXN: (0, 5),
     ApiKey.WRITE_TXN_MARKERS: (1, 2),

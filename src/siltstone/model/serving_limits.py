@@ -161,6 +161,10 @@ TRANSACTION_MARKER_RETRY_MS_MAX = 5_000
 """A marker that cannot be written is tried again with waits that double up to the maximum: readers of committed records
 wait for it."""
 
+TRANSACTION_PEER_WAIT_MS = 5_000
+"""How long a node waits for the answer of another one to a question about a transaction, or to markers, before it asks
+again. All of them may be repeated."""
+
 TRANSACTION_LOAD_BACKOFF_MS_MIN = 100
 TRANSACTION_LOAD_BACKOFF_MS_MAX = 10_000
 """After a failure, loading a partition of ``__transaction_state`` is retried with waits that double up to the

@@ -52,7 +52,8 @@ class ProducerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """``batches`` are the last ones of ``epoch``, oldest first; there are none after a marker that raised the epoch.
     ``seen_ms`` is when the last batch or marker was appended. ``coordinator_epoch`` is that of the last marker, -1 if
     there was none. ``open_from`` is the first offset of the open transaction, -1 if none is open; ``open_number`` the
-    number of that transaction at its coordinator, -1 if it is not known."""
+    number of that transaction at its coordinator, or of the one that the last marker has ended, -1 if it is not
+    known."""
 
     producer_id: int
     epoch: int

@@ -5,30 +5,37 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from enum import Enum, auto
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.peers import PeerUnreachable
+from siltstone.broker.request import CloseConnection
 from siltstone.broker.settings import BrokerSettings
 from siltstone.broker.starting import start_broker
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.registry import Topic
+from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.notation import Message
 from siltstone.metadata.commands import FenceNode, MovePartitions
 from siltstone.metadata.entities import NodeListener, PartitionMetadata
 from siltstone.metadata.log_entry import LogPosition
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import READ_BYTES_MAX, AppendUncertain, LogUnavailable, VersionMovedOn
+from siltstone.model.access import NODE
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.failing_over import NodeFailover
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.opening import NodeEnrolment
+from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
 from support.broker.broker_world import ENGINE, Client, HoldableCalls
 from support.engine.engine_world import World, settled
 from support.metadata.faulty_log import FaultyLog
@@ -74,11 +81,34 @@ class HeldEntries(FaultyLog):
         return landed
 
 
+class Fate(Enum):
+    """What becomes of a question of one node to another."""
+
+    LOST = auto()
+    ANSWER_LOST = auto()
+
+
+class LateAnswer(NamedTuple):
+    """The question is asked at once, and the answer comes when the future is done; a future alone keeps the question
+    back."""
+
+    waits: "asyncio.Future[None]"
+
+
+class Question(NamedTuple):
+    """Of a node to another one."""
+
+    asks: int
+    asked: int
+    request: Message
+
+
 class ServingNode:
     """A node; ``holds_lease`` says whether it has its lease."""
 
     def __init__(self, node_id: int, folder: Path, cluster: "BrokerCluster", listener_name: str) -> None:
         self.node_id = node_id
+        self.cluster = cluster
         self.log = HeldEntries(cluster.log)
         self.world = World(
             folder, log=self.log, store=cluster.store, clock=cluster.clock, rng=Random(node_id),
@@ -98,12 +128,18 @@ class ServingNode:
         )
         self.broker = await start_broker(
             self.node.engine, self.node.metadata, BrokerSettings(), GroupSettings(), self.world.clock, self.world.rng,
-            is_lease_held=lambda: self.holds_lease,
+            is_lease_held=lambda: self.holds_lease, peers=ClusterPeers(self, self.cluster),
         )  # fmt: skip
 
     def die(self) -> None:
-        """The node ends like a process that is killed: it makes no further call, and none of its calls is answered."""
+        """The node ends like a process that is killed: it makes no further call, and none of its calls is answered. A
+        log in files is no longer locked."""
         self.is_dead = self.calls.is_frozen = True
+        wal = self.world.newest_log
+        if isinstance(wal, FileWriteAheadLog):
+            for file in [*wal._live, wal._directory]:
+                with suppress(OSError):
+                    file.close()
 
     async def fail_over(self, dead: int) -> None:
         """A node takes the log over, as a server does; the dead node was fenced, and its log is in the bucket."""
@@ -139,12 +175,52 @@ class ServingNode:
         return Client(world, self._connections)
 
 
+class ClusterPeers:
+    """The way from one node to the others. What ``cluster.between_nodes`` returns for a question says what becomes of
+    it; None: it is asked and answered."""
+
+    def __init__(self, node: ServingNode, cluster: "BrokerCluster") -> None:
+        self._node = node
+        self._cluster = cluster
+
+    async def ask(self, node_id: int, request: Message, answer: Any, time_limit_ms: float = 10_000) -> Any:
+        question = Question(self._node.node_id, node_id, request)
+        self._cluster.questions.append(question)
+        fate = self._cluster.between_nodes(question)
+        if isinstance(fate, asyncio.Future):
+            await fate
+        other = self._cluster.nodes[node_id]
+        if fate is Fate.LOST or other.is_dead:
+            raise PeerUnreachable(node_id, "it does not answer")
+        client = other.client()
+        client.connection.principal = NODE
+        asked = client.send(request, min(type(request).versions[1], ANNOUNCED[request.api_key][1]))
+        late = asyncio.get_running_loop().create_future()
+        timer = self._cluster.clock.call_after_ms(time_limit_ms, lambda: late.done() or late.set_result(None))
+        try:
+            await asyncio.wait({asked, late}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+        if isinstance(fate, LateAnswer):
+            await fate.waits
+        if fate is Fate.ANSWER_LOST or not asked.done() or self._node.is_dead:
+            raise PeerUnreachable(node_id, "it does not answer in time")
+        try:
+            return asked.result()
+        except CloseConnection as closed:
+            raise PeerUnreachable(node_id, str(closed)) from closed
+
+
 class BrokerCluster:
     def __init__(
         self, folder: Path, count: int, listener_names: dict[int, str], *, wal_in_bucket: bool = False
     ) -> None:
         self.wal_in_bucket = wal_in_bucket
         self.clock = ManualClock()
+        self.questions: list[Question] = []
+        self.between_nodes: Callable[[Question], Fate | LateAnswer | asyncio.Future[None] | None] = lambda _: (
+            None
+        )
         self.log = MemoryLog()
         self.store = MemoryStore(self.clock)
         self.nodes = [

@@ -1,70 +1,132 @@
-"""Real producers that write to one partition, in transactions and without, and a real consumer that reads it."""
+"""Transactional producers of librdkafka that write until they fail, again and again, and what readers of committed
+records find of it.
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+A transaction is one number, once in each of three partitions, and the number as the offset of a group. Its outcome is
+known if the producer was told; if a broker died meanwhile, both are right.
+"""
 
-from siltstone.server.embedded import Broker
-from support.kafka.quiet_client import QUIET
+import random
+import threading
 
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from support.kafka.quiet_client import QUIET as QUIET_CLIENT
+
+TOPIC, PARTITIONS = "numbers", 3
 SECONDS = 60
-LEVELS = {"committed": "read_committed", "uncommitted": "read_uncommitted"}
-"""Isolation of a scan → isolation level of a consumer."""
+QUIET = {**QUIET_CLIENT, "reconnect.backoff.max.ms": 100, "metadata.recovery.strategy": "none"}
+"""Else a client looks for its broker again after up to ten seconds; and librdkafka 2.16, which drops all brokers when
+none is there, may then wait in send_offsets_to_transaction for the one that it has dropped."""
 
 
-class Writers:
-    """Producers with transactions, and one without."""
+class Writer:
+    """One transactional id. ``outcomes``: number → committed, aborted or (None) not known."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._at = {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, **QUIET}
-        self._plain = Producer(self._at)
-        self._open: dict[str, Producer] = {}
-        self._known: dict[str, Producer] = {}
-        self._count = 0
+    def __init__(self, servers: str, name: str, seed: int, first: int) -> None:
+        self.group = f"group-{name}"
+        self.outcomes: dict[int, bool | None] = {}
+        self._servers, self.name = servers, name
+        self._rng = random.Random(seed)
+        self._next = first
+        self._is_over = threading.Event()
+        self.failures: list[BaseException] = []
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
 
-    def write(self, topic: str, name: str = "", count: int = 1, key: str | None = None) -> None:
-        """Writes records to partition 0, in the transaction of the name; without a name in none."""
-        producer = self._transaction(name) if name else self._plain
-        for _ in range(count):
-            producer.produce(topic, f"{name or 'plain'}-{self._count}", key, partition=0)
-            self._count += 1
-        assert producer.flush(SECONDS) == 0
+    def end(self) -> None:
+        self._is_over.set()
+        self.thread.join(2 * SECONDS)
+        assert not self.thread.is_alive()
+        assert self.failures == []
 
-    def end(self, name: str, *, commits: bool) -> None:
-        producer = self._open.pop(name)
-        (producer.commit_transaction if commits else producer.abort_transaction)(SECONDS)
+    def _run(self) -> None:
+        try:
+            while not self._is_over.is_set():
+                self._write_until_it_fails()
+        except BaseException as failure:
+            self.failures.append(failure)
 
-    def _transaction(self, name: str) -> Producer:
-        if name not in self._known:
-            self._known[name] = Producer({**self._at, "transactional.id": name})
-            self._known[name].init_transactions(SECONDS)
-        if name not in self._open:
-            self._open[name] = self._known[name]
-            self._open[name].begin_transaction()
-        return self._open[name]
+    def _write_until_it_fails(self) -> None:
+        """An instance of the program: it begins with ``init_transactions``, which ends what the last one left open."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "transactional.id": self.name,
+                "transaction.timeout.ms": 60_000,
+                "linger.ms": 0,
+                **QUIET,
+            }
+        )
+        consumer = Consumer({"bootstrap.servers": self._servers, "group.id": self.group, **QUIET})
+        try:
+            producer.init_transactions(SECONDS)
+            while not self._is_over.is_set():
+                self._one_transaction(producer, consumer)
+        except KafkaException:
+            pass
+        finally:
+            consumer.close()
 
-    @property
-    def open_names(self) -> list[str]:
-        return list(self._open)
+    def _one_transaction(self, producer: Producer, consumer: Consumer) -> None:
+        number, self._next = self._next, self._next + 1
+        commits = self._rng.random() < 0.8
+        self.outcomes[number] = None
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            producer.produce(TOPIC, str(number), partition=partition)
+        offset = [TopicPartition(TOPIC, 0, number)]
+        producer.send_offsets_to_transaction(offset, consumer.consumer_group_metadata(), SECONDS)
+        if commits:
+            producer.commit_transaction(SECONDS)
+        else:
+            producer.flush(SECONDS)  # else librdkafka may wait for messages whose partitions it never adds
+            producer.abort_transaction(SECONDS)
+        self.outcomes[number] = commits
 
 
-def consumed(broker: Broker, topic: str, isolation: str) -> list[bytes]:
-    """The values that a consumer gets up to the end."""
-    return [value for _, value in consumed_pairs(broker, topic, isolation)]
-
-
-def consumed_pairs(broker: Broker, topic: str, isolation: str) -> list[tuple[bytes | None, bytes]]:
-    """The keys and values that a consumer gets up to the end."""
+def committed_numbers(servers: str) -> dict[int, list[int]]:
+    """What readers of committed records find in each partition, up to its last stable offset."""
     consumer = Consumer(
         {
-            "bootstrap.servers": broker.bootstrap_servers, "group.id": "nobody", "enable.partition.eof": True,
-            "isolation.level": LEVELS[isolation], **QUIET,
+            "bootstrap.servers": servers,
+            "group.id": "nobody",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            **QUIET,
         }
-    )  # fmt: skip
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[tuple[bytes | None, bytes]] = []
-    while (message := consumer.poll(SECONDS)) is not None:
-        if message.error() is not None:
-            assert message.error().code() == KafkaError._PARTITION_EOF
-            break
-        found.append((message.key(), message.value()))
+    )
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
+    found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
+    ended: set[int] = set()
+    while len(ended) < PARTITIONS:
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        if message.error() is None:
+            found[message.partition()].append(int(message.value()))
+        else:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            ended.add(message.partition())
     consumer.close()
     return found
+
+
+def refuse_torn(found: dict[int, list[int]], writers: list[Writer]) -> None:
+    """``found``: in any order of the writers, but each in its own."""
+    for numbers in found.values():
+        assert len(set(numbers)) == len(numbers), "a number is there twice"
+        assert set(numbers) == set(found[0]), "a transaction is visible in one partition and not in another"
+        for writer in writers:
+            own = [number for number in numbers if number in writer.outcomes]
+            assert own == sorted(own), "the numbers of a writer are not in their order"
+    outcomes = {number: outcome for writer in writers for number, outcome in writer.outcomes.items()}
+    lost = [number for number, commits in outcomes.items() if commits and number not in found[0]]
+    shown = [number for number, commits in outcomes.items() if commits is False and number in found[0]]
+    assert (lost, shown) == ([], []), "acknowledged commits are gone, or aborted numbers are shown"
+
+
+def committed_offset(servers: str, group: str) -> int:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET})
+    (found,) = consumer.committed([TopicPartition(TOPIC, 0)], SECONDS)
+    consumer.close()
+    return int(found.offset)

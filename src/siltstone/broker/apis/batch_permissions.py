@@ -5,12 +5,13 @@ Only the first batch of a transaction in a partition is asked about. From Produc
 the transaction (KIP-890). Clients of older versions have added it before, with AddPartitionsToTxn; whether they have is
 looked at, so that a batch that comes late opens no transaction that nobody ends (KAFKA-14402).
 
-A permission is used in the turn in which it is given: the coordinator's record that names the partition is then before
-the batch in the log, and no marker is between them.
+A coordinator on this node gives its permission in the turn of its record that names the partition: the record is then
+before the batch in the log, and no marker is between them. One on another node answers when its record is durable. A
+marker may then come before the answer, which is void with that: the coordinator is asked again.
 """
 
-import logging
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Protocol
 
@@ -22,7 +23,6 @@ from siltstone.broker.topics.registry import Topic
 from siltstone.broker.transactions.rules.requests import (
     BUMPING_VERSION,
     AddToTransaction,
-    JoinedTransaction,
 )
 from siltstone.broker.transactions.transactions import Transactions
 from siltstone.kafka_protocol.batch_header import (
@@ -40,11 +40,13 @@ ADDS_SINCE = 12
 
 KNOWS_ABORTABLE_SINCE = 11
 
+QUESTIONS_MAX = 3
+"""A marker that comes while the coordinator is asked makes the answer void: it is late, or ends the last transaction.
+Each transaction has one marker; a batch that meets more of them is refused, and the client sends it again."""
+
 _NOT_THERE = frozenset({
     ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 })  # fmt: skip
-
-log = logging.getLogger(__name__)
 
 
 class Batch(Protocol):
@@ -104,19 +106,44 @@ async def ask_permission(
     wanting = [batch for batch in batches if wants_permission(batch)]
     if not wanting:
         return
+    for _ in range(QUESTIONS_MAX):
+        wanting = await _asked(transactions, transactional_id, version, wanting)
+        if not wanting:
+            return
+
+
+async def _asked(
+    transactions: Transactions, transactional_id: str, version: int, wanting: Sequence[Batch]
+) -> list[Batch]:
+    """Asks once. Returns the batches whose answer is void, because a marker of the producer came meanwhile."""
     named = {_named(batch): batch for batch in wanting}
     header, adds = _header_of(wanting[0]), version >= ADDS_SINCE
     add = AddToTransaction(
         header.producer_id, header.producer_epoch, frozenset(named), BUMPING_VERSION if adds else 0
     )
-    answer = await transactions.join(transactional_id, add, adds=adds)
+    with ExitStack() as stack:
+        questions = {
+            name: stack.enter_context(batch.partition.transactions.question(header.producer_id))
+            for name, batch in named.items()
+            if batch.partition is not None
+        }
+        answer = await transactions.join(transactional_id, add, adds=adds)
+    void = []
     for partition, batch in named.items():
-        if isinstance(answer, JoinedTransaction) and partition in answer.partitions:
-            batch.permission = TransactionPermission(answer.number, begins_at_0=adds)
-        else:
+        if isinstance(answer, ErrorCode) or partition not in answer.partitions:
             refusal = answer if isinstance(answer, ErrorCode) else ErrorCode.TRANSACTION_ABORTABLE
             batch.error = _as_producers_know_it(refusal, version)
             batch.error_message = _why(refusal, partition, transactional_id)
+        elif questions[partition].is_void:
+            if wants_permission(batch):
+                void.append(batch)
+        elif answer.coordinator_epoch < questions[partition].coordinator_epoch:
+            refusal = ErrorCode.NOT_COORDINATOR
+            batch.error = _as_producers_know_it(refusal, version)
+            batch.error_message = _why(refusal, partition, transactional_id)
+        else:
+            batch.permission = TransactionPermission(answer.number, adds, answer.coordinator_epoch)
+    return void
 
 
 async def _flag(partitions: Partitions, batch: Batch) -> None:
@@ -157,12 +184,9 @@ def _as_producers_know_it(refusal: ErrorCode, version: int) -> ErrorCode:
 def _why(refusal: ErrorCode, partition: tuple[str, int], transactional_id: str) -> str:
     name, index = partition
     if refusal is ErrorCode.NOT_COORDINATOR:
-        text = (
-            f"{name}-{index} is led by another node than the one that coordinates {transactional_id[:200]!r}: "
-            "transactions do not reach over several nodes yet"
+        return (
+            f"the coordinator of {transactional_id[:200]!r} is changing; {name}-{index} waits for it: retry"
         )
-        log.warning("a batch is refused: %s", text)
-        return text
     if refusal is ErrorCode.TRANSACTION_ABORTABLE:
         return f"{name}-{index} is not in the transaction: add it first, or abort the transaction"
     return f"the coordinator of the transaction answers {refusal.name}"

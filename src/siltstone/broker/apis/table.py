@@ -94,7 +94,7 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DELETE_RECORDS: handle_delete_records,
     ApiKey.INIT_PRODUCER_ID: handle_init_producer_id,
     ApiKey.ADD_PARTITIONS_TO_TXN: lambda parts, context, request: handle_add_partitions_to_txn(
-        parts.transactions, partial(refusal_of_partition, parts.topics, parts.cluster), context, request
+        parts.transactions, partial(refusal_of_partition, parts.topics), context, request
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: lambda parts, context, request: handle_add_offsets_to_txn(
         parts.transactions, parts.groups, context, request

@@ -18,7 +18,7 @@ When the log has grown long, ``write_checkpoint`` writes the live state again at
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
 from typing import TypeAlias, TypeVar
 
@@ -37,6 +37,7 @@ from siltstone.broker.groups.offsets_log.record import (
 )
 from siltstone.broker.groups.ports import GroupLog, GroupLogs
 from siltstone.broker.groups.rules.requests import Answer, ForgetOffsets, GroupTimer, Request
+from siltstone.broker.partitions.transaction_state import PermissionQuestion
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import CorruptData, SiltstoneError
 from siltstone.model.serving_limits import (
@@ -155,6 +156,10 @@ class GroupCoordinator:
         """Called before offsets are committed in a transaction. Raises Unavailable."""
         if self._log is not None:
             await self._log.take_transactions()
+
+    def question(self, producer_id: int) -> AbstractContextManager[PermissionQuestion]:
+        """Used while the coordinator of the transaction is asked whether the producer may commit offsets here."""
+        return nullcontext(PermissionQuestion()) if self._log is None else self._log.question(producer_id)
 
     async def transactions_written(self) -> None:
         """Returns when no record of a transaction waits for the log, or none ever will be written."""

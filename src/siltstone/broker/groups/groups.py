@@ -116,12 +116,13 @@ class Groups:
         self,
         group_id: str,
         offsets: Mapping[TopicPartition, int],
+        producer_id: int,
         permit: Callable[[int], Awaitable[LogProducer | ErrorCode]],
         make: Callable[[LogProducer], MakeRequest],
     ) -> Answer:
         """Asks for a commit of these offsets in a transaction. ``permit`` is called with the partition of
         ``__consumer_offsets`` when the groups are loaded, and the request is decided in the turn in which it
-        returns."""
+        returns. A permission is void if a marker came while the coordinator of the transaction was asked."""
         coordinator = await self._coordinator_of(group_id)
         if isinstance(coordinator, ErrorCode):
             return coordinator
@@ -131,9 +132,12 @@ class Groups:
         try:
             async with nullcontext() if progress is None else progress.holding_back(group_id, offsets):
                 await coordinator.take_transactions()
-                producer = await permit(partition)
+                with coordinator.question(producer_id) as question:
+                    producer = await permit(partition)
                 if isinstance(producer, ErrorCode):
                     return producer
+                if question.is_void or producer.coordinator_epoch < question.coordinator_epoch:
+                    return ErrorCode.CONCURRENT_TRANSACTIONS
                 return self._served(await coordinator.ask(group_id, make(producer)))
         except InvalidRequest:
             return ErrorCode.INVALID_REQUEST
@@ -250,15 +254,12 @@ class Groups:
     # -- markers of transactions -------------------------------------------------------------------------
 
     async def partition_of(self, group_id: str) -> int | ErrorCode:
-        """Returns the group's partition of ``__consumer_offsets``, which is created if it does not exist. Refused if
-        another node leads it."""
+        """Returns the group's partition of ``__consumer_offsets``, which is created if it does not exist; any node may
+        lead it."""
         if (refusal := await self._not_ready()) is not None:
             return refusal
         assert self._partition_count is not None
-        partition = partition_of_group(group_id, self._partition_count)
-        if not self._coordinates(partition):
-            await self._leaders.refreshed()
-        return partition if self._coordinates(partition) else ErrorCode.NOT_COORDINATOR
+        return partition_of_group(group_id, self._partition_count)
 
     async def prepare_for_marker(self, partition: int) -> None:
         """See MarkedGroups."""

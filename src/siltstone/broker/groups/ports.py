@@ -10,13 +10,14 @@ The registered progress must never be ahead of the committed offsets: retention 
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol, TypeAlias
 
 import msgspec
 
 from siltstone.broker.groups.offsets_log.record import EncodedRecord, LogProducer
 from siltstone.broker.groups.rules.requests import TopicPartition
+from siltstone.broker.partitions.transaction_state import PermissionQuestion
 
 
 class RecordInTransaction(msgspec.Struct, frozen=True):
@@ -40,6 +41,10 @@ class GroupLog(Protocol):
     @property
     def next_offset(self) -> int:
         """The offset of the next record."""
+        ...
+
+    def question(self, producer_id: int) -> AbstractContextManager[PermissionQuestion]:
+        """See PartitionTransactions.question."""
         ...
 
     async def take_transactions(self) -> None:

@@ -17,7 +17,6 @@ from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.transaction_state import (
-    NOT_KNOWN,
     MarkerVerdict,
     PartitionTransactions,
     TransactionEnding,
@@ -192,9 +191,8 @@ class Partition:
             return self._answered_before(repeated)
         self._transactions.require_appendable(header, permission)
         appended = self._append(admitted, now_ms)
-        number = NOT_KNOWN if permission is None else permission.number
         self._transactions.batch_appended(
-            header, appended.base_offset, appended.append_time_ms, now_ms, number
+            header, appended.base_offset, appended.append_time_ms, now_ms, permission
         )
         self._remember_in_flight(appended)
         return appended

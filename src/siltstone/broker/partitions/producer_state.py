@@ -16,6 +16,8 @@ what is not decided. ``transaction_state`` says up to which offset all is decide
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from siltstone.kafka_protocol.batch_header import NO_PRODUCER_EPOCH, BatchHeader
 from siltstone.model.errors import Fenced, InvalidRequest
 from siltstone.model.limits import PRODUCER_BATCHES_KEPT
@@ -123,15 +125,32 @@ class ProducerState:
             self._forget_one()
         return begins
 
-    def marked(self, producer_id: int, epoch: int, coordinator_epoch: int, now_ms: int) -> int:
-        """Records a transaction marker. Returns the first offset of the transaction that it ends, -1 if none was open:
+    def marked(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, now_ms: int, number: int = -1
+    ) -> int:
+        """Records a transaction marker, of the transaction of this ``number`` if it is known. Returns the first offset
+        of the transaction that it ends, -1 if none was open:
         a marker is also written where the producer has sent nothing."""
         entry = self._entries.pop(producer_id, None)
         batches = entry.batches if entry is not None and entry.epoch == epoch else ()
-        self._entries[producer_id] = ProducerEntry(producer_id, epoch, now_ms, batches, coordinator_epoch)
+        self._entries[producer_id] = ProducerEntry(
+            producer_id, epoch, now_ms, batches, coordinator_epoch, open_number=number
+        )
         if len(self._entries) > self._producers_max:
             self._forget_one()
         return -1 if entry is None else entry.open_from
+
+    def coordinated(self, producer_id: int, coordinator_epoch: int) -> None:
+        """A coordinator of this epoch has told of the producer's transaction: an older one is not believed any more."""
+        entry = self._entries.get(producer_id)
+        if entry is not None and coordinator_epoch > entry.coordinator_epoch:
+            self._entries[producer_id] = replace(entry, coordinator_epoch=coordinator_epoch)
+
+    def numbered(self, producer_id: int, number: int) -> None:
+        """The transaction that the producer has open has this number at its coordinator."""
+        entry = self._entries.get(producer_id)
+        if entry is not None and entry.is_open:
+            self._entries[producer_id] = replace(entry, open_number=number)
 
     def expire(self, before_ms: int) -> None:
         """Forgets the producers that were last seen before ``before_ms`` and have no transaction open."""

@@ -7,7 +7,8 @@ Whether a batch or a marker may be appended is asked here before it is; then it 
 called. The append becomes durable later, in the order of the calls: until then the last stable offset stays before it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
 
 import msgspec
@@ -57,10 +58,22 @@ class BatchVerdict(Enum):
 
 class TransactionPermission(msgspec.Struct, frozen=True):
     """The coordinator has written down that the partition is in the producer's transaction, which has this ``number``.
-    ``begins_at_0``: the producer is of transaction version 2, and begins each transaction with sequence 0."""
+    ``begins_at_0``: the producer is of transaction version 2, and begins each transaction with sequence 0.
+    ``coordinator_epoch``: of the coordinator that has written it."""
 
     number: int = -1
     begins_at_0: bool = False
+    coordinator_epoch: int = -1
+
+
+class PermissionQuestion(msgspec.Struct, eq=False):
+    """The coordinator is being asked for a permission. ``is_void``: a marker of the producer was appended meanwhile, so
+    that the answer may be about the transaction that it has ended. ``coordinator_epoch``: the highest one that is known
+    of the producer's transactions here; an answer of an older coordinator is not believed: it may have been paused, and
+    have woken behind the end of what it remembers."""
+
+    coordinator_epoch: int = -1
+    is_void: bool = False
 
 
 class TransactionEnding(msgspec.Struct, frozen=True):
@@ -100,6 +113,7 @@ class PartitionTransactions:
         """By their first offsets, which ascend: a transaction begins at the end of the log."""
         self._aborted = AbortedTransactions(aborted, next(iter(self._open), None))
         self._told = 0
+        self._questions: dict[int, set[PermissionQuestion]] = {}
 
     @property
     def aborted(self) -> AbortedTransactions:
@@ -158,11 +172,36 @@ class PartitionTransactions:
             self._producers.require_next(header, permission is not None and permission.begins_at_0)
 
     def batch_appended(
-        self, header: BatchHeader, base_offset: int, append_time_ms: int, now_ms: int, number: int = -1
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        append_time_ms: int,
+        now_ms: int,
+        permission: TransactionPermission | None = None,
     ) -> None:
-        """``number``: that of the transaction at its coordinator, -1 if it is not known."""
+        """``permission``: for the first batch of a transaction; None in a log that is read."""
+        number = NOT_KNOWN if permission is None else permission.number
         if self._producers.appended(header, base_offset, append_time_ms, now_ms, number):
             self._open[base_offset] = _Open(header.producer_id)
+            if permission is not None:
+                self._producers.coordinated(header.producer_id, permission.coordinator_epoch)
+
+    @contextmanager
+    def question(self, producer_id: int) -> Iterator[PermissionQuestion]:
+        """Used while the coordinator is asked for a permission."""
+        asked = PermissionQuestion(self.coordinator_epoch_of(producer_id))
+        self._questions.setdefault(producer_id, set()).add(asked)
+        try:
+            yield asked
+        finally:
+            self._questions[producer_id].discard(asked)
+            if not self._questions[producer_id]:
+                del self._questions[producer_id]
+
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """Returns the highest epoch of a coordinator of the producer that is known here; -1 if none is."""
+        entry = self._producers.get(producer_id)
+        return NOT_KNOWN if entry is None else entry.coordinator_epoch
 
     # -- markers -----------------------------------------------------------------------------------------
 
@@ -182,7 +221,10 @@ class PartitionTransactions:
             )
         if ending.raises_epoch:
             return MarkerVerdict.IS_REPEATED if epoch == entry.epoch else MarkerVerdict.ENDS
-        if not entry.is_open or ending.number is None or ending.number == entry.open_number:
+        if not entry.is_open:
+            is_known = ending.number is not None and ending.number == entry.open_number
+            return MarkerVerdict.IS_REPEATED if is_known and epoch == entry.epoch else MarkerVerdict.ENDS
+        if ending.number is None or ending.number == entry.open_number:
             return MarkerVerdict.ENDS
         if entry.open_number == NOT_KNOWN:
             return MarkerVerdict.IS_UNSURE
@@ -191,11 +233,19 @@ class PartitionTransactions:
             f"{entry.open_number} open"
         )
 
+    def number_is(self, producer_id: int, number: int, coordinator_epoch: int) -> None:
+        """The coordinator was asked for the number of the transaction that the producer has open."""
+        self._producers.numbered(producer_id, number)
+        self._producers.coordinated(producer_id, coordinator_epoch)
+
     def marker_appended(self, ending: TransactionEnding, marker_offset: int, now_ms: int) -> None:
         producer_id, marker = ending.producer_id, ending.marker
+        for asked in self._questions.get(producer_id, ()):
+            asked.is_void = True
         first_offset = self._producers.marked(
-            producer_id, ending.producer_epoch, marker.coordinator_epoch, now_ms
-        )
+            producer_id, ending.producer_epoch, marker.coordinator_epoch, now_ms,
+            NOT_KNOWN if ending.number is None else ending.number,
+        )  # fmt: skip
         if first_offset == NOT_YET:
             return
         self._open[first_offset].marker_offset = marker_offset

@@ -18,12 +18,11 @@ there. Requests for the id wait for that, for a second at most, before the answe
 import asyncio
 import logging
 
-import msgspec
-
 from siltstone.broker.groups.coordinator import REFUSALS as GROUP_REFUSALS
 from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.transactions.checkpoint import is_long, write_checkpoint
+from siltstone.broker.transactions.known_transaction import KnownTransaction, replayed, resolve
 from siltstone.broker.transactions.ports import (
     MarkerSink,
     NewProducerIds,
@@ -43,16 +42,14 @@ from siltstone.broker.transactions.rules.requests import (
     TimeOut,
 )
 from siltstone.broker.transactions.rules.transaction import (
+    AT_REST,
     PREPARED,
     Transaction,
     new_transaction,
-    transaction_of,
 )
 from siltstone.broker.transactions.state_log.record import (
-    LoggedTransaction,
     TopicPartition,
     TransactionState,
-    decode_record,
     encode_record,
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -76,16 +73,6 @@ REFUSALS = {
     **GROUP_REFUSALS,
     Phase.ACTIVE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # it was loaded again meanwhile
 }
-
-
-class KnownTransaction(msgspec.Struct, eq=False):
-    """``written``: the newest record of the id. ``left``: the partitions that have no marker yet. ``waiting``: requests
-    that wait until the transaction is complete."""
-
-    transaction: Transaction
-    written: "asyncio.Future[int] | None" = None
-    left: set[TopicPartition] = set()
-    waiting: "set[asyncio.Future[None]]" = set()
 
 
 class TransactionCoordinator:
@@ -137,7 +124,7 @@ class TransactionCoordinator:
             return
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting_for_load.add(loaded)
-        timer = self._clock.call_after_ms(TRANSACTION_LOAD_WAIT_MS, lambda: _resolve(loaded))
+        timer = self._clock.call_after_ms(TRANSACTION_LOAD_WAIT_MS, lambda: resolve(loaded))
         try:
             await loaded
         finally:
@@ -157,7 +144,7 @@ class TransactionCoordinator:
         if known is None or answer is not ErrorCode.NONE:
             assert isinstance(answer, ErrorCode)
             return answer
-        return JoinedTransaction(known.transaction.start_ms, known.transaction.partitions)
+        return self._shown(known.transaction, known.transaction.partitions)
 
     async def joined(self, transactional_id: str, add: AddToTransaction) -> JoinedTransaction | ErrorCode:
         """Returns the producer's transaction as it is in the turn in which this returns, and adds nothing to it."""
@@ -172,11 +159,38 @@ class TransactionCoordinator:
             if refusal is None:
                 is_open = known.transaction.state is TransactionState.ONGOING
                 partitions = known.transaction.partitions if is_open else frozenset()
-                return JoinedTransaction(known.transaction.start_ms, partitions)
+                return self._shown(known.transaction, partitions)
             if refusal is not ErrorCode.CONCURRENT_TRANSACTIONS:
                 return refusal
-            if not await self._completed(known, deadline_ms):
+            if not await known.completed(deadline_ms, self._clock):
                 return refusal
+
+    async def permit(
+        self, transactional_id: str, add: AddToTransaction, *, adds: bool
+    ) -> JoinedTransaction | ErrorCode:
+        """Does what ``join`` does, or ``joined``, for a partition that another node leads: the answer leaves when it is
+        durable that the partition is in the transaction. Else nobody would end what is appended there."""
+        joined = await (self.join if adds else self.joined)(transactional_id, add)
+        if isinstance(joined, ErrorCode):
+            return joined
+        if not await self._known[transactional_id].is_durable():
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return joined if self._phase is Phase.ACTIVE else REFUSALS[self._phase]
+
+    async def open_of(self, producer_id: int) -> JoinedTransaction | ErrorCode:
+        """Returns the transaction of the producer that is open, or has markers on their way, when it is durable."""
+        if self._phase is not Phase.ACTIVE:
+            return REFUSALS[self._phase]
+        for known in self._known.values():
+            found = known.transaction
+            if found.producer_id == producer_id and found.state not in AT_REST:
+                is_shown = await known.is_durable() and self._phase is Phase.ACTIVE
+                return self._shown(found, found.partitions) if is_shown else ErrorCode.NOT_COORDINATOR
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    def _shown(self, transaction: Transaction, partitions: frozenset[TopicPartition]) -> JoinedTransaction:
+        assert self._log is not None
+        return JoinedTransaction(transaction.start_ms, partitions, self._log.coordinator_epoch)
 
     async def _decided_in_time(
         self, transactional_id: str, request: Request
@@ -191,7 +205,7 @@ class TransactionCoordinator:
                 known, answer = await self._decided(transactional_id, request)
                 if known is None or answer is not ErrorCode.CONCURRENT_TRANSACTIONS:
                     return known, answer
-                if not await self._completed(known, deadline_ms):
+                if not await known.completed(deadline_ms, self._clock):
                     return known, answer
         except SiltstoneError as trouble:
             log.warning("a request for transactional id %r has to be repeated: %s", transactional_id, trouble)
@@ -244,32 +258,14 @@ class TransactionCoordinator:
         if decision.transaction.state is TransactionState.DEAD:
             del self._known[transactional_id]
         if decision.markers is not None:
-            known.left = set(decision.markers.partitions)
+            known.left = decision.markers.partitions
             if not self._finish_now(known, decision.markers):
                 self._tasks.start("finish", self._finish(known, decision.markers))
         return known
 
     async def _when_durable(self, known: KnownTransaction | None, answer: Answer) -> Answer:
-        written = None if known is None else known.written
-        if written is None:
-            return answer
-        await asyncio.wait({written})
-        is_durable = not written.cancelled() and written.exception() is None
+        is_durable = known is None or await known.is_durable()
         return answer if is_durable else ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    async def _completed(self, known: KnownTransaction, deadline_ms: float) -> bool:
-        """Waits until the transaction is complete, or the time is over. Returns whether it is."""
-        left_ms = deadline_ms - self._clock.monotonic_ms()
-        if known.transaction.state in PREPARED and left_ms > 0:
-            completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            known.waiting = known.waiting | {completed}
-            timer = self._clock.call_after_ms(left_ms, lambda: _resolve(completed))
-            try:
-                await completed
-            finally:
-                timer.cancel()
-                known.waiting = known.waiting - {completed}
-        return known.transaction.state not in PREPARED
 
     def _follow(self, known: KnownTransaction, written: "asyncio.Future[int]") -> None:
         known.written = written
@@ -286,11 +282,11 @@ class TransactionCoordinator:
         written."""
         assert self._log is not None
         epoch = self._log.coordinator_epoch
-        known.left = {
+        known.left = frozenset(
             partition
             for partition in sorted(known.left)
             if not self._markers.write(partition, markers, epoch)
-        }
+        )
         if known.left:
             return False
         decision = decide(known.transaction, MarkersWritten(), self._clock.now_ms())
@@ -307,25 +303,43 @@ class TransactionCoordinator:
         self._record_added()
         known.transaction = decision.transaction
         self._follow(known, written)
-        for waiting in known.waiting:
-            _resolve(waiting)
+        known.has_completed()
         return True
 
     async def _finish(self, known: KnownTransaction, markers: MarkersToWrite) -> None:
-        """Tries again until every marker is written: the outcome is decided."""
+        """Tries again until every marker is written: the outcome is decided. Other nodes hear of it when that is
+        durable."""
+        if not await known.is_durable():
+            return
         wait_ms = TRANSACTION_MARKER_RETRY_MS_MIN
-        transactional_id = known.transaction.transactional_id
         while True:
+            if await self._send(known, markers) and self._finish_now(known, markers):
+                return
             await self._clock.sleep_ms(wait_ms)
+            if not self._has(known):
+                return
             await self._markers.open(known.left)
-            if self._known.get(transactional_id) is not known or self._finish_now(known, markers):
+            if not self._has(known) or self._finish_now(known, markers):
                 return
             wait_ms = min(2 * wait_ms, TRANSACTION_MARKER_RETRY_MS_MAX)
             if wait_ms == TRANSACTION_MARKER_RETRY_MS_MAX and known.left:
                 log.warning(
                     "transaction %r waits for the markers of %d partitions, such as %s-%d",
-                    transactional_id, len(known.left), *min(known.left),
+                    known.transaction.transactional_id, len(known.left), *min(known.left),
                 )  # fmt: skip
+
+    def _has(self, known: KnownTransaction) -> bool:
+        """Whether this is what the coordinator knows of the id; it may have ended, or been loaded again."""
+        return self._known.get(known.transaction.transactional_id) is known
+
+    async def _send(self, known: KnownTransaction, markers: MarkersToWrite) -> bool:
+        """Has other nodes write the markers for the partitions that they lead. Returns whether there is one marker
+        less to write."""
+        if not self._has(known) or self._log is None:
+            return False
+        written = await self._markers.send(known.left, markers, self._log.coordinator_epoch)
+        known.left = known.left - written
+        return self._has(known) and bool(written)
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -394,7 +408,7 @@ class TransactionCoordinator:
         while not self._is_closed:
             try:
                 transaction_log = await self._logs.open(self._partition)
-                self._begin(transaction_log, *await _replayed(transaction_log))
+                self._begin(transaction_log, *await replayed(transaction_log))
                 return
             except SiltstoneError as trouble:
                 is_damage = isinstance(trouble, CorruptData)
@@ -428,7 +442,7 @@ class TransactionCoordinator:
             self._set_timer(known.transaction)
             if known.transaction.state in PREPARED:
                 markers = markers_of(known.transaction)
-                known.left = set(markers.partitions)
+                known.left = markers.partitions
                 self._tasks.start("finish", self._finish_loaded(known, markers))
 
     async def _finish_loaded(self, known: KnownTransaction, markers: MarkersToWrite) -> None:
@@ -457,7 +471,7 @@ class TransactionCoordinator:
 
     def _loading_ends(self) -> None:
         for waiting in self._waiting_for_load:
-            _resolve(waiting)
+            resolve(waiting)
 
     def _end(self, phase: Phase) -> None:
         self._phase = phase
@@ -465,25 +479,4 @@ class TransactionCoordinator:
         self._timers.close()
         known, self._known = self._known, {}
         for each in known.values():
-            for waiting in each.waiting:
-                _resolve(waiting)
-
-
-async def _replayed(transaction_log: TransactionLog) -> tuple[dict[str, Transaction], int]:
-    """Reads the whole log: the newest record of each transactional id counts. Returns the number of records, too.
-    Raises DamagedTransactionRecord, and what the log raises."""
-    newest: dict[str, LoggedTransaction] = {}
-    records_read = 0
-    async for encoded in transaction_log.read_all():
-        records_read += 1
-        record = decode_record(encoded)
-        if record.logged is None:
-            newest.pop(record.transactional_id, None)
-        else:
-            newest[record.transactional_id] = record.logged
-    return {key: transaction_of(key, logged) for key, logged in newest.items()}, records_read
-
-
-def _resolve(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
+            each.has_completed()

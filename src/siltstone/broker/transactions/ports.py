@@ -64,6 +64,13 @@ class MarkerSink(Protocol):
         because the partition is deleted; False: the caller tries again later."""
         ...
 
+    async def send(
+        self, partitions: Collection[TopicPartition], markers: MarkersToWrite, coordinator_epoch: int
+    ) -> frozenset[TopicPartition]:
+        """Asks the other nodes to write the markers for the partitions that they lead. Returns the partitions that have
+        their marker, durably. Raises nothing: the caller tries again later."""
+        ...
+
     async def end(self, partition: TopicPartition, ending: TransactionEnding) -> None:
         """Writes the marker of a transaction that another node, or a tool, ends. Returns when it is durable. Raises
         PartitionGone, and what opening the partition and ``Partition.append_marker`` raise."""

@@ -6,12 +6,16 @@ without a request, since an open transaction holds back the readers of committed
 
 import asyncio
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.groups import partition_of_group
 from siltstone.broker.groups.ports import GroupLeaders, NodeLeader
+from siltstone.broker.peers import Peers, UnknownPeers
 from siltstone.broker.transactions.coordinator import TransactionCoordinator
+from siltstone.broker.transactions.other_nodes import ask_for_open, ask_for_permission
 from siltstone.broker.transactions.ports import MarkerSink, NewProducerIds, TransactionLogs
 from siltstone.broker.transactions.rules.requests import (
     AddToTransaction,
@@ -20,6 +24,7 @@ from siltstone.broker.transactions.rules.requests import (
     Request,
 )
 from siltstone.broker.transactions.rules.transaction import Transaction
+from siltstone.broker.transactions.state_log.record import TopicPartition
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.serving_limits import TRANSACTION_EXPIRY_CHECK_INTERVAL_MS
@@ -41,12 +46,14 @@ class Transactions:
         producer_ids: NewProducerIds,
         clock: Clock,
         leaders: GroupLeaders | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._logs = logs
         self._markers = markers
         self._producer_ids = producer_ids
         self._clock = clock
         self._leaders = leaders or NodeLeader()
+        self._peers = peers or UnknownPeers()
         self._coordinators: dict[int, TransactionCoordinator] = {}
         self._given_up: set[int] = set()
         self._partition_count: int | None = None
@@ -66,12 +73,48 @@ class Transactions:
         self, transactional_id: str, add: AddToTransaction, *, adds: bool
     ) -> JoinedTransaction | ErrorCode:
         """Returns the producer's transaction. If it ``adds``, the partitions are added to the transaction first. The
-        caller may append to them in the turn in which this returns: later the permission is void."""
+        caller may append to them in the turn in which this returns: later the permission is void. It is void as well if
+        a marker came while the coordinator, which may be another node, was asked (``PartitionTransactions.question``).
+        """
         coordinator = await self._coordinator_of(transactional_id)
+        if coordinator is ErrorCode.NOT_COORDINATOR:
+            node_id = self.coordinator_of(transactional_id)
+            if node_id is None or node_id == self._leaders.node_id:
+                return coordinator
+            return await ask_for_permission(self._peers, node_id, transactional_id, add, adds=adds)
         if isinstance(coordinator, ErrorCode):
             return coordinator
         ask = coordinator.join if adds else coordinator.joined
         return self._served(await ask(transactional_id, add))
+
+    async def permit(
+        self, transactional_id: str, add: AddToTransaction, *, adds: bool
+    ) -> JoinedTransaction | ErrorCode:
+        """Does the same for the leader of a partition that is another node, when it is durable."""
+        coordinator = await self._coordinator_of(transactional_id)
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        return self._served(await coordinator.permit(transactional_id, add, adds=adds))
+
+    async def open_of(self, producer_id: int) -> JoinedTransaction | ErrorCode:
+        """Returns the producer's transaction that is open, or has markers on their way, if this node coordinates it.
+        The producer id alone says in which partition it is (``NewProducerIds``)."""
+        coordinator = await self._coordinator_at(partial(_partition_of_producer, producer_id))
+        if isinstance(coordinator, ErrorCode):
+            return coordinator
+        return self._served(await coordinator.open_of(producer_id))
+
+    async def open_anywhere(
+        self, producer_id: int, partition: TopicPartition
+    ) -> JoinedTransaction | ErrorCode:
+        """Does the same, and asks another node if that coordinates it."""
+        found = await self.open_of(producer_id)
+        if found is not ErrorCode.NOT_COORDINATOR or self._partition_count is None:
+            return found
+        node_id = self._leaders.leader_of(_partition_of_producer(producer_id, self._partition_count))
+        if node_id is None or node_id == self._leaders.node_id:
+            return found
+        return await ask_for_open(self._peers, node_id, producer_id, partition)
 
     async def look(self, transactional_id: str) -> Transaction | ErrorCode:
         """Returns the transaction in its present state, which need not be durable yet."""
@@ -116,10 +159,14 @@ class Transactions:
         return None if is_stopped else node_id
 
     async def _coordinator_of(self, transactional_id: str) -> TransactionCoordinator | ErrorCode:
+        return await self._coordinator_at(partial(partition_of_group, transactional_id))
+
+    async def _coordinator_at(self, partition_of: Callable[[int], int]) -> TransactionCoordinator | ErrorCode:
+        """``partition_of``: number of partitions → the partition of ``__transaction_state``."""
         if (refusal := await self.prepare_to_find()) is not None:
             return refusal
         assert self._partition_count is not None
-        partition = partition_of_group(transactional_id, self._partition_count)
+        partition = partition_of(self._partition_count)
         if not self._leads(partition):
             await self._leaders.refreshed()
         if not self._leads(partition) or not self._leaders.serves:
@@ -196,3 +243,7 @@ class Transactions:
             await self._clock.sleep_ms(TRANSACTION_EXPIRY_CHECK_INTERVAL_MS)
             for coordinator in list(self._coordinators.values()):
                 await coordinator.expire(expiration_ms)
+
+
+def _partition_of_producer(producer_id: int, partition_count: int) -> int:
+    return producer_id % partition_count

@@ -6,7 +6,7 @@ Written by tools/kafka-messages.
 from typing import Annotated, ClassVar
 
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.notation import Int16, Int32, Int64, Message, Structure, Versions
+from siltstone.kafka_protocol.notation import Int16, Int32, Int64, Message, Structure, Tag, Versions
 
 
 class AddPartitionsToTxnTopic(Structure, frozen=True, kw_only=True):
@@ -47,6 +47,8 @@ class AddPartitionsToTxnTopicResult(Structure, frozen=True, kw_only=True):
 class AddPartitionsToTxnResult(Structure, frozen=True, kw_only=True):
     transactional_id: str = ""
     topic_results: list[AddPartitionsToTxnTopicResult] = []
+    transaction_number: Annotated[Int64, Tag(10000)] = -1
+    coordinator_epoch: Annotated[Int32, Tag(10001)] = -1
 
 
 class AddPartitionsToTxnResponse(Message, frozen=True, kw_only=True):

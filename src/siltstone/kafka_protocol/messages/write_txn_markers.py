@@ -6,7 +6,7 @@ Written by tools/kafka-messages.
 from typing import Annotated, ClassVar
 
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.notation import Int8, Int16, Int32, Int64, Message, Structure, Versions
+from siltstone.kafka_protocol.notation import Int8, Int16, Int32, Int64, Message, Structure, Tag, Versions
 
 
 class WritableTxnMarkerTopic(Structure, frozen=True, kw_only=True):
@@ -21,6 +21,7 @@ class WritableTxnMarker(Structure, frozen=True, kw_only=True):
     topics: list[WritableTxnMarkerTopic] = []
     coordinator_epoch: Int32 = 0
     transaction_version: Annotated[Int8, Versions(2)] = 0
+    transaction_number: Annotated[Int64, Versions(2), Tag(10000)] = -1
 
 
 class WriteTxnMarkersRequest(Message, frozen=True, kw_only=True):

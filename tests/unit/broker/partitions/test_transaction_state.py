@@ -62,7 +62,7 @@ class StepLog:
         assert self.transactions.find_repeated(head) is None
         permitted = TransactionPermission(number) if permission else None
         self.transactions.require_appendable(head, permitted)
-        self.transactions.batch_appended(head, self.next_offset, -1, 0, number)
+        self.transactions.batch_appended(head, self.next_offset, -1, 0, TransactionPermission(number))
         self.sequences[head.producer_id, head.producer_epoch] = head.last_sequence + 1
         self.next_offset += count
         return self.next_offset - count

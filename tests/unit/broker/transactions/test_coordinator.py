@@ -6,7 +6,7 @@ import pytest
 
 from siltstone.broker.partitions.admission import Admitted
 from siltstone.broker.partitions.transaction_state import TransactionPermission
-from siltstone.broker.transaction_topic import PartitionMarkers, TransactionTopicLogs
+from siltstone.broker.transaction_topic import TransactionTopicLogs
 from siltstone.broker.transactions import checkpoint
 from siltstone.broker.transactions import coordinator as module
 from siltstone.broker.transactions.coordinator import Phase, TransactionCoordinator
@@ -81,7 +81,7 @@ async def coordinator_of(world, partition=0):
 
     made = TransactionCoordinator(
         partition, 2, TransactionTopicLogs(topic, world.parts.partitions, world.clock),
-        PartitionMarkers(topics, world.parts.partitions, world.parts.groups), world.parts.producer_ids, world.clock,
+        world.parts.markers, world.parts.producer_ids, world.clock,
     )  # fmt: skip
     made.start()
     while made.phase is Phase.LOADING:

@@ -1,7 +1,4 @@
-"""Transactions where nodes share the partitions: what one node alone can decide works, and what reaches over several
-nodes is refused, never wrong."""
-
-import pytest
+"""Coordinators of transactions at the nodes of a cluster."""
 
 from siltstone.broker.groups.groups import partition_of_group
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -12,7 +9,6 @@ from support.engine.engine_world import settled
 from support.scenarios import scenario
 
 STATES = "__transaction_state"
-ELSEWHERE = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 async def name_led_by(cluster, node_id):
@@ -37,39 +33,6 @@ async def test_the_coordinator_is_found_at_its_node_and_no_other_one_answers(clu
     client = TransactionClient(cluster.nodes[0], name=name)
     assert await client.init() is ErrorCode.NOT_COORDINATOR
     assert await TransactionClient(cluster.nodes[1], name=name).init() is NONE
-
-
-@pytest.mark.parametrize("generation", [1, 2])
-@scenario(in_broker_cluster)
-async def test_a_partition_of_another_node_is_refused(cluster, generation) -> None:
-    topic = await cluster.topic(leaders=(0, 1))
-    client = await started_at(cluster, 0, generation)
-    await client.send(topic, 0)
-    if generation == 1:
-        assert await client.add(topic.name, 0, 1) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ELSEWHERE]
-    other = TransactionClient(cluster.nodes[1], generation, client.name)
-    other.pid, other.epoch = client.pid, client.epoch
-    assert await other.produce(topic, 1) == [ELSEWHERE]
-    assert await client.end() is NONE
-    assert (await cluster.nodes[0].parts.partitions.open(topic, 0)).last_stable_offset == 2
-    assert (await cluster.nodes[1].parts.partitions.open(topic, 1)).next_offset == 0
-
-
-@scenario(in_broker_cluster)
-async def test_a_group_of_another_node_is_refused(cluster) -> None:
-    await cluster.topic()
-    client = await started_at(cluster, 0, 1)
-    groups = [node.parts.groups for node in cluster.nodes]
-    await groups[0].prepare_to_find()
-    await cluster.known()
-    names = dict.fromkeys((0, 1))
-    for number in range(1_000):
-        await groups[0].prepare_to_find()
-        names[groups[0].coordinator_of(f"g{number}")] = f"g{number}"
-    assert await client.add_offsets(names[1]) is ELSEWHERE
-    assert await client.add_offsets(names[0]) is NONE
-    assert await client.commit_offsets(names[0], "t", {0: 7}) == [NONE]
-    assert await client.end() is NONE
 
 
 @scenario(in_broker_cluster)

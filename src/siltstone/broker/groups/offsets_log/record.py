@@ -99,12 +99,13 @@ EncodedRecord: TypeAlias = tuple[bytes, bytes | None]
 
 
 class LogProducer(msgspec.Struct, frozen=True):
-    """The producer in whose transaction records are written. ``number``: that of the transaction, -1 if it is not
-    known."""
+    """The producer in whose transaction records are written. ``number``: that of the transaction, and
+    ``coordinator_epoch`` that of its coordinator; -1 if it is not known."""
 
     producer_id: int
     epoch: int
     number: int = -1
+    coordinator_epoch: int = -1
 
 
 class OffsetKey(msgspec.Struct, frozen=True):

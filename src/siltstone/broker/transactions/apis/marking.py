@@ -63,6 +63,7 @@ def _ending(marker: WritableTxnMarker) -> TransactionEnding:
         marker.producer_epoch,
         TransactionMarker(outcome, marker.coordinator_epoch),
         raises_epoch=marker.transaction_version >= BUMPING_VERSION,
+        number=None if marker.transaction_number < 0 else marker.transaction_number,
     )
 
 

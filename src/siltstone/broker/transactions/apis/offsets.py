@@ -44,16 +44,10 @@ async def handle_add_offsets_to_txn(
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     index = await groups.partition_of(request.group_id)
     if isinstance(index, ErrorCode):
-        return AddOffsetsToTxnResponse(error_code=_refusal_to_add(index))
+        return AddOffsetsToTxnResponse(error_code=index)
     add = AddToTransaction(request.producer_id, request.producer_epoch, frozenset({(OFFSETS_TOPIC, index)}))
     answer = await transactions.ask(request.transactional_id, add)
     return AddOffsetsToTxnResponse(error_code=known_code(answer, context, FENCED_SINCE))
-
-
-def _refusal_to_add(refusal: ErrorCode) -> ErrorCode:
-    """A group that another node coordinates could not get the marker: the nodes do not send each other markers yet. The
-    client must not take it for the coordinator of the transaction, which it would look for again and again."""
-    return ErrorCode.NOT_ENOUGH_REPLICAS if refusal is ErrorCode.NOT_COORDINATOR else refusal
 
 
 async def handle_txn_offset_commit(
@@ -92,7 +86,7 @@ async def _commit(
         return lambda known: _request(request, list(offsets.values()), producer, known)
 
     targets = {key: offset.offset for key, offset in offsets.items()}
-    answer = await groups.commit_in_transaction(request.group_id, targets, permit, make)
+    answer = await groups.commit_in_transaction(request.group_id, targets, request.producer_id, permit, make)
     if isinstance(answer, OffsetErrors):
         return errors | dict(zip(offsets, answer.errors, strict=True))
     assert isinstance(answer, ErrorCode)
@@ -139,7 +133,7 @@ async def _permitted(
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if answer is ErrorCode.NOT_COORDINATOR else answer
     if partition not in answer.partitions:
         return ErrorCode.TRANSACTION_ABORTABLE
-    return LogProducer(request.producer_id, request.producer_epoch, answer.number)
+    return LogProducer(request.producer_id, request.producer_epoch, answer.number, answer.coordinator_epoch)
 
 
 def _request(

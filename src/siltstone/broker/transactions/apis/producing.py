@@ -3,13 +3,12 @@
 Requests of the first versions cannot name PRODUCER_FENCED: they get INVALID_PRODUCER_EPOCH, which means the same.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
-from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.request import RequestContext
 from siltstone.broker.topics.registry import Topics
+from siltstone.broker.transactions.apis.permitting import FOR_NODES_SINCE, handle_questions_of_leaders
 from siltstone.broker.transactions.rules.requests import (
     BUMPING_VERSION,
     AddToTransaction,
@@ -35,8 +34,6 @@ FENCED_SINCE_INIT, FENCED_SINCE = 4, 2
 
 BUMPING_END_SINCE = 5
 NONE = -1
-
-log = logging.getLogger(__name__)
 
 Row = TypeVar("Row")
 TopicRow = TypeVar("TopicRow")
@@ -65,7 +62,9 @@ async def handle_add_partitions_to_txn(
     context: RequestContext,
     request: AddPartitionsToTxnRequest,
 ) -> AddPartitionsToTxnResponse:
-    """Versions 0 to 3: later ones are sent by nodes only. Either all partitions are added, or none."""
+    """Either all partitions are added, or none. They may be led by other nodes."""
+    if context.api_version >= FOR_NODES_SINCE:
+        return await handle_questions_of_leaders(transactions, context, request)
     asked = [(topic.name, topic.partitions) for topic in request.v3_and_below_topics]
     named = [(name, index) for name, indexes in asked for index in indexes]
     refused = {partition: refusal for partition in named if (refusal := refusal_of(partition)) is not None}
@@ -83,21 +82,14 @@ async def handle_add_partitions_to_txn(
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
 
 
-def refusal_of_partition(topics: Topics, cluster: ClusterView, partition: TopicPartition) -> ErrorCode | None:
-    """Says why a partition cannot be added to a transaction of this node. The broker alone writes internal topics. A
-    partition that another node leads could not get its marker: the nodes do not send each other markers yet."""
+def refusal_of_partition(topics: Topics, partition: TopicPartition) -> ErrorCode | None:
+    """Says why a client cannot add a partition to a transaction. The broker alone writes internal topics."""
     name, index = partition
     topic = topics.by_name(name)
     if topic is None or not 0 <= index < topic.partition_count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic.is_internal:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if not cluster.leads(topic.metadata.partitions[index]):
-        log.warning(
-            "%s-%d is refused in a transaction: another node leads it than the one that coordinates the transaction",
-            name, index,
-        )  # fmt: skip
-        return ErrorCode.NOT_ENOUGH_REPLICAS
     return None
 
 

@@ -79,6 +79,7 @@ class JoinedTransaction(msgspec.Struct, frozen=True):
 
     number: int
     partitions: frozenset[TopicPartition]
+    coordinator_epoch: int = NONE
 
 
 def malformed(transactional_id: str, request: StartProducer) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from siltstone.broker.groups.groups import partition_of_group
 from siltstone.broker.offsets_topic import OffsetsTopicLeaders
 from siltstone.broker.request import ConnectionContext, Listener, RequestContext
-from siltstone.broker.transaction_topic import PartitionMarkers, TransactionTopicLogs
+from siltstone.broker.transaction_topic import TransactionTopicLogs
 from siltstone.broker.transactions.apis.describing import handle_describe_transactions
 from siltstone.broker.transactions.apis.offsets import handle_add_offsets_to_txn
 from siltstone.broker.transactions.apis.producing import (
@@ -53,7 +53,7 @@ class Asked:
         self.world = world
         self.all = Transactions(
             TransactionTopicLogs(topic, parts.partitions, world.clock),
-            PartitionMarkers(parts.topics, parts.partitions, parts.groups),
+            parts.markers,
             parts.producer_ids,
             world.clock,
             OffsetsTopicLeaders(parts.cluster, parts.topics, STATES),
@@ -77,7 +77,7 @@ class Asked:
         return [ErrorCode(row.partition_error_code) for row in rows]
 
     def refusal_of(self, partition):
-        return refusal_of_partition(self.world.parts.topics, self.world.parts.cluster, partition)
+        return refusal_of_partition(self.world.parts.topics, partition)
 
     async def end(self, pid, epoch, commits=True, version=5, name="pay"):
         request = EndTxnRequest(

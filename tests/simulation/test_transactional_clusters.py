@@ -1,0 +1,211 @@
+"""Random histories of transactional producers at three brokers: partitions, coordinators of transactions and of groups
+move and die in the middle of transactions, questions between nodes are lost or late, and paused programs wake as
+zombies. What must hold is what ``test_transactional_histories`` says.
+
+``TRANSACTION_SEED=7 pytest tests/simulation/test_transactional_clusters.py -k many`` repeats one.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from support.broker.broker_cluster import BrokerCluster, Fate, LateAnswer, Question, in_broker_cluster
+from support.broker.broker_world import WRITE
+from support.broker.cluster_transactions import RoutedCluster, routed
+from support.broker.transaction_clients import NONE, TIMEOUT_MS, TransactionClient
+from support.broker.transactional_programs import PARTITIONS, History, Program
+from support.engine.engine_world import settled
+from support.kafka.kafka_requests import fetch_request, row_of
+from support.processes.seeds import seed_of_this_run
+from support.processes.tried import RecordTried
+
+NODES, STEPS = 3, 40
+LOST_RATE = 0.1
+
+
+class ClusterHistory(History):
+    """``world``: the whole cluster, as one broker."""
+
+    def __init__(self, cluster: BrokerCluster, world: RoutedCluster, seed: int) -> None:
+        super().__init__(world, seed)
+        self.cluster = cluster
+        self.dead: set[int] = set()
+        self.held: list[asyncio.Future[None]] = []
+        self.zombies: list[TransactionClient] = []
+        cluster.between_nodes = self._fate
+
+    def _fate(self, question: Question) -> Fate | LateAnswer | asyncio.Future[None] | None:
+        if self.is_over:
+            return None
+        number = self.rng.random()
+        if number < LOST_RATE:
+            return self.rng.choice(list(Fate))
+        if number < 2 * LOST_RATE:
+            self.held.append(asyncio.get_running_loop().create_future())
+            return self.held[-1]
+        if number < 3 * LOST_RATE:
+            self.held.append(asyncio.get_running_loop().create_future())
+            return LateAnswer(self.held[-1])
+        return None
+
+    async def run(self) -> None:
+        leaders = tuple(each % NODES for each in range(PARTITIONS))
+        self.topic = await self.cluster.topic("t", leaders=leaders)
+        for _ in range(STEPS):
+            await self.step()
+            await self.check()
+        for program in self.programs:
+            program.fail()
+        self.is_over = True
+        self._let_held_go()
+        await self.cluster.passes(2 * TIMEOUT_MS, 1_000)
+        await self.check_the_end()
+
+    def _let_held_go(self) -> None:
+        for waits in self.held:
+            waits.done() or waits.set_result(None)
+        self.held.clear()
+
+    async def step(self) -> None:
+        program = self.rng.choice(self.programs)
+        actions: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
+            (16, lambda: self._finished(program, asyncio.ensure_future(self.work(program)))),
+            (2, lambda: self._move(*self._any_partition())),
+            (2, lambda: self._during(program, self._move(*self._any_partition()))),
+            (4, lambda: self._with_slow_log(program)),
+            (2, lambda: self.cluster.passes(self.rng.choice([1_000, 3_000]))),
+            (1, lambda: self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)),
+            (2, lambda: self._is_replaced(program)),
+            (2, self._zombie_acts),
+            (2, self._late_comes),
+        ]
+        if len(self.dead) < NODES - 1:
+            actions.append((1, lambda: self._during(program, self._kill())))
+        weights = [weight for weight, _ in actions]
+        ((_, action),) = self.rng.choices(actions, weights)
+        await action()
+
+    async def _is_replaced(self, program: Program) -> None:
+        """Another instance of the program begins next, and this one may still act."""
+        if program.client is not None:
+            self.zombies.append(program.client)
+        program.fail()
+
+    async def _late_comes(self) -> None:
+        self._let_held_go()
+        await settled()
+
+    async def _zombie_acts(self) -> None:
+        """An instance that has been replaced, or not yet, continues: what it gets committed is nobody's number."""
+        if not self.zombies:
+            return
+        zombie = self.rng.choice(self.zombies)
+        acting: Coroutine[Any, Any, Any] = zombie.end(self.rng.random() < 0.5)
+        program = next(each for each in self.programs if each.name == zombie.name)
+        before = program.client
+        ended = await self._in_time(acting)
+        if before is not None and (before.pid, before.epoch) != (zombie.pid, zombie.epoch):
+            assert ended is not NONE or program.open is None, "a zombie has ended another one's transaction"
+
+    async def _with_slow_log(self, program: Program) -> None:
+        """What a node appends is not durable while the program works; then it is, or the node dies."""
+        living = [each for each in range(NODES) if each not in self.dead]
+        slow = self.rng.choice(living)
+        task = asyncio.ensure_future(self.work(program))
+        for _ in range(self.rng.randrange(60)):
+            await asyncio.sleep(0)
+        self.cluster.nodes[slow].calls.hold(WRITE)
+        await settled(self.rng.choice([60, 240]))
+        if len(living) > 1 and self.rng.random() < 0.25:
+            await self._kill(slow)
+        else:
+            if self.rng.random() < 0.5:
+                await self.cluster.passes(self.rng.choice([100, 2_000]))
+            self.cluster.nodes[slow].calls.release(WRITE)
+        await self._finished(program, task)
+
+    def _any_partition(self) -> tuple[str, int]:
+        name = self.rng.choice(["t", TRANSACTIONS_TOPIC, OFFSETS_TOPIC])
+        if name == "t":
+            return name, self.rng.randrange(PARTITIONS)
+        assert isinstance(self.world, RoutedCluster)
+        return name, self.world.partition(name, self.rng.choice(self.programs).name)
+
+    async def _move(self, name: str, index: int) -> None:
+        living = [each for each in range(NODES) if each not in self.dead]
+        target = self.rng.choice(living)
+        topic = self.cluster.nodes[target].parts.topics.by_name(name)
+        assert topic is not None
+        await self.cluster.move(topic, target, index)
+        await self.cluster.passes(self.rng.choice([100, 1_000]))
+
+    async def _kill(self, dead: int | None = None) -> None:
+        living = [each for each in range(NODES) if each not in self.dead]
+        dead = self.rng.choice(living) if dead is None else dead
+        self.dead.add(dead)
+        await self.cluster.dies(dead, by=next(each for each in living if each != dead))
+        await self.cluster.passes(1_000)
+
+    async def _during(self, program: Program, happens: Coroutine[Any, Any, None]) -> None:
+        """Something happens while the program works. A request that has no answer ends the program."""
+        task = asyncio.ensure_future(self.work(program))
+        for _ in range(self.rng.randrange(60)):
+            await asyncio.sleep(0)
+        await happens
+        await self._finished(program, task)
+
+    async def fetched(self, partition: int, position: int) -> Any:
+        """Asks again while the partition moves."""
+        while True:
+            request = fetch_request(self.topic, {partition: position}, isolation_level=1, wait_ms=0)
+            answer = await self._in_time(self.world.client().ask(request))
+            if answer is not None and row_of(answer).error_code == 0:
+                return row_of(answer)
+            await self.cluster.passes(500)
+
+    async def _finished(self, program: Program, task: "asyncio.Task[None]") -> None:
+        if (await self._in_time(task) is None and not task.done()) or task.cancelled():
+            program.fail()
+        elif task.exception() is not None:
+            task.result()
+
+    async def _in_time(self, work: Any) -> Any:
+        """Returns None if there is no answer in twelve seconds."""
+        task = asyncio.ensure_future(work)
+        for _ in range(120):
+            await settled(120)
+            if task.done():
+                return None if task.cancelled() else task.result()
+            await self.cluster.passes(100)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return None
+
+
+def run_history(seed: int) -> None:
+    async def scenario(cluster: BrokerCluster) -> None:
+        await ClusterHistory(cluster, await routed(cluster), seed).run()
+
+    in_broker_cluster(scenario, NODES)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tg21_tx47_no_history_of_a_cluster_shows_a_torn_transaction(seed: int) -> None:
+    run_history(seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("part", range(4))
+def test_tg21_many_histories_of_clusters_show_no_torn_transaction(
+    part: int, record_tried: RecordTried
+) -> None:
+    seed = seed_of_this_run("TRANSACTION_SEED")
+    count = 1 if "TRANSACTION_SEED" in os.environ else 250
+    record_tried("histories", count)
+    for number in range(count):
+        run_history(seed + 1_000 * part + number)
