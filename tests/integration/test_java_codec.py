@@ -18,7 +18,7 @@ from siltstone.kafka_protocol.headers import RequestHeader, encode_request_heade
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 from support.kafka.kafka_oracles import or_skip
-from support.kafka.wire_messages import java_schema, random_message, to_java_json
+from support.kafka.wire_messages import java_schema, message_of_kafka, to_java_json
 
 EXAMPLES = 2
 
@@ -57,7 +57,7 @@ def test_the_bytes_are_java_s(java: JavaMessages, message: type[Message]) -> Non
     rng = random.Random(message.__name__)
     for version in versions_of(message):
         for _ in range(EXAMPLES):
-            built = random_message(message, version, rng)
+            built = message_of_kafka(message, version, rng)
             theirs = java.encode(message.__name__, version, to_java_json(built, version))
             assert encode(built, version).hex(" ") == theirs.hex(" "), (version, built)
             assert decode(message, version, memoryview(theirs)) == built

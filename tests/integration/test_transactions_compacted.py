@@ -8,7 +8,7 @@ import pytest
 
 import siltstone
 from siltstone.server.embedded import Broker
-from support.kafka.transactional_writers import LEVELS, Writers, consumed, consumed_pairs
+from support.kafka.partition_writers import LEVELS, Writers, consumed, consumed_pairs
 from support.maintenance.compacted_store import split_and_compact
 
 CONFIG = {"cleanup.policy": "compact", "delete.retention.ms": "0"}

@@ -13,7 +13,7 @@ from siltstone.scanning.from_python import Scan
 from siltstone.server.embedded import Broker
 from siltstone.tables.failures import TableNotThere
 from siltstone.tables.inspecting import opened_table
-from support.kafka.transactional_writers import LEVELS, Writers, consumed
+from support.kafka.partition_writers import LEVELS, Writers, consumed
 
 TABLE = {"siltstone.table.format": "delta", "siltstone.table.value": "string"}
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import siltstone
-from support.kafka.transactional_writers import Writers, consumed
+from support.kafka.partition_writers import Writers, consumed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -38,6 +38,12 @@ TYPE_NAMES = {
 }
 
 
+OWN_TAGS_FROM = 10_000
+"""Tagged fields from here on are ours, for requests from node to node; Kafka's readers pass over them."""
+
+TAGS_END = 2**32
+
+
 def layout_at(message: type[Message], version: int) -> Layout:
     flexible = message.flexible_since is not None and version >= message.flexible_since
     return layout_of(message, version, flexible)
@@ -45,6 +51,13 @@ def layout_at(message: type[Message], version: int) -> Layout:
 
 def random_message(message: type[Message], version: int, rng: random.Random) -> Message:
     built = _random_group(layout_at(message, version).group, rng)
+    assert isinstance(built, Message)
+    return built
+
+
+def message_of_kafka(message: type[Message], version: int, rng: random.Random) -> Message:
+    """Returns a random message without the tagged fields that only our nodes send each other."""
+    built = _random_group(layout_at(message, version).group, rng, OWN_TAGS_FROM)
     assert isinstance(built, Message)
     return built
 
@@ -59,12 +72,14 @@ def java_schema(message: type[Message], version: int) -> str:
     return _schema(layout.group, layout.flexible)
 
 
-def _random_group(group: FieldGroup, rng: random.Random) -> Any:
-    fields = [*group.fields, *(tagged.field for tagged in group.tagged if rng.random() < 0.5)]
-    return group.structure(**{field.name: _random_value(field.type, field.nullable, rng) for field in fields})
+def _random_group(group: FieldGroup, rng: random.Random, tags_end: int = TAGS_END) -> Any:
+    tagged = (each for each in group.tagged if each.tag < tags_end)
+    fields = [*group.fields, *(each.field for each in tagged if rng.random() < 0.5)]
+    drawn = {field.name: _random_value(field.type, field.nullable, rng, tags_end) for field in fields}
+    return group.structure(**drawn)
 
 
-def _random_value(wire: WireType, nullable: bool, rng: random.Random) -> Any:
+def _random_value(wire: WireType, nullable: bool, rng: random.Random, tags_end: int = TAGS_END) -> Any:
     if nullable and rng.random() < NULL_CHANCE:
         return None
     match wire:
@@ -76,9 +91,11 @@ def _random_value(wire: WireType, nullable: bool, rng: random.Random) -> Any:
             drawn = rng.randbytes(_length(rng))
             return [drawn] * bool(drawn) if wire.gathered else drawn
         case ArrayOf():
-            return [_random_value(wire.element, False, rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+            return [
+                _random_value(wire.element, False, rng, tags_end) for _ in range(rng.choice((0, 1, 1, 2, 3)))
+            ]
         case FieldGroup():
-            return _random_group(wire, rng)
+            return _random_group(wire, rng, tags_end)
 
 
 def _length(rng: random.Random) -> int:
@@ -100,7 +117,8 @@ def _random_number(number: Number, rng: random.Random) -> Any:
 
 
 def _group_to_json(group: FieldGroup, value: Any) -> dict[str, Any]:
-    fields: Sequence[Field] = [*group.fields, *(tagged.field for tagged in group.tagged)]
+    theirs = (tagged.field for tagged in group.tagged if tagged.tag < OWN_TAGS_FROM)
+    fields: Sequence[Field] = [*group.fields, *theirs]
     return {
         _camel_case(schema_name(group, each.name)): _to_json(each.type, getattr(value, each.name))
         for each in fields
@@ -132,7 +150,7 @@ def _schema(group: FieldGroup, flexible: bool) -> str:
         for field in group.fields
     ]
     if flexible:
-        tags = ", ".join(str(tagged.tag) for tagged in group.tagged)
+        tags = ", ".join(str(each.tag) for each in group.tagged if each.tag < OWN_TAGS_FROM)
         fields.append(f"_tagged_fields:TAGGED_FIELDS_TYPE_NAME({tags})")
     return "{" + ",".join(fields) + "}"
 
