@@ -72,8 +72,11 @@ class ScanPlan(msgspec.Struct, frozen=True):
         return len({piece.object_id for unit in self.units for piece in unit.pieces})
 
 
-def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
-    """Plans the scan on the newest image. Raises TopicNotThere, ScanRefused, NoRecordAtTime, DataLost, OffsetBeyondEnd,
+def plan_scan(
+    source: MaintenanceContext, request: ScanRequest, committed: CommittedEnds | None = None
+) -> ScanPlan:
+    """Plans the scan on the newest image. ``committed``: of earlier scans of the same source, which have read what is
+    committed already. Raises TopicNotThere, ScanRefused, NoRecordAtTime, DataLost, OffsetBeyondEnd,
     TailNotReadable, RangeNotCovered, ScanDamaged, BucketOfAnotherStore, MetadataOlderThanBucket, BucketMissing, and
     what the metadata and the buckets raise."""
     if request.lease_ms and source.metadata.read_only_note:
@@ -81,11 +84,18 @@ def plan_scan(source: MaintenanceContext, request: ScanRequest) -> ScanPlan:
             "the store can only be read, so no pin keeps the objects of this scan from garbage collection"
         )
         request = msgspec.structs.replace(request, lease_ms=0)
-    return _planned(source, request, wanted_partitions(source.metadata.refresh(), request))
+    wanted = wanted_partitions(source.metadata.refresh(), request)
+    return _planned(source, request, wanted, committed or CommittedEnds(source))
 
 
-def _planned(source: MaintenanceContext, request: ScanRequest, wanted: Sequence[ScanPartition]) -> ScanPlan:
-    request = msgspec.structs.replace(request, value_format=_value_format(source, request, wanted))
+def _planned(
+    source: MaintenanceContext,
+    request: ScanRequest,
+    wanted: Sequence[ScanPartition],
+    committed: CommittedEnds,
+) -> ScanPlan:
+    value_format = _value_format(source, request, wanted, committed)
+    request = msgspec.structs.replace(request, value_format=value_format)
     lease_until_ms = _pin(source, request)
     image = source.metadata.refresh()
     partitions = renewed(image, wanted)
@@ -101,7 +111,7 @@ def _planned(source: MaintenanceContext, request: ScanRequest, wanted: Sequence[
     ) as ends:
         aborted: AbortedOf = {}
         if request.isolation is Isolation.COMMITTED:
-            aborted = CommittedEnds(source).limit(image, partitions, ends)
+            aborted = committed.limit(image, partitions, ends)
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
@@ -169,25 +179,32 @@ def settle_values(source: MaintenanceContext, request: ScanRequest) -> ValueForm
     the scan. Raises what ``settled`` raises, and what planning a scan raises."""
     if request.values is None or request.value_format is not None:
         return request.value_format
-    return _value_format(source, request, wanted_partitions(source.metadata.refresh(), request))
+    wanted = wanted_partitions(source.metadata.refresh(), request)
+    return _value_format(source, request, wanted, CommittedEnds(source))
 
 
 def _value_format(
-    source: MaintenanceContext, request: ScanRequest, wanted: Sequence[ScanPartition]
+    source: MaintenanceContext,
+    request: ScanRequest,
+    wanted: Sequence[ScanPartition],
+    committed: CommittedEnds,
 ) -> ValueFormat | None:
     if request.values is None or request.value_format is not None:
         return request.value_format
     topics = (each.topic.name for each in wanted)
-    return settled(request.values, topics, lambda: _sample(source, request, wanted))
+    return settled(request.values, topics, lambda: _sample(source, request, wanted, committed))
 
 
 def _sample(
-    source: MaintenanceContext, request: ScanRequest, wanted: Sequence[ScanPartition]
+    source: MaintenanceContext,
+    request: ScanRequest,
+    wanted: Sequence[ScanPartition],
+    committed: CommittedEnds,
 ) -> Iterator[bytes | None]:
     """Yields the first values of the scan, at most SAMPLE_VALUES."""
     sampling = msgspec.structs.replace(request, columns=(VALUE,), lease_ms=0, pin_token="", values=None)
     left = SAMPLE_VALUES
-    for unit in _planned(source, sampling, wanted).units:
+    for unit in _planned(source, sampling, wanted, committed).units:
         for batch in unit_rows(unit, source.clock, source.rng, security=source.security):
             values = batch.column(0)[:left].to_pylist()
             left -= len(values)

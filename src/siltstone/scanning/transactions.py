@@ -11,6 +11,7 @@ says how it ended.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from siltstone.kafka_protocol.batch_errors import MalformedRecords
@@ -28,7 +29,7 @@ from siltstone.record_columns.kernels.choosing import best_kernels
 from siltstone.record_columns.kernels.columns import Flags, read_only
 from siltstone.scanning.failures import ScanDamaged
 from siltstone.scanning.planning import Cut, ScanPartition, pieces_of
-from siltstone.scanning.reading import UnitBlocks
+from siltstone.scanning.reading import Block, UnitBlocks
 from siltstone.scanning.request import PartitionName
 from siltstone.scanning.tail import TailEnds
 from siltstone.scanning.unit import Aborted, ScanPiece, ScanUnit
@@ -42,13 +43,22 @@ def has_transactions(image: ImageView, partition: ScanPartition) -> bool:
     return transactional_from(image, partition.topic.topic_id, partition.partition) is not None
 
 
+class ObjectTransactions(msgspec.Struct, frozen=True):
+    """The transactions of a partition, as its objects show them below ``end_offset``. ``snapshot_offset`` is that of
+    the snapshot that was used, 0 if none was."""
+
+    end_offset: int
+    outcomes: Outcomes
+    snapshot_offset: int = 0
+
+
 class CommittedEnds:
-    """Finds, for the partitions of one store, up to which offset all transactions are decided. What the objects say is
-    kept by partition, until the partition has more objects."""
+    """Finds, for the partitions of one store, up to which offset all transactions are decided. What the objects of a
+    partition say is kept, and continued when it has more objects."""
 
     def __init__(self, source: MaintenanceContext) -> None:
         self._source = source
-        self._known: dict[int, tuple[int, Outcomes]] = {}
+        self._known: dict[int, ObjectTransactions] = {}
 
     def limit(self, image: MetadataImage, partitions: Sequence[ScanPartition], ends: TailEnds) -> AbortedOf:
         """Ends the partitions in ``ends`` where they are decided; returns their aborted transactions. Raises
@@ -57,7 +67,7 @@ class CommittedEnds:
         for each in partitions:
             if not has_transactions(image, each):
                 continue
-            outcomes = self._outcomes(image, each)
+            outcomes = self.in_objects(image, each).outcomes
             stable = ends.asked_end(each)
             if stable is None:
                 undecided = outcomes.first_undecided
@@ -68,12 +78,31 @@ class CommittedEnds:
             found[each.key] = outcomes.aborted()
         return found
 
-    def _outcomes(self, image: MetadataImage, partition: ScanPartition) -> Outcomes:
-        stream_id, end = partition.stream.stream_id, partition.committed_offset
-        known = self._known.get(stream_id)
-        if known is None or known[0] != end:
-            known = self._known[stream_id] = end, outcomes_in_objects(self._source, image, partition)
-        return known[1]
+    def undecided(self, image: MetadataImage, topics: Iterable[TopicMetadata]) -> dict[PartitionName, int]:
+        """Returns, for the partitions whose objects end with transactions that are not decided, the first offset of
+        these transactions. Raises ScanDamaged, and what the buckets raise."""
+        found: dict[PartitionName, int] = {}
+        for topic in topics:
+            for number, each in enumerate(topic.partitions):
+                partition = ScanPartition(topic, number, image.streams[each.data_stream_id])
+                first = self.in_objects(image, partition).outcomes.first_undecided
+                if first is not None:
+                    found[partition.key] = first
+        return found
+
+    def in_objects(self, image: MetadataImage, partition: ScanPartition) -> ObjectTransactions:
+        """Returns the transactions below the end of the partition's objects. Raises ScanDamaged, and what the buckets
+        raise."""
+        stream_id, start, end = partition.stream.stream_id, partition.start_offset, partition.committed_offset
+        # What was counted in part, because a read failed, is not kept.
+        known = self._known.pop(stream_id, None)
+        if known is not None and start <= known.end_offset <= end:
+            _count_all(self._source, image, partition, known.end_offset, known.outcomes)
+            known = ObjectTransactions(end, known.outcomes, known.snapshot_offset)
+        else:
+            known = _read(self._source, image, partition)
+        self._known[stream_id] = known
+        return known
 
 
 def _with_markers_of_tail(
@@ -89,35 +118,15 @@ def _with_markers_of_tail(
     return decided
 
 
-def undecided_in(
-    source: MaintenanceContext, image: MetadataImage, topics: Iterable[TopicMetadata]
-) -> dict[PartitionName, int]:
-    """Returns, for the partitions of the topics whose objects end with transactions that are not decided, the first
-    offset of these. Raises ScanDamaged, and what the buckets raise."""
-    found: dict[PartitionName, int] = {}
-    for topic in topics:
-        for number, each in enumerate(topic.partitions):
-            partition = ScanPartition(topic, number, image.streams[each.data_stream_id])
-            first = outcomes_in_objects(source, image, partition).first_undecided
-            if first is not None:
-                found[partition.key] = first
-    return found
-
-
 # -- what the objects say --------------------------------------------------------------------------------------
 
 
-def outcomes_in_objects(
-    source: MaintenanceContext, image: MetadataImage, partition: ScanPartition
-) -> Outcomes:
-    """Returns the outcomes of the transactions below the end of the partition's objects. Raises ScanDamaged, and what
-    the buckets raise."""
+def _read(source: MaintenanceContext, image: MetadataImage, partition: ScanPartition) -> ObjectTransactions:
     first = transactional_from(image, partition.topic.topic_id, partition.partition)
-    start = max(partition.start_offset, first or 0)
-    end = partition.committed_offset
+    start, end = max(partition.start_offset, first or 0), partition.committed_offset
     if first is None or start >= end:
-        return Outcomes()
-    outcomes = Outcomes()
+        return ObjectTransactions(end, Outcomes())
+    outcomes, snapshot_offset = Outcomes(), 0
     snapshot = _newest_snapshot(source, image, partition)
     if snapshot is not None and snapshot.next_offset <= end:
         producers = snapshot.body.producers
@@ -125,18 +134,9 @@ def outcomes_in_objects(
             {each.producer_id: each.open_from for each in producers if each.is_open},
             snapshot.body.aborted_transactions(),
         )
-        start = max(start, snapshot.next_offset)
-    if start < end:
-        for piece, batches in _batches(source, image, Cut(partition, start, end)):
-            _count(piece, batches, outcomes)
-    return outcomes
-
-
-def snapshot_offset(source: MaintenanceContext, image: MetadataImage, partition: ScanPartition) -> int:
-    """Returns the offset below which the newest snapshot in objects says what was open and aborted; 0 if none does.
-    Raises what the buckets raise."""
-    snapshot = _newest_snapshot(source, image, partition)
-    return 0 if snapshot is None else snapshot.next_offset
+        snapshot_offset = snapshot.next_offset
+    _count_all(source, image, partition, max(start, snapshot_offset), outcomes)
+    return ObjectTransactions(end, outcomes, snapshot_offset)
 
 
 def _newest_snapshot(
@@ -151,7 +151,7 @@ def _newest_snapshot(
     )
     found: PartitionSnapshot | None = None
     try:
-        for _, block in _blocks(source, image, newest):
+        for _, _, block in _blocks(source, image, newest):
             for batch in decode_frames(block):
                 if batch.stream_id == meta.stream_id and batch.end_offset == meta.end_offset:
                     found = decode_snapshot(batch.payload)
@@ -160,24 +160,24 @@ def _newest_snapshot(
     return found
 
 
-def _blocks(
-    source: MaintenanceContext, image: MetadataImage, cut: Cut
-) -> Iterator[tuple[ScanPiece, memoryview]]:
+def _blocks(source: MaintenanceContext, image: MetadataImage, cut: Cut) -> Iterator[Block]:
     pieces = tuple(pieces_of(image, cut, None))
     unit = ScanUnit("", (), source.buckets.urls, source.clock.now_ms(), 0, pieces)
-    for piece, _, block in UnitBlocks(unit, source.clock).read():
-        yield piece, block
+    return UnitBlocks(unit, source.clock).read()
 
 
-def _batches(
-    source: MaintenanceContext, image: MetadataImage, cut: Cut
-) -> Iterator[tuple[ScanPiece, Batches]]:
-    for piece, block in _blocks(source, image, cut):
+def _count_all(
+    source: MaintenanceContext, image: MetadataImage, partition: ScanPartition, start: int, outcomes: Outcomes
+) -> None:
+    """Counts the batches in objects from ``start`` on."""
+    cut = Cut(partition, start, partition.committed_offset)
+    for piece, entry, block in _blocks(source, image, cut):
         try:
-            where = BlockPlace(piece.object_id, 0)
-            yield piece, batches_of_block(read_only(block), piece.stream_id, where, best_kernels())
+            where = BlockPlace(piece.object_id, entry.position)
+            batches = batches_of_block(read_only(block), piece.stream_id, where, best_kernels())
         except BAD_BATCH as damage:
-            raise ScanDamaged(piece.name, piece.start_offset, damage) from damage
+            raise ScanDamaged(piece.name, max(entry.start_offset, piece.start_offset), damage) from damage
+        _count(piece, batches, outcomes)
 
 
 def _count(piece: ScanPiece, batches: Batches, outcomes: Outcomes) -> None:

@@ -40,9 +40,9 @@ class TableExport:
         waiting = topics_with_transactions(image, scope)
         undecided: Undecided = {}
         if waiting:
-            from siltstone.scanning.transactions import undecided_in  # noqa: PLC0415  loads numpy
+            from siltstone.scanning.transactions import CommittedEnds  # noqa: PLC0415  loads numpy
 
-            undecided = undecided_in(context, image, waiting)
+            undecided = CommittedEnds(context).undecided(image, waiting)
         planned = plan_exports(image, scope, context.now_ms(), undecided)
         return Plan(kind=self.name, units=planned.units, unplanned=planned.unplanned)
 

@@ -24,7 +24,7 @@ from siltstone.offline.tasks.runner import RunnerNotStarted, Task
 from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.record_columns.row_columns import KEY, VALUE
 from siltstone.scanning.scan import ScanPlan, plan_scan
-from siltstone.scanning.transactions import undecided_in
+from siltstone.scanning.transactions import CommittedEnds
 from siltstone.scanning.unit import encode_unit
 from siltstone.tables.committing import commit_round, loaded
 from siltstone.tables.decoding.keys import of_keys
@@ -103,9 +103,8 @@ class Rounds:
             return _not_needed(topic, "the topic was deleted or reconfigured meanwhile")
         try:
             with open_format(export.config.table_format, self._settings) as tables:
-                return _Round(self._attempt, self._settings, self._task, export, tables).done(
-                    self._round_bytes
-                )
+                one = _Round(self._attempt, self._settings, self._task, export, tables)
+                return one.done(self._round_bytes)
         except (JobNotRunning, RunnerNotStarted):
             raise
         except CommitOvertaken as overtaken:
@@ -143,6 +142,7 @@ class _Round:
         self._settings = settings
         self._export = export
         self._tables = tables
+        self._committed = CommittedEnds(attempt.context)
         self._tasks = RoundTasks(attempt, settings, task, export)
         image = self._context.metadata.image
         self._progress = progress_in(image, export)
@@ -170,7 +170,7 @@ class _Round:
         if verdict is not None and not is_ahead(verdict, ledger):
             verdict = None
         image = self._context.metadata.refresh()
-        undecided = undecided_in(self._context, image, [self._export.topic])
+        undecided = self._committed.undecided(image, [self._export.topic])
         ranges = round_ranges(image, self._export, ledger, verdict, bytes_max, undecided)
         if ranges.is_empty:
             self._note(table, dead_letters, ())
@@ -325,7 +325,7 @@ class _Round:
         if not wanted:
             token = self._tasks.token([repr(ranges.gaps).encode()])
             return _Written(table, dead_letters, token, None, ranges.ends, ranges.gaps)
-        plan = plan_scan(self._context, self._tasks.request(ranges, wanted))
+        plan = plan_scan(self._context, self._tasks.request(ranges, wanted), self._committed)
         cuts = {each.of.partition: each for each in plan.cuts}
         if any(each.of.topic.topic_id != self._export.topic.topic_id for each in plan.cuts):
             raise TableOfAnotherTopic(table.name, self._export.topic.name)

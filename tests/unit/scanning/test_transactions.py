@@ -14,6 +14,7 @@ from siltstone.kafka_protocol.records.building import build_batch
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, build_control_batch
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.metadata.commands import OpenStream
+from siltstone.model.errors import Unavailable
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.partition_snapshot import (
     AbortedTransaction,
@@ -26,7 +27,7 @@ from siltstone.object_formats.partition_snapshot import (
 )
 from siltstone.offline.topic_streams import put_transactional_from
 from siltstone.offline.transactions import AbortedTransactions
-from siltstone.scanning import reading
+from siltstone.scanning import reading, transactions
 from siltstone.scanning.planning import ScanPartition, wanted_partitions
 from siltstone.scanning.request import ScanRequest
 from siltstone.scanning.tail import NO_MARKER, TailEnds, _until_markers
@@ -34,8 +35,6 @@ from siltstone.scanning.transactions import (
     CommittedEnds,
     aborted_of,
     are_aborted,
-    outcomes_in_objects,
-    undecided_in,
 )
 from siltstone.scanning.unit import ScanPiece
 from support.maintenance.keyed_world import KeyedWorld, keyed_world
@@ -108,8 +107,15 @@ class Written:
                     aborted.append(AbortedTransaction(producer_id, first, offset))
         return opened, aborted
 
+    def assert_found(self, known: CommittedEnds) -> dict[int, int]:
+        """Compares what the objects show with the list; returns what is open."""
+        opened, aborted = self.expected(self.world.stream(self.stream).end_offset)
+        found = known.in_objects(self.world.image, self.partition).outcomes
+        assert (dict(found.opened), list(found.aborted())) == (opened, aborted)
+        return opened
+
     def outcomes(self) -> Any:
-        return outcomes_in_objects(self.world.context, self.world.image, self.partition)
+        return CommittedEnds(self.world.context).in_objects(self.world.image, self.partition).outcomes
 
 
 @pytest.fixture
@@ -129,11 +135,12 @@ def test_without_transactions_nothing_is_read(written: Written) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_tp49_the_objects_tell_the_outcomes(written: Written, seed: int) -> None:
-    rng = Random(seed)
+    rng, continued = Random(seed), CommittedEnds(written.world.context)
     for _ in range(60):
         match rng.randrange(8):
             case 0:
                 written.upload()
+                written.assert_found(continued)
             case 1 | 2:
                 written.write(rng.randrange(3), rng.choice([Outcome.ABORT, Outcome.COMMIT]))
             case 3:
@@ -142,12 +149,11 @@ def test_tp49_the_objects_tell_the_outcomes(written: Written, seed: int) -> None
                 written.snapshot(rng.randrange(len(written.list) + 1))
             case _:
                 written.write(rng.randrange(3))
-    end = written.world.stream(written.stream).end_offset
-    opened, aborted = written.expected(end)
-    found = written.outcomes()
-    assert (dict(found.opened), list(found.aborted())) == (opened, aborted)
+    written.assert_found(continued)
+    opened = written.assert_found(CommittedEnds(written.world.context))
     expected = {("t", 0): min(opened.values())} if opened else {}
-    assert undecided_in(written.world.context, written.world.image, [written.topic]) == expected
+    known = CommittedEnds(written.world.context)
+    assert known.undecided(written.world.image, [written.topic]) == expected
 
 
 def test_a_snapshot_saves_reading_what_lies_before_it(written: Written) -> None:
@@ -217,24 +223,21 @@ def test_a_piece_names_the_aborted_transactions_that_touch_it() -> None:
     assert aborted_of(piece, {}) == ()
 
 
+class Rows(SimpleNamespace):
+    def __len__(self) -> int:
+        return len(self.base_offsets)
+
+
 def batches(*rows: tuple[int, int, bool, bool]) -> Any:
     """(offset, producer, is transactional, is control)."""
     offsets, producers, transactional, control = (np.array(each) for each in zip(*rows, strict=True))
-    return SimpleNamespace(
-        base_offsets=offsets, producer_ids=producers, are_transactional=transactional, are_control=control,
-        __len__=lambda: len(rows),
-    )  # fmt: skip
+    return Rows(
+        base_offsets=offsets, producer_ids=producers, are_transactional=transactional, are_control=control
+    )
 
 
 def test_batches_of_an_aborted_transaction_are_marked() -> None:
-    class Rows(SimpleNamespace):
-        def __len__(self) -> int:
-            return len(self.base_offsets)
-
-    rows = Rows(
-        **vars(batches((0, 1, True, False), (1, 2, True, False), (2, 1, False, False), (3, 1, True, True)))
-    )
-    made: Any = rows
+    made = batches((0, 1, True, False), (1, 2, True, False), (2, 1, False, False), (3, 1, True, True))
     found = are_aborted(made, [(1, 0, 3)])
     assert found is not None and found.tolist() == [True, False, False, False]
     assert are_aborted(made, []) is None
@@ -245,3 +248,29 @@ def test_an_aborted_transaction_of_an_answer_ends_at_its_marker() -> None:
     aborted = [(1, 2, NO_MARKER), (2, 1, NO_MARKER), (3, 4, NO_MARKER)]
     assert _until_markers(made, aborted) == [(1, 2, 5), (2, 1, 7), (3, 4, NO_MARKER)]
     assert _until_markers(made, []) == ()
+
+
+def test_a_read_that_fails_leaves_nothing_counted_in_part(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = CommittedEnds(written.world.context)
+    written.write(0)
+    written.upload()
+    written.assert_found(known)
+    for _ in range(3):
+        written.write(0, Outcome.ABORT)
+        written.write(0)
+        written.upload()
+    real, left = transactions._count, [2]
+
+    def count(*given: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Unavailable("the bucket does not answer")
+        real(*given)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(transactions, "_count", count)
+        with pytest.raises(Unavailable):
+            written.assert_found(known)
+    written.assert_found(known)

@@ -71,13 +71,14 @@ def _known_transactions(context: MaintenanceContext, image: MetadataImage, scope
     waiting = with_transactions(image, scope)
     if not waiting:
         return {}
-    from siltstone.scanning.transactions import outcomes_in_objects, snapshot_offset  # noqa: PLC0415  loads numpy
+    from siltstone.scanning.transactions import CommittedEnds  # noqa: PLC0415  loads numpy
 
+    committed = CommittedEnds(context)
     found: dict[PartitionName, KnownTransactions] = {}
     for each in waiting:
         partition = ScanPartition(each.topic, each.partition, image.streams[each.stream_id])
-        opened = outcomes_in_objects(context, image, partition).opened
-        open_from, producer_id = min(((first, which) for which, first in opened.items()), default=(None, -1))
-        known = KnownTransactions(open_from, producer_id, snapshot_offset(context, image, partition))
-        found[partition.key] = known
+        shown = committed.in_objects(image, partition)
+        opened = ((first, producer_id) for producer_id, first in shown.outcomes.opened.items())
+        open_from, producer_id = min(opened, default=(None, -1))
+        found[partition.key] = KnownTransactions(open_from, producer_id, shown.snapshot_offset)
     return found

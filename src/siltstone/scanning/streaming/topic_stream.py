@@ -359,7 +359,7 @@ class StreamOfTopics:
             tail=(self._request.scan.tail if self._flushes else Tail.AUTO) if has_tail else Tail.COMMITTED,
             lease_ms=0,
         )
-        plan = plan_scan(source, request)
+        plan = plan_scan(source, request, self._committed)
         read = {each.of.topic.name: each.of.topic.topic_id for each in plan.cuts}
         for topic_id, name in kept.names.items():
             if read.get(name, topic_id) != topic_id:  # the topic was created again since the image above
