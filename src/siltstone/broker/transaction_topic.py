@@ -117,22 +117,21 @@ class PartitionMarkers:
     async def open(self, partitions: Collection[TopicPartition]) -> None:
         """See MarkerSink. The leader of a partition that was added may know a topic that this node has not heard of
         yet: the metadata is read before ``write`` takes it for deleted."""
-        if any(self._is_unknown(each) for each in partitions):
+        if any(self._topic_of(each) is None for each in partitions):
             await self._cluster.refreshed()
         await side_by_side(self._open, [each for each in partitions if self._other_leader(each) is None])
 
-    def _is_unknown(self, partition: TopicPartition) -> bool:
+    def _topic_of(self, partition: TopicPartition) -> Topic | None:
+        """Returns the topic that has the partition; None if there is none."""
         name, index = partition
         topic = self._topics.by_name(name)
-        return topic is None or not 0 <= index < topic.partition_count
+        return topic if topic is not None and 0 <= index < topic.partition_count else None
 
     def _other_leader(self, partition: TopicPartition) -> int | None:
         """Returns the node that leads the partition; None if this node does, and if the partition is deleted."""
-        name, index = partition
-        topic = self._topics.by_name(name)
-        if topic is None or not 0 <= index < topic.partition_count:
+        if (topic := self._topic_of(partition)) is None:
             return None
-        metadata = topic.metadata.partitions[index]
+        metadata = topic.metadata.partitions[partition[1]]
         return None if self._cluster.leads(metadata) else metadata.leader
 
     async def send(
@@ -153,10 +152,9 @@ class PartitionMarkers:
         return written
 
     async def _open(self, partition: TopicPartition) -> None:
-        name, index = partition
-        topic = self._topics.by_name(name)
-        if topic is None or not 0 <= index < topic.partition_count:
+        if (topic := self._topic_of(partition)) is None:
             return
+        name, index = partition
         try:
             await self._opened(topic, index)
         except SiltstoneError as trouble:
@@ -170,8 +168,7 @@ class PartitionMarkers:
 
     def write(self, partition: TopicPartition, markers: MarkersToWrite, coordinator_epoch: int) -> bool:
         name, index = partition
-        topic = self._topics.by_name(name)
-        if topic is None or index >= topic.partition_count:
+        if (topic := self._topic_of(partition)) is None:
             log.info(
                 "%s-%d was deleted during a transaction of producer %d", name, index, markers.producer_id
             )
@@ -196,8 +193,7 @@ class PartitionMarkers:
     async def end(self, partition: TopicPartition, ending: TransactionEnding) -> None:
         """See MarkerSink."""
         name, index = partition
-        topic = self._topics.by_name(name)
-        if topic is None or not 0 <= index < topic.partition_count:
+        if (topic := self._topic_of(partition)) is None:
             raise PartitionGone(
                 f"there is no partition {index} of topic {name[:300]!r}: refresh the metadata"
             )

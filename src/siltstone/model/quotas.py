@@ -16,7 +16,7 @@ class QuotaEntityType(StrEnum):
 
 
 class QuotaKey(StrEnum):
-    """What is limited. Bytes are those of a second; 100 percent are the whole event loop of one node."""
+    """What is limited. Bytes are counted per second; 100 percent are the whole event loop of one node."""
 
     PRODUCER_BYTE_RATE = "producer_byte_rate"
     CONSUMER_BYTE_RATE = "consumer_byte_rate"

@@ -55,7 +55,9 @@ def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:
         if (each.match is None) is (each.match_type == EXACT):
             raise InvalidRequest("A name is given to match exactly, and only then")
     if QuotaEntityType.IP in seen and len(seen) > 1:
-        raise InvalidRequest("An IP filter component is not used with those of users and client ids")
+        raise InvalidRequest(
+            "An IP filter component cannot stand beside filter components of users and client ids"
+        )
     return seen
 
 

@@ -186,7 +186,7 @@ class Throttling:
             self._mute(connection, key, min(owed_ms, muted_ms_max))
 
     def fetch_bytes_max(self, connection: ConnectionContext) -> float:
-        """Returns the most bytes that one answer may have: those of ten seconds."""
+        """Returns the most bytes that one answer may have: what the limit allows in ten seconds."""
         counter = self.counter(connection, QuotaKey.CONSUMER_BYTE_RATE)
         return float("inf") if counter is None else counter.limit * FULL_WINDOWS
 
@@ -230,7 +230,7 @@ class Throttling:
             self._mute(connection, counter.key, min(owed_ms, MUTED_MS_MAX))
 
     def _mute(self, connection: ConnectionContext, key: QuotaKey, owed_ms: float) -> None:
-        if owed_ms < 1:  # what is told to clients is a whole number
+        if owed_ms < 1:  # an answer has whole milliseconds
             return
         self._throttled[key] += 1
         self._throttled_ms[key] += owed_ms

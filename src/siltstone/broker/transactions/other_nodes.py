@@ -5,7 +5,7 @@ Both may be repeated: a partition is in a transaction once, and a marker that is
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from siltstone.broker.peers import Peers, PeerUnreachable
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
@@ -14,7 +14,7 @@ from siltstone.broker.transactions.rules.requests import (
     AddToTransaction,
     JoinedTransaction,
 )
-from siltstone.broker.transactions.state_log.record import NONE, TopicPartition
+from siltstone.broker.transactions.state_log.record import NONE, TopicPartition, by_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -39,7 +39,9 @@ async def ask_for_permission(
 ) -> JoinedTransaction | ErrorCode:
     """Returns the transaction with the partitions that are in it, of those asked about; COORDINATOR_NOT_AVAILABLE if
     the node does not answer."""
-    topics = [AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in _by_topic(add.partitions)]
+    topics = [
+        AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in by_topic(add.partitions).items()
+    ]
     return await _asked(
         peers,
         node_id,
@@ -108,7 +110,8 @@ async def ask_for_markers(
         producer_epoch=markers.producer_epoch,
         transaction_result=markers.outcome is Outcome.COMMIT,
         topics=[
-            WritableTxnMarkerTopic(name=name, partition_indexes=each) for name, each in _by_topic(partitions)
+            WritableTxnMarkerTopic(name=name, partition_indexes=each)
+            for name, each in by_topic(partitions).items()
         ],
         coordinator_epoch=coordinator_epoch,
         transaction_version=BUMPING_VERSION if markers.raises_epoch else 0,
@@ -130,10 +133,3 @@ async def ask_for_markers(
         if error:
             log.warning("the marker for %s-%d has to wait: node %d answers %d", name, index, node_id, error)
     return frozenset(partition for partition, error in errors.items() if not error) & frozenset(partitions)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    found: dict[str, list[int]] = {}
-    for name, index in sorted(partitions):
-        found.setdefault(name, []).append(index)
-    return list(found.items())

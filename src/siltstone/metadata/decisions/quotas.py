@@ -96,7 +96,7 @@ def _check_address(name: str) -> None:
     if written != name:
         raise QuotaNotAllowed(
             f"{name[:100]!r} is no address of IPv4 or IPv6{f': write {written}' if written else ''}; siltstone clients "
-            "shows those of clients"
+            "shows the addresses of clients"
         )
 
 

@@ -5,9 +5,9 @@
     caller    proof      HMAC-SHA256 over label, claim, challenge and channel, by the secret of the caller's life
     answerer  proof      the same, under a label of its own
 
-The secret is on the lease board, which nodes read and clients do not. Whoever relays the messages of another connection
-fails at the *channel*, the hash of the certificate that the listener showed; so the two need no authority that both
-trust. Without TLS the channel is empty, and a network that changes what it carries can take a proved connection over.
+The secret is on the lease board, which nodes read and clients do not. A program that relays the messages of another
+connection fails at the *channel*: the hash of the certificate of the listener. So the two need no authority in common.
+Without TLS the channel is empty, and a network that changes what it carries can take a proved connection over.
 """
 
 import hmac

@@ -193,12 +193,16 @@ def _value_of(logged: LoggedTransaction) -> _Value:
     )
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[_Partitions]:
-    """Returns the partitions in the order of their names, so that the same transaction has the same bytes."""
-    indexes = defaultdict(list)
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Returns the partitions of each topic in the order of their names: the same transaction has the same bytes."""
+    indexes: defaultdict[str, list[int]] = defaultdict(list)
     for topic, index in sorted(partitions):
         indexes[topic].append(index)
-    return [_Partitions(topic=topic, partition_ids=of_topic) for topic, of_topic in indexes.items()]
+    return indexes
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[_Partitions]:
+    return [_Partitions(topic=name, partition_ids=each) for name, each in by_topic(partitions).items()]
 
 
 def _each(topics: Iterable[_Partitions]) -> Iterable[TopicPartition]:

@@ -146,7 +146,7 @@ def _of_table(view: ImageView, of_topic: TopicStream) -> CompactionBound | None:
 class KnownTransactions(msgspec.Struct, frozen=True):
     """What the objects of a partition say of its transactions. ``open_from`` is the first offset that is not decided,
     and ``producer_id`` its producer; None if all is decided. ``snapshot_offset`` is that of the newest snapshot in
-    objects: who opens the partition, or reads it without a broker, reads the markers from there on."""
+    objects: a broker that opens the partition, and a reader without a broker, need the markers from there on."""
 
     open_from: int | None = None
     producer_id: int = -1
