@@ -1,4 +1,4 @@
-"""The secrets by which nodes prove to each other who they are: one of this node, and one of each other node.
+"""The secrets of nodes, for the proofs between them: one of this node, and one of each other node.
 
 A process makes a secret for its life and puts it on the lease board. Each second it reads the board, and puts its own
 secret there again if it is gone: the board does not outlive a crash of its server. A secret that was read stays known
