@@ -343,7 +343,7 @@ def test_sw2_a_driver_that_is_killed_at_each_step_of_a_commit_writes_each_record
     with broker:
         topic, out = create(broker, "killed-in", 2), create(broker, "killed-out", 2)
         produce(broker, topic, 400)
-    if mode == "relay":
+    if mode != "objects":
         broker.start()
     try:
         driver = Driver(tmp_path, broker, topic, out, 50, mode=mode)
