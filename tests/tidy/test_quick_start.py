@@ -69,7 +69,7 @@ def test_the_program_with_a_transaction_works(bare: BareEnvironment, folder: Pat
         "    print([record.value for record in broker.records('parcels')])\n"
     )
     (program,) = (part for part in TRANSACTION.split("\n\n\n") if part.startswith("def pack"))
-    assert len(program.splitlines()) == 11, "the page says so"
+    assert len(program.splitlines()) == 12, "the page says so"
     (folder / "transaction.py").write_text(TRANSACTION + told)
     done = bare.run("python transaction.py", folder)
     assert done.returncode == 0 and done.stdout == "[b'in paper: a pear', b'in paper: a plum']\n", done.stderr

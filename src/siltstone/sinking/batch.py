@@ -271,7 +271,7 @@ class SinkDriver:
     def _transact(self, store: ObjectStore, begun: SinkBatch, manifest: SinkManifest) -> None:
         if self._is_written or not manifest.parts:
             return
-        assert self._transaction is not None, "a batch with parts has begun it"
+        assert self._transaction is not None, "a batch with parts has one"
         self._on_step("relaying")
         self._transaction.write(store, begun, manifest)
         self._on_step("sent")

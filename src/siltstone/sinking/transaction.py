@@ -101,8 +101,8 @@ class SinkTransaction:
         if self._cluster.clock.monotonic_ms() - self._began_ms >= self._timeout_ms:
             return SinkTransactionTooLong(self._sink_id, batch.batch_id, self._timeout_ms)
         return SinkTakenOver(
-            f"another process has begun a transaction of sink {self._sink_id} and finishes batch {batch.batch_id}; stop"
-            f" this one ({refusal})"
+            f"another process has started a transaction of sink {self._sink_id} and finishes batch {batch.batch_id};"
+            f" stop this one ({refusal})"
         )
 
     def _has_marker(self, batch: SinkBatch, part: StagedPart, image: ImageView) -> bool:
