@@ -43,7 +43,7 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.DELETE_RECORDS: (0, 2),
     # Version 6 is still unstable in Kafka 4.3.
     ApiKey.INIT_PRODUCER_ID: (0, 5),
-    # Only nodes send versions 4 and 5, to each other.
+    # Versions 4 and 5 are for nodes. Clients that take the newest version there is send them, too.
     ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
     ApiKey.END_TXN: (0, 5),

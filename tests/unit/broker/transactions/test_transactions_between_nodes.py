@@ -4,6 +4,7 @@ docs/scenarios.md that need two nodes."""
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -210,17 +211,19 @@ async def test_tx28_a_partition_that_is_deleted_meanwhile_holds_nothing_up(clust
 
 @scenario(in_broker_cluster)
 async def test_tx55_a_stranger_asks_like_a_node(cluster) -> None:
+    """Only nodes look at transactions: by the producer id alone, or without adding to them."""
     _world, _topic, client = await begun(cluster)
-    asked = AddPartitionsToTxnTransaction(
+    added = AddPartitionsToTxnTransaction(
         transactional_id=client.name,
         producer_id=client.pid,
         producer_epoch=client.epoch,
         topics=[AddPartitionsToTxnTopic(name="t", partitions=[1])],
     )
-    request = AddPartitionsToTxnRequest(transactions=[asked])
-    answer = await cluster.nodes[0].client().ask(request, 5)
-    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert not answer.results_by_transaction
+    for strange in (replace(added, transactional_id=""), replace(added, verify_only=True)):
+        request = AddPartitionsToTxnRequest(transactions=[added, strange])
+        answer = await cluster.nodes[0].client().ask(request, 5)
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert not answer.results_by_transaction
     (known,) = cluster.nodes[0].parts.transactions.look_at_all()
     assert not known.partitions
 

@@ -4,6 +4,7 @@ Requests of the first versions cannot name PRODUCER_FENCED: they get INVALID_PRO
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from siltstone.broker.request import RequestContext
@@ -24,10 +25,15 @@ from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
 )
 from siltstone.kafka_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from siltstone.kafka_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from siltstone.model.access import NODE
+from siltstone.runtime.turns import side_by_side
 
 FENCED_SINCE_INIT, FENCED_SINCE = 4, 2
 """The first versions of InitProducerId, and of the other requests, that know PRODUCER_FENCED."""
@@ -62,24 +68,52 @@ async def handle_add_partitions_to_txn(
     context: RequestContext,
     request: AddPartitionsToTxnRequest,
 ) -> AddPartitionsToTxnResponse:
-    """Either all partitions are added, or none. They may be led by other nodes."""
-    if context.api_version >= FOR_NODES_SINCE:
+    """Of each transaction either all partitions are added, or none. They may be led by other nodes. From version 4 on
+    the request is made for nodes; some clients send it, too, as Kafka lets them."""
+    added = partial(_added, transactions, refusal_of, context)
+    if context.api_version < FOR_NODES_SINCE:
+        rows = await added(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            request.v3_and_below_topics,
+        )
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
+    if context.connection.principal is NODE or not all(map(_is_of_client, request.transactions)):
         return await handle_questions_of_leaders(transactions, context, request)
-    asked = [(topic.name, topic.partitions) for topic in request.v3_and_below_topics]
+
+    async def answer(asked: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
+        rows = await added(asked.transactional_id, asked.producer_id, asked.producer_epoch, asked.topics)
+        return AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=rows)
+
+    results = await side_by_side(answer, request.transactions)
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def _is_of_client(asked: AddPartitionsToTxnTransaction) -> bool:
+    """Whether a client may ask this: nodes alone look at transactions, by their producer ids, too."""
+    return bool(asked.transactional_id) and not asked.verify_only
+
+
+async def _added(
+    transactions: Transactions,
+    refusal_of: RefusalOf,
+    context: RequestContext,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    topics: Sequence[AddPartitionsToTxnTopic],
+) -> list[AddPartitionsToTxnTopicResult]:
+    asked = [(topic.name, topic.partitions) for topic in topics]
     named = [(name, index) for name, indexes in asked for index in indexes]
     refused = {partition: refusal for partition in named if (refusal := refusal_of(partition)) is not None}
     if refused:
         errors = dict.fromkeys(named, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     else:
-        answer = await transactions.ask(
-            request.v3_and_below_transactional_id,
-            AddToTransaction(
-                request.v3_and_below_producer_id, request.v3_and_below_producer_epoch, frozenset(named)
-            ),
-        )
+        add = AddToTransaction(producer_id, producer_epoch, frozenset(named))
+        answer = await transactions.ask(transactional_id, add)
         errors = dict.fromkeys(named, known_code(answer, context, FENCED_SINCE))
-    rows = rows_by_topic(asked, lambda name, index: _row(index, errors[name, index]), _topic_row)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
+    return rows_by_topic(asked, lambda name, index: _row(index, errors[name, index]), _topic_row)
 
 
 def refusal_of_partition(topics: Topics, partition: TopicPartition) -> ErrorCode | None:

@@ -99,7 +99,7 @@ RICH: dict[ApiKey, Callable[[RawTopic], Message]] = {
 
 
 NEWEST_OF_CLIENTS = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}
-"""Later versions are for nodes (TX55)."""
+"""Later versions are for nodes, and ask for their rights, as in Kafka."""
 
 
 def _rich_requests(key: ApiKey, topic: RawTopic) -> Iterator[tuple[Message, int]]:

@@ -21,6 +21,7 @@ from siltstone.kafka_protocol.messages.add_offsets_to_txn import AddOffsetsToTxn
 from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
 )
 from siltstone.kafka_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from siltstone.kafka_protocol.messages.end_txn import EndTxnRequest
@@ -74,6 +75,19 @@ class Asked:
         )
         answer = await handle_add_partitions_to_txn(self.all, self.refusal_of, context(version), request)
         rows = [row for topic in answer.results_by_topic_v3_and_below for row in topic.results_by_partition]
+        return [ErrorCode(row.partition_error_code) for row in rows]
+
+    async def add_as_nodes_do(self, pid, epoch, version=5, name="pay", **topics):
+        """What some clients send, too."""
+        named = [AddPartitionsToTxnTopic(name=topic, partitions=indexes) for topic, indexes in topics.items()]
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=name, producer_id=pid, producer_epoch=epoch, topics=named
+        )
+        request = AddPartitionsToTxnRequest(transactions=[asked])
+        answer = await handle_add_partitions_to_txn(self.all, self.refusal_of, context(version), request)
+        (result,) = answer.results_by_transaction
+        assert (answer.error_code, result.transactional_id) == (ErrorCode.NONE, name)
+        rows = [row for topic in result.topic_results for row in topic.results_by_partition]
         return [ErrorCode(row.partition_error_code) for row in rows]
 
     def refusal_of(self, partition):
@@ -132,6 +146,22 @@ async def test_tx4_with_an_unknown_partition_none_is_added(world) -> None:
     (row,) = await asked.described("pay")
     assert (row.transaction_state, row.topics) == ("Empty", [])
     assert await asked.add(pid, epoch, t=[0, 1]) == [ErrorCode.NONE] * 2
+    await asked.all.close()
+
+
+@scenario(in_broker_world)
+async def test_tx59_a_client_that_speaks_the_newest_version_adds_partitions_by_it(world) -> None:
+    """@platformatic/kafka does; it was refused before, and its transactions with it."""
+    asked = Asked(world)
+    await world.topic(partitions=2)
+    _, pid, epoch = await asked.init()
+    unknown, not_tried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert await asked.add_as_nodes_do(pid, epoch, t=[0, 2]) == [not_tried, unknown]
+    assert await asked.add_as_nodes_do(pid, epoch + 1, t=[0]) == [ErrorCode.PRODUCER_FENCED]
+    assert await asked.add_as_nodes_do(pid, epoch, version=4, t=[0, 1]) == [ErrorCode.NONE] * 2
+    (row,) = await asked.described("pay")
+    assert row.transaction_state == "Ongoing" and row.topics[0].partitions == [0, 1]
+    assert await asked.end(pid, epoch, version=4) == (ErrorCode.NONE, pid, epoch)
     await asked.all.close()
 
 
