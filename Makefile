@@ -58,7 +58,8 @@ profile: .venv/installed ## Where a produce and a fetch spend the time of the br
 	@$(BIN)/python -m benchmarks.profile
 
 conformance: .venv/installed ## What every Kafka client does with the broker, into docs/conformance.md (minutes)
-	@$(BIN)/python -m conformance --page docs/conformance.md
+	@$(BIN)/python -m conformance --page docs/conformance.md; status=$$?; \
+		$(BIN)/python -m conformance.suites --page docs/conformance.md && exit $$status
 
 nightly: .venv/installed ## The long tests, and what each has tried (half an hour on 2 cores)
 	@$(BIN)/pytest -m "nightly or faults" -n 4 --dist loadgroup --timeout 3600

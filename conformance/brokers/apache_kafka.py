@@ -22,4 +22,5 @@ def _properties(settings: BrokerSettings) -> dict[str, str]:
         "group.min.session.timeout.ms": str(settings.group_min_session_timeout_ms),
         "connections.max.idle.ms": str(settings.connections_max_idle_ms),
         "broker.session.timeout.ms": "3000",  # a killed broker is itself again after that
+        **{name.rpartition(".")[2].replace("_", "."): value for name, value in settings.more.items()},
     }

@@ -1,6 +1,6 @@
 """The port of a broker under test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -11,11 +11,13 @@ READY_SECONDS_MAX = 60
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """Settings that differ from the defaults, so that scenarios need not wait for minutes."""
+    """Settings that differ from the defaults, so that scenarios need not wait for minutes. ``more``: settings of
+    Siltstone by their names, which Apache Kafka gets by the last part, with dots."""
 
     group_initial_rebalance_delay_ms: int = 300
     group_min_session_timeout_ms: int = 1_000
     connections_max_idle_ms: int = 600_000
+    more: Mapping[str, str] = {}
 
 
 class BrokerFailed(Exception):

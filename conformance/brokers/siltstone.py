@@ -25,5 +25,6 @@ def _options(settings: BrokerSettings) -> list[str]:
         "groups.group_initial_rebalance_delay_ms": settings.group_initial_rebalance_delay_ms,
         "groups.group_min_session_timeout_ms": settings.group_min_session_timeout_ms,
         "network.connections_max_idle_ms": settings.connections_max_idle_ms,
+        **settings.more,
     }
     return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]

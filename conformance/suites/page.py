@@ -1,0 +1,41 @@
+"""Writes the table of the suites into ``docs/conformance.md``, between marks of its own. Rows of suites that were not
+asked for stay as they are."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from conformance.suites.known import BY_ID, KNOWN
+from conformance.suites.suite import SuiteOutcome
+
+BEGIN, END = "<!-- begin: written by make conformance, suites -->", "<!-- end of the suites -->"
+HEAD = ("| suite | its tests | commit | passed | not passed |", "| --- | --- | --- | --- | --- |")
+
+
+def write_suites(outcomes: Sequence[SuiteOutcome], page: Path) -> None:
+    before, _, rest = page.read_text().partition(BEGIN)
+    table, _, after = rest.partition(END)
+    rows = {line.split(" | ")[0]: line for line in table.splitlines() if line.startswith("| ")}
+    rows |= rows_of(outcomes)
+    found = (rows.get(f"| {suite.title}") for suite in KNOWN)
+    lines = [*HEAD, *(row for row in found if row is not None)]
+    page.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}")
+
+
+def rows_of(outcomes: Sequence[SuiteOutcome]) -> Mapping[str, str]:
+    """Returns the row of each suite by its first cell."""
+    rows: dict[str, str] = {}
+    for outcome in outcomes:
+        suite = BY_ID[outcome.suite]
+        cells = ["not run", outcome.missing] if outcome.missing else [str(outcome.passed), _failures(outcome)]
+        first = f"| {suite.title}"
+        rows[first] = f"{first} | {suite.tests} | {outcome.commit} | {' | '.join(cells)} |"
+    return rows
+
+
+def _failures(outcome: SuiteOutcome) -> str:
+    """Returns the tests that did not pass, with the reason where it is known, and 0 if all have."""
+    texts = []
+    for name in outcome.failures:
+        reason = BY_ID[outcome.suite].as_expected.get(name)
+        texts.append(f"{name}: {reason}" if reason else f"FAILS: {name}")
+    return "; ".join(texts) or "0"
