@@ -468,3 +468,20 @@ async def test_tx28_a_topic_that_the_coordinator_has_not_heard_of_yet_is_not_tak
     assert await client.end() is NONE
     await settled()
     assert await ends(world, topic) == (2, 2)
+
+
+@scenario(in_broker_cluster)
+async def test_tx45_nodes_that_ask_each_other_while_they_write_markers_answer_each_other(cluster) -> None:
+    """Both leaders have read their logs: to write the marker of the other node, each asks that node which transaction is
+    open. The question must not wait behind the marker that waits for it."""
+    world, topic, client = await begun(cluster, 1, coordinator=0)
+    other = TransactionClient(world, 1, world.name_led_by(TRANSACTIONS_TOPIC, 1))
+    assert await other.init() is NONE
+    await send(client, topic, 1)
+    await send(other, topic, 0)
+    for index, producer in ((1, client), (0, other)):
+        partition = await cluster.nodes[index].parts.partitions.open(topic, index)
+        partition.transactions.number_is(producer.pid, -1, -1)
+    assert await asyncio.gather(client.end(), other.end()) == [NONE, NONE]
+    await settled()
+    assert await outcome(world, topic) == [(2, True), (2, True)]
