@@ -22,7 +22,13 @@ from siltstone.broker.groups.coordinator import REFUSALS as GROUP_REFUSALS
 from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.transactions.checkpoint import is_long, write_checkpoint
-from siltstone.broker.transactions.known_transaction import KnownTransaction, replayed, resolve
+from siltstone.broker.transactions.known_transaction import (
+    KnownTransaction,
+    KnownTransactions,
+    Retries,
+    replayed,
+    resolve,
+)
 from siltstone.broker.transactions.ports import (
     MarkerSink,
     NewProducerIds,
@@ -97,7 +103,8 @@ class TransactionCoordinator:
         self._tasks = TaskGroup(f"transaction-coordinator-{partition}", self._task_failed)
         self._phase = Phase.LOADING
         self._log: TransactionLog | None = None
-        self._known: dict[str, KnownTransaction] = {}
+        self._known = KnownTransactions()
+        self._retries = Retries(clock)
         self._log_records = 0
         self._is_checkpointing = False
         self._waiting_for_load: set[asyncio.Future[None]] = set()
@@ -112,7 +119,7 @@ class TransactionCoordinator:
 
     def transactions(self) -> list[Transaction]:
         """Returns the transactions in their present state, which need not be durable yet."""
-        return [known.transaction for known in self._known.values()]
+        return [known.transaction for known in self._known]
 
     def find(self, transactional_id: str) -> Transaction | None:
         known = self._known.get(transactional_id)
@@ -173,7 +180,8 @@ class TransactionCoordinator:
         joined = await (self.join if adds else self.joined)(transactional_id, add)
         if isinstance(joined, ErrorCode):
             return joined
-        if not await self._known[transactional_id].is_durable():
+        known = self._known.get(transactional_id)
+        if known is None or not await known.is_durable():
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return joined if self._phase is Phase.ACTIVE else REFUSALS[self._phase]
 
@@ -181,12 +189,12 @@ class TransactionCoordinator:
         """Returns the transaction of the producer that is open, or has markers on their way, when it is durable."""
         if self._phase is not Phase.ACTIVE:
             return REFUSALS[self._phase]
-        for known in self._known.values():
-            found = known.transaction
-            if found.producer_id == producer_id and found.state not in AT_REST:
-                is_shown = await known.is_durable() and self._phase is Phase.ACTIVE
-                return self._shown(found, found.partitions) if is_shown else ErrorCode.NOT_COORDINATOR
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        known = self._known.of_producer(producer_id)
+        if known is None or known.transaction.state in AT_REST:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        found = known.transaction
+        is_shown = await known.is_durable() and self._phase is Phase.ACTIVE
+        return self._shown(found, found.partitions) if is_shown else ErrorCode.NOT_COORDINATOR
 
     def _shown(self, transaction: Transaction, partitions: frozenset[TopicPartition]) -> JoinedTransaction:
         assert self._log is not None
@@ -249,14 +257,9 @@ class TransactionCoordinator:
         assert self._log is not None
         written = self._log.append([encode_record(decision.record)])
         self._record_added()
-        transactional_id = decision.transaction.transactional_id
-        if known is None:
-            known = self._known[transactional_id] = KnownTransaction(decision.transaction)
-        known.transaction = decision.transaction
+        known = self._known.put(decision.transaction)
         self._follow(known, written)
         self._set_timer(decision.transaction)
-        if decision.transaction.state is TransactionState.DEAD:
-            del self._known[transactional_id]
         if decision.markers is not None:
             known.left = decision.markers.partitions
             if not self._finish_now(known, decision.markers):
@@ -301,7 +304,7 @@ class TransactionCoordinator:
             )
             return False
         self._record_added()
-        known.transaction = decision.transaction
+        self._known.put(decision.transaction)
         self._follow(known, written)
         known.has_completed()
         return True
@@ -315,13 +318,12 @@ class TransactionCoordinator:
         while True:
             if await self._send(known, markers) and self._finish_now(known, markers):
                 return
-            await self._clock.sleep_ms(wait_ms)
+            wait_ms = await self._retries.wait(wait_ms)
             if not self._has(known):
                 return
             await self._markers.open(known.left)
             if not self._has(known) or self._finish_now(known, markers):
                 return
-            wait_ms = min(2 * wait_ms, TRANSACTION_MARKER_RETRY_MS_MAX)
             if wait_ms == TRANSACTION_MARKER_RETRY_MS_MAX and known.left:
                 log.warning(
                     "transaction %r waits for the markers of %d partitions, such as %s-%d",
@@ -341,6 +343,10 @@ class TransactionCoordinator:
         known.left = known.left - written
         return self._has(known) and bool(written)
 
+    def leaders_changed(self) -> None:
+        """Markers that wait are tried again at once: their partitions may have other leaders."""
+        self._retries.leaders_changed()
+
     # -- the log -----------------------------------------------------------------------------------------
 
     def _record_added(self) -> None:
@@ -357,7 +363,7 @@ class TransactionCoordinator:
             return self.find(transactional_id) if known is self._known else None
 
         try:
-            await write_checkpoint(list(known), find, transaction_log)
+            await write_checkpoint(known.ids(), find, transaction_log)
         except SiltstoneError as trouble:
             log.warning(
                 "__transaction_state-%d could not be trimmed, its log stays longer: %s",
@@ -390,7 +396,7 @@ class TransactionCoordinator:
 
     async def expire(self, expiration_ms: int) -> None:
         """Forgets the ids that nothing has happened to for so long."""
-        for transactional_id in list(self._known):
+        for transactional_id in self._known.ids():
             await self.ask(transactional_id, Expire(expiration_ms))
 
     # -- life --------------------------------------------------------------------------------------------
@@ -434,11 +440,11 @@ class TransactionCoordinator:
             return
         self._timers = TimerHeap(self._clock)
         self._log = transaction_log
-        self._known = {key: KnownTransaction(transaction) for key, transaction in loaded.items()}
+        self._known = KnownTransactions(loaded)
         self._log_records, self._is_checkpointing = records_read, False
         self._phase = Phase.ACTIVE
         self._loading_ends()
-        for known in self._known.values():
+        for known in self._known:
             self._set_timer(known.transaction)
             if known.transaction.state in PREPARED:
                 markers = markers_of(known.transaction)
@@ -447,9 +453,7 @@ class TransactionCoordinator:
 
     async def _finish_loaded(self, known: KnownTransaction, markers: MarkersToWrite) -> None:
         await self._markers.open(known.left)
-        if self._known.get(known.transaction.transactional_id) is known and not self._finish_now(
-            known, markers
-        ):
+        if self._has(known) and not self._finish_now(known, markers):
             await self._finish(known, markers)
 
     def _fail(self, failure: BaseException) -> None:
@@ -477,6 +481,6 @@ class TransactionCoordinator:
         self._phase = phase
         self._loading_ends()
         self._timers.close()
-        known, self._known = self._known, {}
-        for each in known.values():
+        known, self._known = self._known, KnownTransactions()
+        for each in known:
             each.has_completed()

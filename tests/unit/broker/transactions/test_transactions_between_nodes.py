@@ -485,3 +485,17 @@ async def test_tx45_nodes_that_ask_each_other_while_they_write_markers_answer_ea
     assert await asyncio.gather(client.end(), other.end()) == [NONE, NONE]
     await settled()
     assert await outcome(world, topic) == [(2, True), (2, True)]
+
+
+@scenario(in_broker_cluster)
+async def test_tx48_a_marker_leaves_at_once_when_its_partition_has_another_leader(cluster) -> None:
+    world, topic, client = await begun(cluster)
+    await send(client, topic, 0, 1)
+    cluster.nodes[1].is_dead = True  # it does not answer
+    assert await client.end() is NONE
+    await cluster.passes(20_000, 1_000)
+    assert [each.request.api_key for each in cluster.questions].count(MARKERS) > 5, "it waits for five seconds now"
+    cluster.nodes[1].is_dead = False
+    await cluster.dies(1, by=0)
+    await cluster.passes(300)
+    assert await outcome(world, topic) == [(2, True), (2, True)]
