@@ -49,8 +49,10 @@ def killed_while_they_write(folder: Path, seed: int, kills: int, record_tried: R
             cluster.start(victim)
         before = told()
         until(lambda: told() > before + 10, "transactions after the last failover")
+        until(lambda: all(True in writer.outcomes.values() for writer in writers), "a commit of each writer")
         for writer in writers:
             writer.end()
+        record_tried("programs abandoned", sum(writer.abandoned for writer in writers))
         for writer in writers:  # a new instance ends what the last one has left open
             last = Producer({"bootstrap.servers": servers, "transactional.id": writer.name, **QUIET})
             last.init_transactions(SECONDS)

@@ -2,8 +2,9 @@
 
 The network knows a request as a frame and not what is in it; the broker knows no sockets. Requests of a connection
 begin in order, but for a Produce that overtakes another one (``Overtakable``). Answers leave in the order of the
-requests, on which Kafka's clients rely; only other nodes take them in any order (``Independent``). ``RequestContext`` has the facts of a request besides its message; ``frame_of``
-makes the frame of a response. The network's side: ``server/network``.
+requests, on which Kafka's clients rely; only other nodes take them in any order (``Independent``). ``RequestContext``
+has the facts of a request besides its message; ``frame_of`` makes the frame of a response. The network's side:
+``server/network``.
 """
 
 import asyncio

@@ -66,6 +66,7 @@ from siltstone.model.serving_limits import (
     TRANSACTION_LOAD_WAIT_MS,
     TRANSACTION_MARKER_RETRY_MS_MAX,
     TRANSACTION_MARKER_RETRY_MS_MIN,
+    TRANSACTION_RELOAD_INTERVAL_MS,
     TRANSACTION_WAIT_MS,
     TRANSACTIONAL_IDS_MAX,
 )
@@ -107,6 +108,7 @@ class TransactionCoordinator:
         self._retries = Retries(clock)
         self._log_records = 0
         self._is_checkpointing = False
+        self._doubted_ms = -float("inf")
         self._waiting_for_load: set[asyncio.Future[None]] = set()
 
     @property
@@ -177,6 +179,9 @@ class TransactionCoordinator:
     ) -> JoinedTransaction | ErrorCode:
         """Does what ``join`` does, or ``joined``, for a partition that another node leads: the answer leaves when it is
         durable that the partition is in the transaction. Else nobody would end what is appended there."""
+        if self._log is not None and add.coordinator_epoch > self._log.coordinator_epoch:
+            self.doubt()
+            return ErrorCode.NOT_COORDINATOR
         joined = await (self.join if adds else self.joined)(transactional_id, add)
         if isinstance(joined, ErrorCode):
             return joined
@@ -339,9 +344,19 @@ class TransactionCoordinator:
         less to write."""
         if not self._has(known) or self._log is None:
             return False
-        written = await self._markers.send(known.left, markers, self._log.coordinator_epoch)
-        known.left = known.left - written
-        return self._has(known) and bool(written)
+        answered = await self._markers.send(known.left, markers, self._log.coordinator_epoch)
+        known.left = known.left - answered.written
+        if answered.knows_newer and self._has(known):
+            self.doubt()
+        return self._has(known) and bool(answered.written)
+
+    def doubt(self) -> None:
+        """Another node knows a newer coordinator, or a newer epoch of a producer, than this coordinator. Its log, which
+        is read again, says whether it still decides; where another node leads by now it is not opened."""
+        now_ms = self._clock.monotonic_ms()
+        if self._phase is Phase.ACTIVE and now_ms - self._doubted_ms >= TRANSACTION_RELOAD_INTERVAL_MS:
+            self._doubted_ms = now_ms
+            self._fail("another node knows something newer")
 
     def leaders_changed(self) -> None:
         """Markers that wait are tried again at once: their partitions may have other leaders."""
@@ -456,7 +471,7 @@ class TransactionCoordinator:
         if self._has(known) and not self._finish_now(known, markers):
             await self._finish(known, markers)
 
-    def _fail(self, failure: BaseException) -> None:
+    def _fail(self, failure: BaseException | str) -> None:
         """Discards the state in memory and reads the log again, so that no answer contradicts the log."""
         if self._phase is not Phase.ACTIVE:
             return

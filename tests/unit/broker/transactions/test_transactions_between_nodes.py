@@ -5,6 +5,8 @@ import asyncio
 
 import pytest
 
+from siltstone.broker.groups.coordinator import Phase
+from siltstone.broker.groups.groups import partition_of_group
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -428,8 +430,37 @@ async def test_tx47_an_older_coordinator_is_not_believed(cluster) -> None:
     await settled()
     partition = await cluster.nodes[1].parts.partitions.open(topic, 1)
     partition.producers.coordinated(client.pid, 99)
-    assert await client.produce(topic, 1) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    logs = [coordinator_of(cluster, client)._log]
+    for _ in range(2):
+        client.sequences.clear()
+        assert await client.produce(topic, 1) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        await settled()
+        logs.append(coordinator_of(cluster, client)._log)
     assert partition.next_offset == 2
+    assert logs[0] is not logs[1], "it has read its log: is that still its own?"
+    assert logs[1] is logs[2], "not more than once a minute"
+
+
+def coordinator_of(cluster, client, node_id=0):
+    partition = partition_of_group(client.name, 8)
+    return cluster.nodes[node_id].parts.transactions._coordinators[partition]
+
+
+@scenario(in_broker_cluster)
+async def test_tx47_a_coordinator_whose_marker_is_refused_for_a_newer_one_reads_its_log_again(
+    cluster,
+) -> None:
+    world, topic, client = await begun(cluster)
+    await send(client, topic, 0, 1)
+    partition = await cluster.nodes[1].parts.partitions.open(topic, 1)
+    partition.producers.coordinated(client.pid, 99)
+    before = coordinator_of(cluster, client)._log
+    assert await client.end() is NONE
+    await settled()
+    assert coordinator_of(cluster, client)._log is not before
+    assert await outcome(world, topic) == [(2, True), (0, False)]
+    await cluster.passes(20_000, 1_000)
+    assert coordinator_of(cluster, client).phase is Phase.ACTIVE, "it is not read again and again"
 
 
 @scenario(in_broker_cluster)
@@ -494,7 +525,9 @@ async def test_tx48_a_marker_leaves_at_once_when_its_partition_has_another_leade
     cluster.nodes[1].is_dead = True  # it does not answer
     assert await client.end() is NONE
     await cluster.passes(20_000, 1_000)
-    assert [each.request.api_key for each in cluster.questions].count(MARKERS) > 5, "it waits for five seconds now"
+    assert [each.request.api_key for each in cluster.questions].count(MARKERS) > 5, (
+        "it waits for five seconds now"
+    )
     cluster.nodes[1].is_dead = False
     await cluster.dies(1, by=0)
     await cluster.passes(300)
