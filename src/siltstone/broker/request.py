@@ -75,9 +75,9 @@ class Overtakable(msgspec.Struct, frozen=True):
 
 
 class Independent(msgspec.Struct, frozen=True):
-    """The work of a request of another node: later requests of its connection are handled at once, and its answer leaves
-    when it is ready. Two nodes that ask each other while they answer would otherwise wait for each other: each question
-    would be behind the request that waits for it."""
+    """The work of a request of another node: later requests of its connection are handled at once, and its answer
+    leaves when it is ready. Two nodes that ask each other while they answer would otherwise wait for each other: each
+    question would be behind the request that waits for it."""
 
     work: Coroutine[Any, Any, Answer]
 

@@ -14,7 +14,8 @@ from siltstone.broker.partitions.transaction_state import MarkerVerdict, Transac
 from siltstone.broker.peers import Peers
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.registry import Topic, Topics
-from siltstone.broker.transactions.other_nodes import MarkersUnderWay, ask_for_markers, bytes_of_markers
+from siltstone.broker.transactions.markers_under_way import MarkersUnderWay, bytes_of_markers
+from siltstone.broker.transactions.other_nodes import ask_for_markers
 from siltstone.broker.transactions.ports import MarkedGroups, MarkersAnswered, TransactionLog
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.broker.transactions.rules.requests import JoinedTransaction

@@ -24,8 +24,8 @@ from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.transactions.checkpoint import is_long, write_checkpoint
 from siltstone.broker.transactions.known_transaction import (
     KnownTransaction,
-    KnownTransactions,
     Retries,
+    TransactionIndex,
     replayed,
     resolve,
 )
@@ -104,7 +104,7 @@ class TransactionCoordinator:
         self._tasks = TaskGroup(f"transaction-coordinator-{partition}", self._task_failed)
         self._phase = Phase.LOADING
         self._log: TransactionLog | None = None
-        self._known = KnownTransactions()
+        self._known = TransactionIndex()
         self._retries = Retries(clock)
         self._log_records = 0
         self._is_checkpointing = False
@@ -340,8 +340,7 @@ class TransactionCoordinator:
         return self._known.get(known.transaction.transactional_id) is known
 
     async def _send(self, known: KnownTransaction, markers: MarkersToWrite) -> bool:
-        """Has other nodes write the markers for the partitions that they lead. Returns whether there is one marker
-        less to write."""
+        """Has other nodes write their markers. Returns whether there is one marker less to write."""
         if not self._has(known) or self._log is None:
             return False
         answered = await self._markers.send(known.left, markers, self._log.coordinator_epoch)
@@ -455,7 +454,7 @@ class TransactionCoordinator:
             return
         self._timers = TimerHeap(self._clock)
         self._log = transaction_log
-        self._known = KnownTransactions(loaded)
+        self._known = TransactionIndex(loaded)
         self._log_records, self._is_checkpointing = records_read, False
         self._phase = Phase.ACTIVE
         self._loading_ends()
@@ -496,6 +495,6 @@ class TransactionCoordinator:
         self._phase = phase
         self._loading_ends()
         self._timers.close()
-        known, self._known = self._known, KnownTransactions()
+        known, self._known = self._known, TransactionIndex()
         for each in known:
             each.has_completed()

@@ -57,7 +57,7 @@ class KnownTransaction(msgspec.Struct, eq=False):
             resolve(waiting)
 
 
-class KnownTransactions:
+class TransactionIndex:
     """By transactional id, and by producer id: questions of leaders name the producer alone. No two ids share one."""
 
     def __init__(self, transactions: Mapping[str, Transaction] | None = None) -> None:

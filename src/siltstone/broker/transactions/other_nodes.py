@@ -2,16 +2,10 @@
 partitions for markers.
 
 Both may be repeated: a partition is in a transaction once, and a marker that is there already is not appended again.
-
-Markers on their way to one node are limited by their bytes and their number; others wait for their turn. So a node that
-is slow takes no more memory, and the questions of its own markers always find room on the connection.
 """
 
-import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 
 from siltstone.broker.peers import Peers, PeerUnreachable
 from siltstone.broker.transactions.ports import MarkersAnswered
@@ -36,17 +30,11 @@ from siltstone.kafka_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from siltstone.kafka_protocol.records.control import Outcome
-from siltstone.model.serving_limits import (
-    MARKER_BYTES_UNDER_WAY_MAX,
-    MARKER_REQUESTS_UNDER_WAY_MAX,
-    TRANSACTION_PEER_WAIT_MS,
-)
+from siltstone.model.serving_limits import TRANSACTION_PEER_WAIT_MS
 
 log = logging.getLogger(__name__)
 
 _KNOWS_NEWER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-
-_MARKER_BYTES, _PARTITION_BYTES = 100, 8
 
 
 async def ask_for_permission(
@@ -111,61 +99,6 @@ async def _asked(
     if row.transaction_number == NONE and refusals:
         return ErrorCode(refusals[0])
     return JoinedTransaction(row.transaction_number, added, row.coordinator_epoch)
-
-
-class MarkersUnderWay:
-    """The markers that are on their way to one node."""
-
-    def __init__(
-        self,
-        bytes_max: int = MARKER_BYTES_UNDER_WAY_MAX,
-        requests_max: int = MARKER_REQUESTS_UNDER_WAY_MAX,
-    ) -> None:
-        self._bytes_max, self._requests_max = bytes_max, requests_max
-        self._bytes = self._requests = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-
-    @asynccontextmanager
-    async def place(self, byte_count: int) -> AsyncIterator[None]:
-        """Waits for room, in the order of the calls. A request that is larger than the limit goes alone."""
-        if self._waiting or not self._has_room(byte_count):
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((byte_count, turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.cancelled():
-                    self._waiting.remove((byte_count, turn))
-                else:
-                    self._leave(byte_count)
-                raise
-        else:
-            self._enter(byte_count)
-        try:
-            yield
-        finally:
-            self._leave(byte_count)
-
-    def _has_room(self, byte_count: int) -> bool:
-        fits = self._bytes + byte_count <= self._bytes_max and self._requests < self._requests_max
-        return fits or not self._requests
-
-    def _enter(self, byte_count: int) -> None:
-        self._bytes += byte_count
-        self._requests += 1
-
-    def _leave(self, byte_count: int) -> None:
-        self._bytes -= byte_count
-        self._requests -= 1
-        while self._waiting and self._has_room(self._waiting[0][0]):
-            next_bytes, turn = self._waiting.popleft()
-            self._enter(next_bytes)
-            turn.set_result(None)
-
-
-def bytes_of_markers(partitions: Collection[TopicPartition]) -> int:
-    """Returns about how much memory a request for these markers takes."""
-    return _MARKER_BYTES + sum(_PARTITION_BYTES + len(name) for name, _ in partitions)
 
 
 async def ask_for_markers(

@@ -56,8 +56,8 @@ class TransactionLogs(Protocol):
 
 
 class MarkersAnswered(msgspec.Struct, frozen=True):
-    """``written``: the partitions that have their marker, durably. ``knows_newer``: a leader has refused a marker, because
-    it knows a newer coordinator, or a newer epoch of the producer."""
+    """``written``: the partitions that have their marker, durably. ``knows_newer``: a leader has refused a marker,
+    because it knows a newer coordinator, or a newer epoch of the producer."""
 
     written: frozenset[TopicPartition] = frozenset()
     knows_newer: bool = False

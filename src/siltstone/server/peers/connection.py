@@ -116,6 +116,7 @@ class PeerConnection:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         """By correlation id."""
+        self.answered_count = 0
         self._correlation_id = 0
         self._spoken = SpokenVersions(f"node {node_id}", ())
         self._reading = tasks.start(f"read node {node_id}", self._read_for_ever())
@@ -204,6 +205,7 @@ class PeerConnection:
                 if waiting is None:
                     reason = "its answer is to a request that was not sent"
                     return
+                self.answered_count += 1
                 if not waiting.done():
                     waiting.set_result(frame)
         except (OSError, asyncio.IncompleteReadError):

@@ -3,7 +3,8 @@
 import asyncio
 
 from siltstone.broker.peers import PeerUnreachable
-from siltstone.broker.transactions.other_nodes import MarkersUnderWay, ask_for_markers, bytes_of_markers
+from siltstone.broker.transactions.markers_under_way import MarkersUnderWay, bytes_of_markers
+from siltstone.broker.transactions.other_nodes import ask_for_markers
 from siltstone.broker.transactions.ports import MarkersAnswered
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.kafka_protocol.records.control import Outcome
