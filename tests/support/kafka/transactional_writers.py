@@ -4,8 +4,8 @@ records find of it.
 A transaction is one number, once in each of three partitions, and the number as the offset of a group. Its outcome is
 known if the producer was told; if a broker died meanwhile, both are right.
 
-Librdkafka #5511, #5456: version 2.16 may wait for ever in send_offsets_to_transaction, whatever time-out it is given. It
-drops a broker that Metadata no longer lists, and may still wait for that one to come back as the coordinator of the
+Librdkafka #5511, #5456: version 2.16 may wait for ever in send_offsets_to_transaction, whatever time-out it is given.
+It drops a broker that Metadata no longer lists, and may still wait for that one to come back as the coordinator of the
 group; another connection that changes its state wakes it up. So a program that does not move on is abandoned, as an
 operator would restart it, and the next instance fences it.
 """
