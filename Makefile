@@ -3,6 +3,11 @@ PYTHON ?=
 SINCE ?= origin/main
 BIN := .venv/bin
 WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ $$cores -eq 1 ] && echo 3 || echo 6)
+# Tests that compute need a worker for each core and a half; tests of processes wait more than half of their time. Each
+# worker imports what its tests need, so the two are apart.
+COMPUTERS ?= $(shell [ $(WORKERS) -eq 3 ] && echo 2 || echo 3)
+COMPUTING := $(addprefix tests/,compatibility contracts model property simulation tidy unit)
+WAITING := $(filter-out $(COMPUTING) tests/support,$(patsubst %/,%,$(filter-out %__pycache__/,$(wildcard tests/*/))))
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up demo test lint unit bench profile nightly mutants conformance wheel constraints clean
@@ -28,8 +33,10 @@ demo: .venv/installed-for-demo ## The flights of 2013 through a broker, compacte
 test: .venv/installed ## Lint, then all tests but the nightly ones (some minutes)
 	@$(BIN)/pytest --collect-only -qqq -m "not nightly" >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; \
 		status=$$?; wait; exit $$status  # meanwhile the tests are compiled, once for all workers
-	@echo "Tests"
-	@$(BIN)/pytest -m "not nightly" -n $(WORKERS) --dist loadgroup
+	@echo "Tests that compute"
+	@$(BIN)/pytest $(COMPUTING) -m "not nightly" -n $(COMPUTERS) --dist loadgroup; status=$$?; \
+		echo "Tests that wait for processes"; \
+		$(BIN)/pytest $(WAITING) -m "not nightly" -n $(WORKERS) --dist loadgroup && exit $$status
 
 lint: .venv/installed ## Format, style, types, and who may import whom
 	@echo "Format and style (ruff)"

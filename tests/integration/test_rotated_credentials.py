@@ -16,6 +16,7 @@ from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.engine.s3_server import running_s3_server
 from support.kafka.quiet_client import QUIET
 from support.metadata.postgres_server import PostgresServer, running_postgres_server
+from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.s3, pytest.mark.postgres]
 
@@ -87,7 +88,11 @@ def loaded(broker: BrokerProcess) -> Iterator[Load]:
         load.end()
 
 
-def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    record_tried("rotated keys of a bucket", 1)
     identities, own = tmp_path / "identities.json", tmp_path / "credentials"
     server_accepts(identities, OLD)
     broker_has(own, OLD)

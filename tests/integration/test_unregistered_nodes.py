@@ -9,6 +9,7 @@ from support.broker.broker_process import checked_store
 from support.broker.cluster_clients import SECONDS_MAX, Sending, made_topic, read_all, until
 from support.broker.cluster_processes import ClusterProcesses
 from support.processes.cli import run
+from support.processes.tried import RecordTried
 
 LEAVING = 1
 
@@ -26,10 +27,11 @@ def unregistered(cluster: ClusterProcesses) -> None:
 
 @pytest.mark.clients
 @pytest.mark.xdist_group("cluster")
-@pytest.mark.parametrize("location", ["file", "bucket:0"])
+@pytest.mark.parametrize("location", ["file", pytest.param("bucket:0", marks=pytest.mark.nightly)])
 def test_n23_a_node_that_was_unregistered_serves_again_under_its_number(
-    tmp_path: Path, location: str
+    tmp_path: Path, location: str, record_tried: RecordTried
 ) -> None:
+    record_tried("nodes that were unregistered", 1)
     with ClusterProcesses(tmp_path / "store", 2, {"engine.wal.location": location}) as cluster:
         made_topic(cluster.bootstrap, "t", 4)
         sending = Sending(cluster.bootstrap, "t", 4)

@@ -28,16 +28,19 @@ from support.maintenance.live_store import (
     store_settings,
     sweep_after,
 )
+from support.processes.tried import RecordTried
 from support.spark.held_tasks import Gate
 from support.spark.spark_cluster import DRIVER_SETTINGS, SparkCluster, start_driver, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 STREAMS = 20
 DRIVER = Path(compaction_driver.__file__).read_text()
 
 
-def test_kills_in_the_middle_of_tasks_change_no_byte(tmp_path: Path, spark_cluster: SparkCluster) -> None:
+def test_kills_in_the_middle_of_tasks_change_no_byte(
+    tmp_path: Path, spark_cluster: SparkCluster, record_tried: RecordTried
+) -> None:
     settings, history = store_settings(tmp_path / "disturbed"), History()
     asyncio.run(produce(settings, history, STREAMS, batches(400, STREAMS, seed=1)))
     assert counts(settings)[ObjectKind.STREAM_SET_OBJECT] >= 10
@@ -76,3 +79,4 @@ def test_kills_in_the_middle_of_tasks_change_no_byte(tmp_path: Path, spark_clust
     assert_reads_back(settings, history)
     sweep_after(settings, hours=1)
     assert_bucket_is_exact(settings)
+    record_tried("workers and executors killed under a compaction", 2)

@@ -278,7 +278,7 @@ def test_attempts_after_the_commit_change_nothing(
 # -- a driver that is killed -----------------------------------------------------------------------------
 
 
-@pytest.mark.nightly  # by day tests/crash kills drivers without a JVM, and test_compaction_on_cluster workers
+@pytest.mark.nightly  # by day tests/crash kills drivers without a JVM, and test_source workers
 def test_a_driver_killed_in_its_job_is_followed_by_the_next(
     tmp_path: Path, history: History, runner: SparkRunner, record_tried: RecordTried
 ) -> None:

@@ -32,8 +32,8 @@ from support.terminal.rows import ROWS
 PIPE = 0
 WIDTHS = (80, 140, PIPE)
 DRAWN = {State.WORK}
-"""States in which tables are drawn: by day at each width. Any other state is tried at 80 columns or in a pipe, one half
-of the rows here and the other half there, and in the night everywhere."""
+"""States in which tables are drawn: by day at 80 columns, and at 140 or in a pipe. Any other state is tried at 80
+columns or in a pipe. Which of two a row is tried at is drawn by its name; in the night all are tried everywhere."""
 SECONDS_MAX = 60
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 RULE = re.compile(r"^[ ─]*──[ ─]*$", re.MULTILINE)
@@ -176,7 +176,8 @@ def ran(forking: subprocess.Popen[str], case: Case, words: list[str], columns: i
 
 def is_quick(path: str, state: State, columns: int) -> bool:
     case = ROWS[path][state]
-    by_day = WIDTHS if state in DRAWN else (WIDTHS[0], PIPE)[crc32(f"{path} {state}".encode()) % 2 :][:1]
+    second = crc32(f"{path} {state}".encode()) % 2
+    by_day = (80, (140, PIPE)[second]) if state in DRAWN else ((80, PIPE)[second],)
     return isinstance(case, Case) and not case.is_slow and columns in by_day
 
 

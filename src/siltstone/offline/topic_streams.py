@@ -27,6 +27,9 @@ TOPIC_DEFAULTS_KEY = "topic-defaults"
 
 _TRANSACTIONAL = "transactional/"
 
+PartitionName = tuple[str, int]
+"""Topic name and partition number."""
+
 
 class Role(Enum):
     BATCHES = "batches"

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from siltstone.foundation.milliseconds import first_ms_at_or_after
+from siltstone.offline.topic_streams import PartitionName
 from siltstone.record_columns.row_columns import chosen_columns
 from siltstone.scanning.failures import ScanRefused
 from siltstone.scanning.request import (
@@ -14,7 +15,6 @@ from siltstone.scanning.request import (
     BoundKind,
     Bounds,
     Isolation,
-    PartitionName,
     ScanRequest,
     Tail,
     TimeRange,

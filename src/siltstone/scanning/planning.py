@@ -17,6 +17,7 @@ from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.lookup import committed_object, find_ranges
 from siltstone.model.objects import ObjectKind
+from siltstone.offline.topic_streams import PartitionName
 from siltstone.scanning.failures import (
     DataLost,
     OffsetBeyondEnd,
@@ -24,7 +25,7 @@ from siltstone.scanning.failures import (
     ScanRefused,
     TopicNotThere,
 )
-from siltstone.scanning.request import PartitionName, ScanRequest, TimeRange
+from siltstone.scanning.request import ScanRequest, TimeRange
 from siltstone.scanning.unit import ScanPiece
 
 VALIDATION, VALIDATES_RECORDS = "siltstone.record.validation", "full"

@@ -8,6 +8,7 @@ from enum import Enum, IntEnum
 import msgspec
 
 from siltstone.model import limits
+from siltstone.offline.topic_streams import PartitionName
 from siltstone.record_columns.row_columns import ROW_COLUMNS
 from siltstone.scanning.failures import ScanRefused
 from siltstone.value_formats.value_format import BadValues, FormatKind, Schema, ValueFormat
@@ -16,9 +17,6 @@ SCAN_LEASE_MS = 1 * limits.HOUR_MS
 UNIT_BYTES_MAX = 64 * limits.MIB
 """Bytes as stored. A unit of that size keeps a task busy for about a second, compared with which the milliseconds that
 Spark needs for each task are few."""
-
-PartitionName = tuple[str, int]
-"""Topic name and partition number."""
 
 
 class BoundKind(IntEnum):

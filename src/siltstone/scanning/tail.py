@@ -53,6 +53,7 @@ from siltstone.metadata.node_address import node_address, stored_cluster_id
 from siltstone.model.errors import CorruptData, Unavailable
 from siltstone.model.limits import MIB
 from siltstone.object_formats.batch_frame import FRAME_HEADER, FRAME_MAGIC
+from siltstone.offline.topic_streams import PartitionName
 from siltstone.record_columns.batches import AnswerPlace, Batches, batches_of_block
 from siltstone.record_columns.kernels.columns import read_only
 from siltstone.record_columns.kernels.port import Kernels
@@ -60,7 +61,7 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 from siltstone.scanning.failures import DataLost, ScanDamaged, TailNotReadable, TopicNotThere
 from siltstone.scanning.planning import ScanPartition
-from siltstone.scanning.request import Isolation, PartitionName, Tail
+from siltstone.scanning.request import Isolation, Tail
 from siltstone.scanning.unit import Aborted, TailPiece
 
 FETCH_BYTES_MAX = 8 * MIB

@@ -22,7 +22,7 @@ from siltstone.model.errors import CorruptData
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_formats.partition_snapshot import PartitionSnapshot, decode_snapshot
 from siltstone.offline.context import MaintenanceContext
-from siltstone.offline.topic_streams import transactional_from
+from siltstone.offline.topic_streams import PartitionName, transactional_from
 from siltstone.offline.transactions import AbortedTransactions, Outcomes
 from siltstone.record_columns.batches import BAD_BATCH, Batches, BlockPlace, batches_of_block
 from siltstone.record_columns.kernels.choosing import best_kernels
@@ -30,7 +30,6 @@ from siltstone.record_columns.kernels.columns import Flags, read_only
 from siltstone.scanning.failures import ScanDamaged
 from siltstone.scanning.planning import Cut, ScanPartition, pieces_of
 from siltstone.scanning.reading import Block, UnitBlocks
-from siltstone.scanning.request import PartitionName
 from siltstone.scanning.tail import TailEnds
 from siltstone.scanning.unit import Aborted, ScanPiece, ScanUnit
 

@@ -14,8 +14,7 @@ from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.model.audit import AUDIT_TOPIC
 from siltstone.model.limits import GIB, MINUTE_MS
-from siltstone.offline.topic_streams import topic_defaults, transactional_from
-from siltstone.scanning.request import PartitionName
+from siltstone.offline.topic_streams import PartitionName, topic_defaults, transactional_from
 from siltstone.tables.failures import TableAhead
 from siltstone.tables.ledger import Gap, Ledger
 from siltstone.tables.progress import DamagedTableProgress, TableProgress, progress_of

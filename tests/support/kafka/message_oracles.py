@@ -20,7 +20,7 @@ from kio.serial import entity_reader, entity_writer
 from siltstone.kafka_protocol.compiling.layout import ArrayOf, Blob, Field, FieldGroup, WireType
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message, Number
-from support.kafka.message_strategies import group_of, schema_name
+from support.kafka.message_strategies import group_of, schema_name, tagged_of_kafka
 
 MILLISECOND = datetime.timedelta(milliseconds=1)
 EPOCH = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
@@ -47,7 +47,7 @@ def _plain(wire: WireType, value: Any) -> Any:
 
 
 def fields_of(group: FieldGroup) -> list[Field]:
-    return [*group.fields, *(tagged.field for tagged in group.tagged)]
+    return [*group.fields, *(tagged.field for tagged in tagged_of_kafka(group))]
 
 
 # -- kio ---------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     Blob,
     Field,
     FieldGroup,
+    TaggedField,
     Text,
     WireType,
     layout_of,
@@ -69,6 +70,9 @@ TEXTS = st.one_of(st.text(max_size=8), st.builds(lambda size: "é" * (size // 2)
 BLOBS = st.one_of(st.binary(max_size=8), st.builds(bytes, LONG))
 
 
+OWN_TAGS_FROM = 10_000
+"""Tagged fields from here on are ours, for requests from node to node; Kafka's readers pass over them."""
+
 SCHEMA_NAMES = {
     "ProduceRequest": {"topics": "topic_data"},
     "ProduceTopic": {"partitions": "partition_data"},
@@ -100,14 +104,19 @@ def group_of(message: type[Message], version: int) -> FieldGroup:
     return layout_of(message, version, flexible).group
 
 
+def tagged_of_kafka(group: FieldGroup) -> list[TaggedField]:
+    return [tagged for tagged in group.tagged if tagged.tag < OWN_TAGS_FROM]
+
+
 @cache
 def messages(message: type[Message], version: int) -> st.SearchStrategy[Any]:
+    """Messages that every reader of Kafka's schema understands: without the fields that only our nodes send."""
     return _groups(group_of(message, version))
 
 
 def _groups(group: FieldGroup) -> st.SearchStrategy[Any]:
     fields = {field.name: _values(field) for field in group.fields}
-    tagged = {tagged.field.name: _values(tagged.field) for tagged in group.tagged}
+    tagged = {tagged.field.name: _values(tagged.field) for tagged in tagged_of_kafka(group)}
     drawn = st.fixed_dictionaries(fields, optional=tagged)
     return drawn.map(lambda values: group.structure(**values))
 

@@ -20,7 +20,7 @@ from siltstone.kafka_protocol.compiling.layout import (
     layout_of,
 )
 from siltstone.kafka_protocol.notation import Message, Number
-from support.kafka.message_strategies import schema_name
+from support.kafka.message_strategies import OWN_TAGS_FROM, schema_name
 
 LETTERS = "abcdefghij.-_äß世界🪨"
 NULL_CHANCE = 0.2
@@ -37,9 +37,6 @@ TYPE_NAMES = {
     "16s": "UUID",
 }
 
-
-OWN_TAGS_FROM = 10_000
-"""Tagged fields from here on are ours, for requests from node to node; Kafka's readers pass over them."""
 
 TAGS_END = 2**32
 

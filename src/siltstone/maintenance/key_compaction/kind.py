@@ -24,8 +24,7 @@ from siltstone.metadata.image import MetadataImage
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import KeyCompactionSettings
 from siltstone.offline.tasks.runner import Task
-from siltstone.scanning.planning import ScanPartition
-from siltstone.scanning.request import PartitionName
+from siltstone.offline.topic_streams import PartitionName
 
 KEY_COMPACTION = "key-compaction"
 
@@ -71,6 +70,7 @@ def _known_transactions(context: MaintenanceContext, image: MetadataImage, scope
     waiting = with_transactions(image, scope)
     if not waiting:
         return {}
+    from siltstone.scanning.planning import ScanPartition  # noqa: PLC0415  loads pyarrow
     from siltstone.scanning.transactions import CommittedEnds  # noqa: PLC0415  loads numpy
 
     committed = CommittedEnds(context)

@@ -20,6 +20,7 @@ from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import MINUTE_MS, SECOND_MS
 from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.topic_streams import PartitionName
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.flushing import flush_tails
 from siltstone.scanning.planning import ScanPartition, cut, wanted_partitions
@@ -28,7 +29,6 @@ from siltstone.scanning.request import (
     BoundKind,
     Bounds,
     Isolation,
-    PartitionName,
     ScanRequest,
     Tail,
 )

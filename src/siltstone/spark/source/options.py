@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from siltstone.foundation.milliseconds import first_ms_at_or_after
+from siltstone.offline.topic_streams import PartitionName
 from siltstone.record_columns.row_columns import chosen_columns
 from siltstone.scanning.arguments import time_range, value_wish
 from siltstone.scanning.failures import ScanRefused
@@ -27,7 +28,6 @@ from siltstone.scanning.request import (
     BoundKind,
     Bounds,
     Isolation,
-    PartitionName,
     ScanRequest,
     Tail,
     lease_ms_of,

@@ -32,8 +32,13 @@ from siltstone.metadata.entities import ObjectMetadata, StreamMetadata, StreamSt
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.streams import first_holding
 from siltstone.model.objects import ObjectKind, ObjectRange
-from siltstone.offline.topic_streams import Role, TopicStream, topic_streams, transactional_from
-from siltstone.scanning.request import PartitionName
+from siltstone.offline.topic_streams import (
+    PartitionName,
+    Role,
+    TopicStream,
+    topic_streams,
+    transactional_from,
+)
 from siltstone.tables.progress import bound_of as exported_bound
 from siltstone.topic_configs.table import TopicConfig
 
