@@ -366,16 +366,17 @@ class Authenticator:
 
     def _credential_of(self, name: str, mechanism: ScramMechanism) -> ScramCredential:
         users = self._metadata.image.users
+        # Also for a known user: the time of an answer would tell who is known.
+        made_up = self._made_up.of(name, mechanism, users)
         user = users.get(name)
         credential = None if user is None else user.credential(mechanism)
-        return credential or self._made_up.of(name, mechanism, users)
+        return credential or made_up
 
     def strongest_credential(self, name: str) -> ScramCredential:
         """Returns the strongest credential that the user has, or a made-up one."""
         user = self._metadata.image.users.get(name)
-        if user is None:
-            return self._credential_of(name, ScramMechanism.SCRAM_SHA_512)
-        return max(user.credentials, key=lambda each: each.mechanism)
+        known = () if user is None else [each.mechanism for each in user.credentials]
+        return self._credential_of(name, max(known, default=ScramMechanism.SCRAM_SHA_512))
 
     def _refuse_changed(self, name: str, credential: ScramCredential) -> None:
         """Refuses a login that began with a credential that has been changed or removed meanwhile. Raises
