@@ -117,23 +117,26 @@ class MetadataClient:
 
     def execute(self, command: Command[R]) -> R:
         """Returns the command's result. Raises its Refusal, CommitUnknown, LogUnavailable."""
-        before = self.image
         (answer,) = self.execute_all([command])
         if isinstance(answer, Refusal):
             raise answer
-        for listener in self._on_executed:
-            listener(command, before, self.image)
         return cast(R, answer)
 
     def add_execution_listener(self, listener: Executed) -> None:
-        """Calls ``listener`` after each command of ``execute`` that was not refused, with the command, the image before
-        it, and an image with its effect."""
+        """Calls ``listener`` after each command of ``execute`` and ``execute_all`` that was not refused, with the
+        command, an image before it, and one with its effect."""
         self._on_executed.append(listener)
 
     def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """Returns for each command its result or its Refusal, in order. Raises CommitUnknown, LogUnavailable."""
+        before = self.image
         answers = self.append_all(commands)
         self.save_snapshot_if_due()
+        after = self.image
+        for listener in self._on_executed:
+            for command, answer in zip(commands, answers, strict=True):
+                if not isinstance(answer, Refusal):
+                    listener(command, before, after)
         return answers
 
     def append_all(self, commands: Sequence[Command[Any]]) -> list[Any]:

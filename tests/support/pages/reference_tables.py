@@ -201,6 +201,11 @@ LISTENER_REASONS = {
         "The most new connections a second; above it the listener rests, and clients wait. 0: any number [Kafka: "
         "listener.name.NAME.max.connection.creation.rate].",
     ),
+    "bytes_per_second_max": (
+        "0",
+        "The most bytes a second, in and out together, of all clients of this listener; above it they are held back, "
+        "10 s at a time. Ten seconds of it may pass at once. 0: any number.",
+    ),
 }
 """Of the settings ``listener.NAME.…``: default and reason."""
 

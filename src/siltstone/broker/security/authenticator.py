@@ -327,17 +327,16 @@ class Authenticator:
             self._checks_waiting -= 1
 
     async def proves(self, host: str, claim: PasswordClaim) -> bool:
-        """Returns whether the password is that of the user, for logins at other listeners than Kafka's. A wrong one
-        waits as it does there."""
+        """Returns whether the password is that of the user, for logins at other listeners than Kafka's. The answer
+        to a wrong one waits in ``pause``, as it does there."""
         credential = self.strongest_credential(claim.user)
         is_right = self._checks_waiting < PASSWORD_CHECKS_MAX and await self._is_password(claim, credential)
         if is_right and self.strongest_credential(claim.user) == credential:
             self._failed_logins.succeeded(host, claim.user)
             return True
-        await self._pause(host, claim.user)
         return False
 
-    async def _pause(self, host: str, user: str, pause_ms: float | None = None) -> None:
+    async def pause(self, host: str, user: str, pause_ms: float | None = None) -> None:
         pause_ms = pause_ms or self._failed_logins.pause_ms(host, user, self._clock.monotonic_ms())
         await ends_in_time(self._ended(), self._clock, pause_ms)
 
@@ -424,7 +423,7 @@ class Authenticator:
         self._tell_failure(connection, session.mechanism, user, reason)
         self._trail.login_failed(connection, session.mechanism, reason, user, self._metadata.image.users)
         # Nobody guesses the 256 bits of a node, and one that was early is back at once.
-        await self._pause(connection.client_host, user, FAILED_LOGIN_MS_MIN if is_node else None)
+        await self.pause(connection.client_host, user, FAILED_LOGIN_MS_MIN if is_node else None)
         self._move(connection, LoginEvent.WRONG)
         return self._answered(
             context,
