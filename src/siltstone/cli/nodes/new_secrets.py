@@ -47,7 +47,8 @@ def new_secrets(choice: StoreChoice) -> None:
     """Give every live node a new secret.
 
     By its secret a node proves to another one that it is a node. Secrets are new with each start; use this when
-    somebody may have read them. It takes a second or two, and clients notice nothing: requests between nodes are repeated.
+    somebody may have read them. It takes a second or two, and clients notice nothing:
+    requests between nodes are repeated.
     """
     clock = SystemClock()
     board = open_board(choice.settings().metadata, clock)
