@@ -373,6 +373,13 @@ readers of committed records."""
 TRANSACTIONAL_ID_EXPIRATION_MS = 7 * DAY_MS
 """How long a transactional id is known after its last transaction [Kafka]."""
 
+AUDIT_TOPIC_PARTITIONS = 8
+"""Each node writes to a partition that it leads, so that no other node has to be asked: for eight nodes or fewer."""
+
+AUDIT_RETENTION_MS = 7 * DAY_MS
+AUDIT_RETENTION_BYTES = 1 * GIB
+"""A week, or three million records of 300 bytes, whichever is less; the topic's configuration changes both."""
+
 FETCH_BYTES_MAX = 55 * MIB
 """The largest answer to a fetch, even if the client allows more [Kafka: fetch.max.bytes]."""
 

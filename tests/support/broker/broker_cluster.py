@@ -131,7 +131,8 @@ class ServingNode:
             settings, calls=self.calls, enrolment=NodeEnrolment(self.listeners, f"rack-{self.node_id}")
         )
         self.broker = await start_broker(
-            self.node.engine, self.node.metadata, BrokerSettings(), GroupSettings(), self.world.clock, self.world.rng,
+            self.node.engine, self.node.metadata, self.cluster.settings, GroupSettings(), self.world.clock,
+            self.world.rng,
             is_lease_held=lambda: self.holds_lease, peers=ClusterPeers(self, self.cluster),
         )  # fmt: skip
 
@@ -261,8 +262,15 @@ class ClusterPeers:
 
 class BrokerCluster:
     def __init__(
-        self, folder: Path, count: int, listener_names: dict[int, str], *, wal_in_bucket: bool = False
+        self,
+        folder: Path,
+        count: int,
+        listener_names: dict[int, str],
+        *,
+        wal_in_bucket: bool = False,
+        settings: BrokerSettings = BrokerSettings(),  # noqa: B008
     ) -> None:
+        self.settings = settings
         self.wal_in_bucket = wal_in_bucket
         self.clock = ManualClock()
         self.questions: list[Question] = []
@@ -332,9 +340,12 @@ def in_broker_cluster(
     listener_names: dict[int, str] | None = None,
     *,
     wal_in_bucket: bool = False,
+    settings: BrokerSettings = BrokerSettings(),  # noqa: B008
 ) -> None:
     async def main(folder: Path) -> None:
-        cluster = BrokerCluster(folder, count, listener_names or {}, wal_in_bucket=wal_in_bucket)
+        cluster = BrokerCluster(
+            folder, count, listener_names or {}, wal_in_bucket=wal_in_bucket, settings=settings
+        )
         for node in cluster.nodes:
             await node.start()
         await cluster.known()
