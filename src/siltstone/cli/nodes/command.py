@@ -16,8 +16,10 @@ from siltstone.cli.nodes.listing import (
     NodeRow,
     node_rows,
     nodes_table,
+    unreachable_words,
     waiting_words,
 )
+from siltstone.cli.nodes.new_secrets import new_secrets
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted
@@ -78,6 +80,8 @@ def list_nodes(choice: StoreChoice, as_json: bool) -> None:
         for row in rows:
             if row.waits:
                 remarks().print(cell(waiting_words(row)))
+            if row.cannot_reach:
+                remarks().print(cell(unreachable_words(row)))
     else:
         results().print("This store has no nodes yet; siltstone serve starts one.")
 
@@ -261,3 +265,4 @@ def _tell(store: Store, node_id: int, as_json: bool) -> None:
 
 
 nodes.add_command(listener)
+nodes.add_command(new_secrets)

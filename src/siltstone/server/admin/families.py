@@ -71,6 +71,9 @@ NETWORK = (
              "quota of clients, by what it limits.", "quota"),
     _counter("throttled_seconds", "The time for which these clients had to wait, all together.", "quota",
              unit="seconds"),
+    _counter("audit_records", "Records that this node has written to the topic of the audit.",
+             unit="records"),
+    _counter("audit_dropped", "Events that are not in the audit, because too many others waited to be written."),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
     _gauge("topic_stored_bytes", "Bytes of a topic in committed objects, copies and what waits for its deletion "
            "included, for the 500 topics with the most; _other is the rest.", "topic", unit="bytes"),
@@ -165,6 +168,8 @@ METADATA = (
     _counter("metadata_commands", "Metadata commands that were executed."),
     _gauge("nodes", "Nodes that the metadata knows, by state: live, fenced, failing over while another node replays "
            "the log, or failed over until the node is started again or unregistered.", "state"),
+    _gauge("nodes_unreachable", "Live nodes that this node could not reach when it last tried: the network between "
+           "them is cut, or their proofs failed. Transactions over both wait."),
     _gauge("last_maintenance_age_seconds", "How long ago a kind of maintenance last ended a run, in any process; "
            "before any run, how long ago this broker was first scraped. Idle runs are noted every ten minutes.",
            "kind", unit="seconds"),
