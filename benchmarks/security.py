@@ -43,7 +43,10 @@ ROUNDS = 4
 RECORD_BYTES = 10_000
 RECORDS = 40_000
 SMALL_RECORD_BYTES = 200
-SMALL_RECORDS = 300_000
+SMALL_RECORDS = 100_000
+SMALL_BATCH = {"batch.num.messages": 10}
+"""So small that requests are the cost, and that their number is the same in each round."""
+
 RULES = 1_000
 CONNECTIONS = 5_000
 WARM_CONNECTIONS = 100
@@ -61,7 +64,8 @@ def broker(place: Path, *options: str, **settings: str) -> Iterator[tuple[Broker
         config: dict[str, Any] = {"bootstrap.servers": running.bootstrap_servers, "log_level": 0}
         if "--tls-self-signed" in options:
             config |= {"security.protocol": "SSL", "ssl.ca.location": str(place / "store" / "tls" / "ca.pem")}
-        AdminClient(config).create_topics([NewTopic("t", 4, 1)])["t"].result(60)
+        admin = AdminClient(config)
+        admin.create_topics([NewTopic("t", 4, 1)])["t"].result(60)
         yield running, config
 
 
@@ -115,9 +119,9 @@ def run_rights() -> list[Row]:
     ):
         _rule(ruled_place / "store")
         pairs = [
-            (
-                _produced(*free, SMALL_RECORDS, SMALL_RECORD_BYTES),
-                _produced(*ruled, SMALL_RECORDS, SMALL_RECORD_BYTES),
+            tuple(
+                _produced(running, {**config, **SMALL_BATCH}, SMALL_RECORDS, SMALL_RECORD_BYTES)
+                for running, config in (free, ruled)
             )
             for _ in range(ROUNDS)
         ]
