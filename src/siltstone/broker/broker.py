@@ -23,6 +23,7 @@ from siltstone.broker.request import (
     CloseConnection,
     ConnectionContext,
     EncodedBody,
+    Independent,
     Overtakable,
     RequestContext,
     frame_of,
@@ -132,7 +133,7 @@ class KafkaBroker:
 
     def handle(
         self, connection: ConnectionContext, frame: memoryview
-    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable":
+    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable | Independent":
         """See RequestHandler. Raises CloseConnection."""
         try:
             header, body = decode_request_header(frame)
@@ -154,7 +155,8 @@ class KafkaBroker:
                 return self._produce.handle(context, body)
             if header.api_key == ApiKey.FETCH:
                 return self._answer_fetch(context, body)
-            return self._answer(APIS[header.api_key], context, body)
+            answering = self._answer(APIS[header.api_key], context, body)
+            return Independent(answering) if connection.principal is NODE else answering
         except UnknownApi as unknown:
             raise self._unsupported.refusal(connection, unknown.number, unknown.version) from unknown
         except MalformedMessage as malformed:

@@ -5,6 +5,7 @@ A connection between nodes has proved both ends before its first request, whatev
 between nodes carries a proof of its own. What a node may ask is a table: ``security.node_rights``.
 """
 
+from collections.abc import Collection
 from typing import Protocol, TypeVar
 
 from siltstone.kafka_protocol.notation import Message
@@ -32,7 +33,12 @@ class Peers(Protocol):
         self, node_id: int, request: Message, answer: type[M], time_limit_ms: float = PEER_TIME_LIMIT_MS
     ) -> M:
         """Sends a request to a live node of the store, in the highest version that both nodes speak, and returns its
-        answer. Requests to one node are answered in the order of the calls. Raises PeerUnreachable."""
+        answer. Requests to one node begin in the order of the calls, and answered in any order. Raises
+        PeerUnreachable."""
+        ...
+
+    def unreachable(self) -> Collection[int]:
+        """Returns the live nodes that could not be reached when this node last tried."""
         ...
 
 
@@ -43,3 +49,6 @@ class UnknownPeers:
         self, node_id: int, request: Message, answer: type[M], time_limit_ms: float = PEER_TIME_LIMIT_MS
     ) -> M:
         raise PeerUnreachable(node_id, "this broker knows no other nodes")
+
+    def unreachable(self) -> Collection[int]:
+        return ()

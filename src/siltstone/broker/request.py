@@ -2,8 +2,9 @@
 
 The network knows a request as a frame and not what is in it; the broker knows no sockets. Requests of a connection
 begin in order, but for a Produce that overtakes another one (``Overtakable``). Answers leave in the order of the
-requests, on which Kafka's clients rely. ``RequestContext`` has the facts of a request besides its message; ``frame_of``
-makes the frame of a response. The network's side: ``server/network``.
+requests, on which Kafka's clients rely; only other nodes take them in any order (``Independent``). ``RequestContext``
+has the facts of a request besides its message; ``frame_of`` makes the frame of a response. The network's side:
+``server/network``.
 """
 
 import asyncio
@@ -66,6 +67,17 @@ class LoginSession(msgspec.Struct, eq=False):
 class Overtakable(msgspec.Struct, frozen=True):
     """The work of a request that later requests of its connection may overtake: the next one is handled at once, while
     the network runs this work. The answers still leave in the order of the requests."""
+
+    work: Coroutine[Any, Any, Answer]
+
+    def __await__(self) -> Generator[Any, None, Answer]:
+        return self.work.__await__()
+
+
+class Independent(msgspec.Struct, frozen=True):
+    """The work of a request of another node: later requests of its connection are handled at once, and its answer
+    leaves when it is ready. Two nodes that ask each other while they answer would otherwise wait for each other: each
+    question would be behind the request that waits for it."""
 
     work: Coroutine[Any, Any, Answer]
 
@@ -138,7 +150,7 @@ class RequestHandler(Protocol):
 
     def handle(
         self, connection: ConnectionContext, frame: memoryview
-    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable":
+    ) -> "Answer | asyncio.Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable | Independent":
         """Begins one request. ``frame`` is writable, has no size in front, and belongs to the handler from now on.
 
         Returns an Answer when the answer is ready; a Future when the request is under way and the connection's next

@@ -14,8 +14,9 @@ from siltstone.broker.partitions.transaction_state import MarkerVerdict, Transac
 from siltstone.broker.peers import Peers
 from siltstone.broker.topics.names import OFFSETS_TOPIC
 from siltstone.broker.topics.registry import Topic, Topics
+from siltstone.broker.transactions.markers_under_way import MarkersUnderWay, bytes_of_markers
 from siltstone.broker.transactions.other_nodes import ask_for_markers
-from siltstone.broker.transactions.ports import MarkedGroups, TransactionLog
+from siltstone.broker.transactions.ports import MarkedGroups, MarkersAnswered, TransactionLog
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.broker.transactions.rules.requests import JoinedTransaction
 from siltstone.broker.transactions.state_log.record import EncodedRecord, TopicPartition
@@ -109,6 +110,8 @@ class PartitionMarkers:
         self._cluster = cluster
         self._peers = peers
         self._open_of: OpenOf = _no_coordinator
+        self._under_way: dict[int, MarkersUnderWay] = {}
+        """By node."""
 
     def ask_with(self, open_of: OpenOf) -> None:
         """``open_of``: see ``Transactions.open_anywhere``. The transactions are made with the markers."""
@@ -138,20 +141,23 @@ class PartitionMarkers:
 
     async def send(
         self, partitions: Collection[TopicPartition], markers: MarkersToWrite, coordinator_epoch: int
-    ) -> frozenset[TopicPartition]:
+    ) -> MarkersAnswered:
         """See MarkerSink. If one has no answer the metadata is read: its partition may have moved."""
         by_node: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
             if (node_id := self._other_leader(partition)) is not None:
                 by_node.setdefault(node_id, []).append(partition)
 
-        async def ask(node_id: int) -> frozenset[TopicPartition]:
-            return await ask_for_markers(self._peers, node_id, by_node[node_id], markers, coordinator_epoch)
+        async def ask(node_id: int) -> MarkersAnswered:
+            named = by_node[node_id]
+            async with self._under_way.setdefault(node_id, MarkersUnderWay()).place(bytes_of_markers(named)):
+                return await ask_for_markers(self._peers, node_id, named, markers, coordinator_epoch)
 
-        written: frozenset[TopicPartition] = frozenset().union(*await side_by_side(ask, by_node))
+        answers = await side_by_side(ask, by_node)
+        written: frozenset[TopicPartition] = frozenset().union(*(each.written for each in answers))
         if len(written) < sum(map(len, by_node.values())):
             await self._cluster.refreshed()
-        return written
+        return MarkersAnswered(written, any(each.knows_newer for each in answers))
 
     def _is_open(self, partition: TopicPartition) -> bool:
         """Whether nothing has to be waited for before the marker: usually, since the transaction has written there."""

@@ -165,6 +165,15 @@ TRANSACTION_PEER_WAIT_MS = 5_000
 """How long a node waits for the answer of another one to a question about a transaction, or to markers, before it asks
 again. All of them may be repeated."""
 
+MARKER_BYTES_UNDER_WAY_MAX = 32 * MIB
+MARKER_REQUESTS_UNDER_WAY_MAX = CONNECTION_REQUESTS_MAX // 2
+"""The most markers on their way to one node. It may be slow, and each transaction waits for its own: the requests would
+fill the memory. Half of what a connection takes is left for questions, which markers wait for."""
+
+TRANSACTION_RELOAD_INTERVAL_MS = 60_000
+"""A coordinator whose marker is refused because something newer is known reads its log again, so often at most: the log
+says whether it is still its own."""
+
 TRANSACTION_LOAD_BACKOFF_MS_MIN = 100
 TRANSACTION_LOAD_BACKOFF_MS_MAX = 10_000
 """After a failure, loading a partition of ``__transaction_state`` is retried with waits that double up to the

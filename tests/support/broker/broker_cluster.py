@@ -22,6 +22,8 @@ from siltstone.broker.starting import start_broker
 from siltstone.broker.topics.creating import NewTopic
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from siltstone.kafka_protocol.notation import Message
 from siltstone.metadata.commands import FenceNode, MovePartitions
 from siltstone.metadata.entities import NodeListener, PartitionMetadata
@@ -32,11 +34,13 @@ from siltstone.model.access import NODE
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.runtime.clock import ManualClock
+from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.failing_over import NodeFailover
+from siltstone.server.network.request_pipeline import RequestPipeline
 from siltstone.stream_engine.components import EngineComponents
 from siltstone.stream_engine.opening import NodeEnrolment
 from siltstone.stream_engine.wal.file_wal import FileWriteAheadLog
-from support.broker.broker_world import ENGINE, Client, HoldableCalls
+from support.broker.broker_world import ENGINE, Client, HoldableCalls, response_of
 from support.engine.engine_world import World, settled
 from support.metadata.faulty_log import FaultyLog
 
@@ -176,6 +180,49 @@ class ServingNode:
         return Client(world, self._connections)
 
 
+class NodeWay:
+    """What a node sends to another one, and what comes back, as a connection between them: the other node begins and
+    answers the requests as its network does (``RequestPipeline``)."""
+
+    def __init__(self, other: ServingNode) -> None:
+        self._client = other.client()
+        self._client.connection.principal = NODE
+        connection, handle = self._client.connection, other.broker.handle
+        self._pipeline = RequestPipeline(
+            lambda frame: handle(connection, frame),
+            TaskGroup("way", lambda _: None),
+            lambda: True,
+            self._advance,
+        )
+        self._sent = 0
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+
+    async def ask(self, request: Message) -> Any:
+        version = min(type(request).versions[1], ANNOUNCED[request.api_key][1])
+        self._sent += 1
+        header = RequestHeader(request.api_key, version, self._sent, "a node")
+        answer = self._waiting[self._sent] = asyncio.get_running_loop().create_future()
+        self._pipeline.add([memoryview(bytearray(encode_request_header(header) + encode(request, version)))])
+        self._advance()
+        _, body = decode_response_header(request.api_key, version, await answer)
+        return decode(response_of(type(request)), version, body)
+
+    def _advance(self) -> None:
+        answers: list[Any] = []
+        while self._pipeline.advance(answers):
+            pass
+        sent = b"".join(answers)
+        while sent:
+            end = 4 + int.from_bytes(sent[:4], "big")
+            frame, sent = sent[4:end], sent[end:]
+            waiting = self._waiting.pop(int.from_bytes(frame[:4], "big"))
+            waiting.done() or waiting.set_result(frame)
+        if self._pipeline.failure is not None:
+            for waiting in self._waiting.values():
+                waiting.done() or waiting.set_exception(self._pipeline.failure)
+            self._waiting.clear()
+
+
 class ClusterPeers:
     """The way from one node to the others. What ``cluster.between_nodes`` returns for a question says what becomes of
     it; None: it is asked and answered."""
@@ -183,6 +230,7 @@ class ClusterPeers:
     def __init__(self, node: ServingNode, cluster: "BrokerCluster") -> None:
         self._node = node
         self._cluster = cluster
+        self._ways: dict[int, NodeWay] = {}
 
     async def ask(self, node_id: int, request: Message, answer: Any, time_limit_ms: float = 10_000) -> Any:
         question = Question(self._node.node_id, node_id, request)
@@ -193,9 +241,9 @@ class ClusterPeers:
         other = self._cluster.nodes[node_id]
         if fate is Fate.LOST or other.is_dead:
             raise PeerUnreachable(node_id, "it does not answer")
-        client = other.client()
-        client.connection.principal = NODE
-        asked = client.send(request, min(type(request).versions[1], ANNOUNCED[request.api_key][1]))
+        if node_id not in self._ways:
+            self._ways[node_id] = NodeWay(other)
+        asked = asyncio.ensure_future(self._ways[node_id].ask(request))
         late = asyncio.get_running_loop().create_future()
         timer = self._cluster.clock.call_after_ms(time_limit_ms, lambda: late.done() or late.set_result(None))
         try:

@@ -226,10 +226,10 @@ class Client:
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         answered_id, body = decode_response_header(request.api_key, version, frame[4:])
         assert answered_id == correlation_id
-        return decode(_response_of(request), version, body)
+        return decode(response_of(request), version, body)
 
 
-def _response_of(request: type[Message]) -> type[Message]:
+def response_of(request: type[Message]) -> type[Message]:
     if request is produce.ProduceRequest:
         return produce.ProduceResponse
     return CATALOGUE[request.api_key][1]

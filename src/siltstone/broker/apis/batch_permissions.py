@@ -121,15 +121,19 @@ async def _asked(
     """Asks once. Returns the batches whose answer is void, because a marker of the producer came meanwhile."""
     named = {_named(batch): batch for batch in wanting}
     header, adds = _header_of(wanting[0]), version >= ADDS_SINCE
-    add = AddToTransaction(
-        header.producer_id, header.producer_epoch, frozenset(named), BUMPING_VERSION if adds else 0
-    )
     with ExitStack() as stack:
         questions = {
             name: stack.enter_context(batch.partition.transactions.question(header.producer_id))
             for name, batch in named.items()
             if batch.partition is not None
         }
+        add = AddToTransaction(
+            header.producer_id,
+            header.producer_epoch,
+            frozenset(named),
+            BUMPING_VERSION if adds else 0,
+            max(question.coordinator_epoch for question in questions.values()),
+        )
         answer = await transactions.join(transactional_id, add, adds=adds)
     void = []
     for partition, batch in named.items():

@@ -22,7 +22,13 @@ from siltstone.broker.groups.coordinator import REFUSALS as GROUP_REFUSALS
 from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.transactions.checkpoint import is_long, write_checkpoint
-from siltstone.broker.transactions.known_transaction import KnownTransaction, replayed, resolve
+from siltstone.broker.transactions.known_transaction import (
+    KnownTransaction,
+    Retries,
+    TransactionIndex,
+    replayed,
+    resolve,
+)
 from siltstone.broker.transactions.ports import (
     MarkerSink,
     NewProducerIds,
@@ -60,6 +66,7 @@ from siltstone.model.serving_limits import (
     TRANSACTION_LOAD_WAIT_MS,
     TRANSACTION_MARKER_RETRY_MS_MAX,
     TRANSACTION_MARKER_RETRY_MS_MIN,
+    TRANSACTION_RELOAD_INTERVAL_MS,
     TRANSACTION_WAIT_MS,
     TRANSACTIONAL_IDS_MAX,
 )
@@ -97,9 +104,11 @@ class TransactionCoordinator:
         self._tasks = TaskGroup(f"transaction-coordinator-{partition}", self._task_failed)
         self._phase = Phase.LOADING
         self._log: TransactionLog | None = None
-        self._known: dict[str, KnownTransaction] = {}
+        self._known = TransactionIndex()
+        self._retries = Retries(clock)
         self._log_records = 0
         self._is_checkpointing = False
+        self._doubted_ms = -float("inf")
         self._waiting_for_load: set[asyncio.Future[None]] = set()
 
     @property
@@ -112,7 +121,7 @@ class TransactionCoordinator:
 
     def transactions(self) -> list[Transaction]:
         """Returns the transactions in their present state, which need not be durable yet."""
-        return [known.transaction for known in self._known.values()]
+        return [known.transaction for known in self._known]
 
     def find(self, transactional_id: str) -> Transaction | None:
         known = self._known.get(transactional_id)
@@ -170,10 +179,14 @@ class TransactionCoordinator:
     ) -> JoinedTransaction | ErrorCode:
         """Does what ``join`` does, or ``joined``, for a partition that another node leads: the answer leaves when it is
         durable that the partition is in the transaction. Else nobody would end what is appended there."""
+        if self._log is not None and add.coordinator_epoch > self._log.coordinator_epoch:
+            self.doubt()
+            return ErrorCode.NOT_COORDINATOR
         joined = await (self.join if adds else self.joined)(transactional_id, add)
         if isinstance(joined, ErrorCode):
             return joined
-        if not await self._known[transactional_id].is_durable():
+        known = self._known.get(transactional_id)
+        if known is None or not await known.is_durable():
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return joined if self._phase is Phase.ACTIVE else REFUSALS[self._phase]
 
@@ -181,12 +194,12 @@ class TransactionCoordinator:
         """Returns the transaction of the producer that is open, or has markers on their way, when it is durable."""
         if self._phase is not Phase.ACTIVE:
             return REFUSALS[self._phase]
-        for known in self._known.values():
-            found = known.transaction
-            if found.producer_id == producer_id and found.state not in AT_REST:
-                is_shown = await known.is_durable() and self._phase is Phase.ACTIVE
-                return self._shown(found, found.partitions) if is_shown else ErrorCode.NOT_COORDINATOR
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        known = self._known.of_producer(producer_id)
+        if known is None or known.transaction.state in AT_REST:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        found = known.transaction
+        is_shown = await known.is_durable() and self._phase is Phase.ACTIVE
+        return self._shown(found, found.partitions) if is_shown else ErrorCode.NOT_COORDINATOR
 
     def _shown(self, transaction: Transaction, partitions: frozenset[TopicPartition]) -> JoinedTransaction:
         assert self._log is not None
@@ -249,14 +262,9 @@ class TransactionCoordinator:
         assert self._log is not None
         written = self._log.append([encode_record(decision.record)])
         self._record_added()
-        transactional_id = decision.transaction.transactional_id
-        if known is None:
-            known = self._known[transactional_id] = KnownTransaction(decision.transaction)
-        known.transaction = decision.transaction
+        known = self._known.put(decision.transaction)
         self._follow(known, written)
         self._set_timer(decision.transaction)
-        if decision.transaction.state is TransactionState.DEAD:
-            del self._known[transactional_id]
         if decision.markers is not None:
             known.left = decision.markers.partitions
             if not self._finish_now(known, decision.markers):
@@ -301,7 +309,7 @@ class TransactionCoordinator:
             )
             return False
         self._record_added()
-        known.transaction = decision.transaction
+        self._known.put(decision.transaction)
         self._follow(known, written)
         known.has_completed()
         return True
@@ -315,13 +323,12 @@ class TransactionCoordinator:
         while True:
             if await self._send(known, markers) and self._finish_now(known, markers):
                 return
-            await self._clock.sleep_ms(wait_ms)
+            wait_ms = await self._retries.wait(wait_ms)
             if not self._has(known):
                 return
             await self._markers.open(known.left)
             if not self._has(known) or self._finish_now(known, markers):
                 return
-            wait_ms = min(2 * wait_ms, TRANSACTION_MARKER_RETRY_MS_MAX)
             if wait_ms == TRANSACTION_MARKER_RETRY_MS_MAX and known.left:
                 log.warning(
                     "transaction %r waits for the markers of %d partitions, such as %s-%d",
@@ -333,13 +340,26 @@ class TransactionCoordinator:
         return self._known.get(known.transaction.transactional_id) is known
 
     async def _send(self, known: KnownTransaction, markers: MarkersToWrite) -> bool:
-        """Has other nodes write the markers for the partitions that they lead. Returns whether there is one marker
-        less to write."""
+        """Has other nodes write their markers. Returns whether there is one marker less to write."""
         if not self._has(known) or self._log is None:
             return False
-        written = await self._markers.send(known.left, markers, self._log.coordinator_epoch)
-        known.left = known.left - written
-        return self._has(known) and bool(written)
+        answered = await self._markers.send(known.left, markers, self._log.coordinator_epoch)
+        known.left = known.left - answered.written
+        if answered.knows_newer and self._has(known):
+            self.doubt()
+        return self._has(known) and bool(answered.written)
+
+    def doubt(self) -> None:
+        """Another node knows a newer coordinator, or a newer epoch of a producer, than this coordinator. Its log, which
+        is read again, says whether it still decides; where another node leads by now it is not opened."""
+        now_ms = self._clock.monotonic_ms()
+        if self._phase is Phase.ACTIVE and now_ms - self._doubted_ms >= TRANSACTION_RELOAD_INTERVAL_MS:
+            self._doubted_ms = now_ms
+            self._fail("another node knows something newer")
+
+    def leaders_changed(self) -> None:
+        """Markers that wait are tried again at once: their partitions may have other leaders."""
+        self._retries.leaders_changed()
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -357,7 +377,7 @@ class TransactionCoordinator:
             return self.find(transactional_id) if known is self._known else None
 
         try:
-            await write_checkpoint(list(known), find, transaction_log)
+            await write_checkpoint(known.ids(), find, transaction_log)
         except SiltstoneError as trouble:
             log.warning(
                 "__transaction_state-%d could not be trimmed, its log stays longer: %s",
@@ -390,7 +410,7 @@ class TransactionCoordinator:
 
     async def expire(self, expiration_ms: int) -> None:
         """Forgets the ids that nothing has happened to for so long."""
-        for transactional_id in list(self._known):
+        for transactional_id in self._known.ids():
             await self.ask(transactional_id, Expire(expiration_ms))
 
     # -- life --------------------------------------------------------------------------------------------
@@ -434,11 +454,11 @@ class TransactionCoordinator:
             return
         self._timers = TimerHeap(self._clock)
         self._log = transaction_log
-        self._known = {key: KnownTransaction(transaction) for key, transaction in loaded.items()}
+        self._known = TransactionIndex(loaded)
         self._log_records, self._is_checkpointing = records_read, False
         self._phase = Phase.ACTIVE
         self._loading_ends()
-        for known in self._known.values():
+        for known in self._known:
             self._set_timer(known.transaction)
             if known.transaction.state in PREPARED:
                 markers = markers_of(known.transaction)
@@ -447,12 +467,10 @@ class TransactionCoordinator:
 
     async def _finish_loaded(self, known: KnownTransaction, markers: MarkersToWrite) -> None:
         await self._markers.open(known.left)
-        if self._known.get(known.transaction.transactional_id) is known and not self._finish_now(
-            known, markers
-        ):
+        if self._has(known) and not self._finish_now(known, markers):
             await self._finish(known, markers)
 
-    def _fail(self, failure: BaseException) -> None:
+    def _fail(self, failure: BaseException | str) -> None:
         """Discards the state in memory and reads the log again, so that no answer contradicts the log."""
         if self._phase is not Phase.ACTIVE:
             return
@@ -477,6 +495,6 @@ class TransactionCoordinator:
         self._phase = phase
         self._loading_ends()
         self._timers.close()
-        known, self._known = self._known, {}
-        for each in known.values():
+        known, self._known = self._known, TransactionIndex()
+        for each in known:
             each.has_completed()

@@ -1,13 +1,23 @@
-"""The newest transaction of a transactional id at its coordinator, with what waits for it; and how a coordinator finds
-them in its log."""
+"""The transactions that a coordinator knows: each the newest of its transactional id, with what waits for it; how they
+are found by id and by producer, and in the log."""
 
 import asyncio
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from siltstone.broker.transactions.ports import TransactionLog
 from siltstone.broker.transactions.rules.transaction import PREPARED, Transaction, transaction_of
-from siltstone.broker.transactions.state_log.record import LoggedTransaction, TopicPartition, decode_record
+from siltstone.broker.transactions.state_log.record import (
+    LoggedTransaction,
+    TopicPartition,
+    TransactionState,
+    decode_record,
+)
+from siltstone.model.serving_limits import (
+    TRANSACTION_MARKER_RETRY_MS_MAX,
+    TRANSACTION_MARKER_RETRY_MS_MIN,
+)
 from siltstone.runtime.clock import Clock
 
 
@@ -45,6 +55,71 @@ class KnownTransaction(msgspec.Struct, eq=False):
     def has_completed(self) -> None:
         for waiting in self.waiting:
             resolve(waiting)
+
+
+class TransactionIndex:
+    """By transactional id, and by producer id: questions of leaders name the producer alone. No two ids share one."""
+
+    def __init__(self, transactions: Mapping[str, Transaction] | None = None) -> None:
+        self._by_id = {key: KnownTransaction(each) for key, each in (transactions or {}).items()}
+        self._by_producer = {each.transaction.producer_id: each for each in self._by_id.values()}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[KnownTransaction]:
+        return iter(self._by_id.values())
+
+    def ids(self) -> list[str]:
+        return list(self._by_id)
+
+    def get(self, transactional_id: str) -> KnownTransaction | None:
+        return self._by_id.get(transactional_id)
+
+    def of_producer(self, producer_id: int) -> KnownTransaction | None:
+        return self._by_producer.get(producer_id)
+
+    def put(self, transaction: Transaction) -> KnownTransaction:
+        """Makes this the newest transaction of its id. One that is dead is forgotten."""
+        known = self._by_id.setdefault(transaction.transactional_id, KnownTransaction(transaction))
+        self._by_producer.pop(known.transaction.producer_id, None)
+        known.transaction = transaction
+        if transaction.state is TransactionState.DEAD:
+            del self._by_id[transaction.transactional_id]
+        else:
+            self._by_producer[transaction.producer_id] = known
+        return known
+
+
+class Retries:
+    """The waits of markers that could not be written; they end early when partitions have other leaders."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: set[asyncio.Future[bool]] = set()
+
+    async def wait(self, wait_ms: int) -> int:
+        """Returns how long to wait the next time."""
+        again: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.add(again)
+        timer = self._clock.call_after_ms(wait_ms, lambda: _woken(again, leaders_changed=False))
+        try:
+            has_changed = await again
+        finally:
+            timer.cancel()
+            self._waiting.discard(again)
+        if has_changed:
+            return TRANSACTION_MARKER_RETRY_MS_MIN
+        return min(2 * wait_ms, TRANSACTION_MARKER_RETRY_MS_MAX)
+
+    def leaders_changed(self) -> None:
+        for again in self._waiting:
+            _woken(again, leaders_changed=True)
+
+
+def _woken(again: "asyncio.Future[bool]", *, leaders_changed: bool) -> None:
+    if not again.done():
+        again.set_result(leaders_changed)
 
 
 async def replayed(transaction_log: TransactionLog) -> tuple[dict[str, Transaction], int]:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Collection
 
 from siltstone.broker.peers import Peers, PeerUnreachable
+from siltstone.broker.transactions.ports import MarkersAnswered
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.broker.transactions.rules.requests import (
     BUMPING_VERSION,
@@ -33,6 +34,8 @@ from siltstone.model.serving_limits import TRANSACTION_PEER_WAIT_MS
 
 log = logging.getLogger(__name__)
 
+_KNOWS_NEWER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+
 
 async def ask_for_permission(
     peers: Peers, node_id: int, transactional_id: str, add: AddToTransaction, *, adds: bool
@@ -51,6 +54,7 @@ async def ask_for_permission(
             producer_epoch=add.producer_epoch,
             verify_only=not adds,
             topics=topics,
+            known_coordinator_epoch=add.coordinator_epoch,
         ),
     )
 
@@ -103,8 +107,8 @@ async def ask_for_markers(
     partitions: Collection[TopicPartition],
     markers: MarkersToWrite,
     coordinator_epoch: int,
-) -> frozenset[TopicPartition]:
-    """Returns the partitions that have their marker, durably. What failed is logged; the caller tries again."""
+) -> MarkersAnswered:
+    """What failed is logged; the caller tries again."""
     marker = WritableTxnMarker(
         producer_id=markers.producer_id,
         producer_epoch=markers.producer_epoch,
@@ -122,7 +126,7 @@ async def ask_for_markers(
         answer = await peers.ask(node_id, request, WriteTxnMarkersResponse, TRANSACTION_PEER_WAIT_MS)
     except PeerUnreachable as trouble:
         log.warning("markers of producer %d have to wait: %s", markers.producer_id, trouble)
-        return frozenset()
+        return MarkersAnswered()
     errors = {
         (topic.name, each.partition_index): each.error_code
         for row in answer.markers
@@ -132,4 +136,5 @@ async def ask_for_markers(
     for (name, index), error in errors.items():
         if error:
             log.warning("the marker for %s-%d has to wait: node %d answers %d", name, index, node_id, error)
-    return frozenset(partition for partition, error in errors.items() if not error) & frozenset(partitions)
+    written = frozenset(partition for partition, error in errors.items() if not error)
+    return MarkersAnswered(written & frozenset(partitions), not _KNOWS_NEWER.isdisjoint(errors.values()))

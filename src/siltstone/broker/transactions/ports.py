@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Protocol
 
+import msgspec
+
 from siltstone.broker.partitions.transaction_state import TransactionEnding
 from siltstone.broker.transactions.rules.decision import MarkersToWrite
 from siltstone.broker.transactions.state_log.record import EncodedRecord, TopicPartition
@@ -53,6 +55,14 @@ class TransactionLogs(Protocol):
         ...
 
 
+class MarkersAnswered(msgspec.Struct, frozen=True):
+    """``written``: the partitions that have their marker, durably. ``knows_newer``: a leader has refused a marker,
+    because it knows a newer coordinator, or a newer epoch of the producer."""
+
+    written: frozenset[TopicPartition] = frozenset()
+    knows_newer: bool = False
+
+
 class MarkerSink(Protocol):
     async def open(self, partitions: Collection[TopicPartition]) -> None:
         """Opens the partitions that this node leads, so that markers can be written in one turn. Raises nothing: a
@@ -66,9 +76,9 @@ class MarkerSink(Protocol):
 
     async def send(
         self, partitions: Collection[TopicPartition], markers: MarkersToWrite, coordinator_epoch: int
-    ) -> frozenset[TopicPartition]:
-        """Asks the other nodes to write the markers for the partitions that they lead. Returns the partitions that have
-        their marker, durably. Raises nothing: the caller tries again later."""
+    ) -> MarkersAnswered:
+        """Asks the other nodes to write the markers for the partitions that they lead. Raises nothing: the caller tries
+        again later."""
         ...
 
     async def end(self, partition: TopicPartition, ending: TransactionEnding) -> None:

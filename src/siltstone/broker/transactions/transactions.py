@@ -217,7 +217,7 @@ class Transactions:
             return
         for partition in range(self._partition_count):
             if self._leads(partition):
-                self._coordinator(partition)
+                self._coordinator(partition).leaders_changed()
             elif (coordinator := self._coordinators.pop(partition, None)) is not None:
                 self._tasks.start("end-coordinator", coordinator.close())
 

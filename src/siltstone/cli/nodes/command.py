@@ -16,6 +16,7 @@ from siltstone.cli.nodes.listing import (
     NodeRow,
     node_rows,
     nodes_table,
+    unreachable_words,
     waiting_words,
 )
 from siltstone.cli.nodes.new_secrets import new_secrets
@@ -79,6 +80,8 @@ def list_nodes(choice: StoreChoice, as_json: bool) -> None:
         for row in rows:
             if row.waits:
                 remarks().print(cell(waiting_words(row)))
+            if row.cannot_reach:
+                remarks().print(cell(unreachable_words(row)))
     else:
         results().print("This store has no nodes yet; siltstone serve starts one.")
 

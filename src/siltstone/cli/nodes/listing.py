@@ -11,6 +11,7 @@ from siltstone.cluster.suspicion import SESSION_MS
 from siltstone.metadata.entities import NodeMetadata, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.leases.board import ENDED, Beat, time_of
+from siltstone.metadata.unreachable_nodes import unreachable_from
 
 ENDED_TOGETHER, SILENT = "ended", "silent"
 """States of a node that no other node has fenced, since none runs."""
@@ -24,8 +25,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     (with all others: it leads the same partitions again after the next start), silent (it has not beaten for a session,
     and no node has fenced it), fenced (silent, or ended alone), failing over (another node replays its log), or failed
     over. ``waits``: partitions that no node can lead, because this node is gone and only its write-ahead log may have
-    their newest records. ``last_beat_ms``: the time of the node's last beat, in ms since 1970, if the lease board has
-    one."""
+    their newest records. ``cannot_reach``: live nodes that this one cannot reach. ``last_beat_ms``: the time of the
+    node's last beat, in ms since 1970, if the lease board has one."""
 
     node_id: int
     addresses: list[str]
@@ -36,6 +37,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     wal: str
     waits: int = 0
     last_beat_ms: int | None = None
+    cannot_reach: list[int] = []
 
 
 def node_rows(image: MetadataImage, beats: Sequence[Beat] = (), now_ms: int = 0) -> list[NodeRow]:
@@ -55,6 +57,7 @@ def _row(image: MetadataImage, node: NodeMetadata, beat: Beat | None, now_ms: in
         wal=node.wal_location,
         waits=0 if node.is_live else _waiting_partitions(image, node.node_id),
         last_beat_ms=last_beat_ms,
+        cannot_reach=list(unreachable_from(image, node.node_id)),
     )
 
 
@@ -96,6 +99,15 @@ def waiting_words(row: NodeRow) -> str:
         "the log may hold the only copy of acknowledged records. If the machine is gone and its disk is not: siltstone "
         "serve --recover on another machine. If the log is lost for good: "
         f"siltstone nodes give-up {row.node_id}"
+    )
+
+
+def unreachable_words(row: NodeRow) -> str:
+    """Says what an operator has to know of a node that cannot reach others."""
+    others = ", ".join(map(str, row.cannot_reach))
+    return (
+        f"Node {row.node_id} cannot reach node {others}: transactions over both wait. Look at the network between "
+        f"them, and at what the log of node {row.node_id} says."
     )
 
 

@@ -20,6 +20,7 @@ class AddPartitionsToTxnTransaction(Structure, frozen=True, kw_only=True):
     producer_epoch: Int16 = 0
     verify_only: bool = False
     topics: list[AddPartitionsToTxnTopic] = []
+    known_coordinator_epoch: Annotated[Int32, Tag(10000)] = -1
 
 
 class AddPartitionsToTxnRequest(Message, frozen=True, kw_only=True):

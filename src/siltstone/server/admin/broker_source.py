@@ -3,7 +3,7 @@
 A scrape changes nothing, waits for nothing but a disk, and loads no group.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -68,7 +68,9 @@ class ObservedBroker:
             StoreSource((node.buckets,), settings.admin.prices),
             ObjectSource(lambda: node.metadata.image, clock),
             ClusterSource(
-                lambda: node.metadata.image, lambda: clock.now_ms() + node.metadata.clock_offset_ms
+                lambda: node.metadata.image,
+                lambda: clock.now_ms() + node.metadata.clock_offset_ms,
+                lambda: broker.parts.peers.unreachable(),  # noqa: PLW0108  made after the sources
             ),
             DiskSource(_folders_of(settings), disks, calls, clock),
             GroupSource(broker, clock),
@@ -105,9 +107,15 @@ class ClusterSource:
 
     ``now_ms`` is the store's time. A kind that has never run counts from the first scrape."""
 
-    def __init__(self, image: Callable[[], MetadataImage], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        image: Callable[[], MetadataImage],
+        now_ms: Callable[[], int],
+        unreachable: Callable[[], Collection[int]] = tuple,
+    ) -> None:
         self._image = image
         self._now_ms = now_ms
+        self._unreachable = unreachable
         self._first_ms: int | None = None
 
     async def collect(self, collected: Collected) -> AsyncIterator[None]:
@@ -117,6 +125,7 @@ class ClusterSource:
         states = [node.state for node in image.nodes.values()]
         for state in NodeState:
             collected.add("nodes", states.count(state), state.value)
+        collected.add("nodes_unreachable", len(self._unreachable()))
         runs = last_runs(image)
         for kind in KIND_NAMES:
             ended_ms = runs[kind].ended_ms if kind in runs else self._first_ms

@@ -168,6 +168,8 @@ METADATA = (
     _counter("metadata_commands", "Metadata commands that were executed."),
     _gauge("nodes", "Nodes that the metadata knows, by state: live, fenced, failing over while another node replays "
            "the log, or failed over until the node is started again or unregistered.", "state"),
+    _gauge("nodes_unreachable", "Live nodes that this node could not reach when it last tried: the network between "
+           "them is cut, or their proofs failed. Transactions over both wait."),
     _gauge("last_maintenance_age_seconds", "How long ago a kind of maintenance last ended a run, in any process; "
            "before any run, how long ago this broker was first scraped. Idle runs are noted every ten minutes.",
            "kind", unit="seconds"),

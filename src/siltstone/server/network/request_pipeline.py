@@ -5,6 +5,7 @@
                           │ Future     the next request is started at once (five Produce requests share a group commit)
                           │ coroutine  runs to its end before the next request is started, and after all Overtakables
                           │ Overtakable  runs, and the next request is handled at once (Produces to other partitions)
+                          │ Independent  the same, and its answer leaves before those of earlier requests (other nodes)
                           └ failure    no later request is started; reported when all earlier requests are answered
 
 Only the first pending answer has a callback: later answers cannot be sent before it, and answers that a group commit
@@ -17,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
-from siltstone.broker.request import Answer, CloseConnection, Overtakable
+from siltstone.broker.request import Answer, CloseConnection, Independent, Overtakable
 from siltstone.model.buffers import Buffer
 from siltstone.runtime.tasks import TaskGroup
 
@@ -31,7 +32,7 @@ BEGUN_PER_TURN_MAX = 64
 
 log = logging.getLogger(__name__)
 
-Handled = Answer | Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable
+Handled = Answer | Future[Answer] | Coroutine[Any, Any, Answer] | Overtakable | Independent
 
 
 class RequestFailed(Exception):
@@ -55,6 +56,8 @@ class RequestPipeline:
         self._on_progress = on_progress
         self._received: deque[memoryview] = deque()
         self._begun: deque[tuple[Future[Answer] | Answer | RequestFailed, int]] = deque()
+        self._independent: dict[Future[Answer], int] = {}
+        self._independent_done: list[Future[Answer]] = []
         self._watched: Future[Answer] | None = None
         self._running: Future[Answer] | None = None
         self._work: set[asyncio.Task[None]] = set()
@@ -64,7 +67,7 @@ class RequestPipeline:
 
     @property
     def unanswered_count(self) -> int:
-        return len(self._received) + len(self._begun)
+        return len(self._received) + len(self._begun) + len(self._independent)
 
     def add(self, frames: list[memoryview]) -> None:
         if self.has_ended:
@@ -76,6 +79,8 @@ class RequestPipeline:
         """Begins requests and appends the answers that can be sent to ``answers``. Returns whether more requests are
         to be started in the next turn of the event loop."""
         has_more = self._begin(answers)
+        if self._independent_done:
+            self._collect_independent(answers)
         if self._begun:
             self._collect(answers)
         return has_more
@@ -92,10 +97,12 @@ class RequestPipeline:
         self.finish()
         for task in self._work:
             task.cancel()
-        for pending, _ in self._begun:
+        for pending in (*(each for each, _ in self._begun), *self._independent):
             if isinstance(pending, Future):
                 pending.add_done_callback(_answer_dropped)
         self._begun.clear()
+        self._independent.clear()
+        self._independent_done.clear()
         self.held_bytes = 0
 
     # -- beginning ---------------------------------------------------------------------------------------
@@ -107,7 +114,9 @@ class RequestPipeline:
                 return False
             frame = received.popleft()
             charged_bytes = len(frame) + REQUEST_OVERHEAD_BYTES
-            pending = self._handled(frame)
+            pending = self._handled(frame, charged_bytes)
+            if isinstance(pending, Future) and pending in self._independent:
+                continue
             if self._begun or not (pending is None or isinstance(pending, list)):
                 self._begun.append((pending, charged_bytes))
                 continue
@@ -116,7 +125,7 @@ class RequestPipeline:
                 answers += pending
         return bool(received)
 
-    def _handled(self, frame: memoryview) -> Future[Answer] | Answer | RequestFailed:
+    def _handled(self, frame: memoryview, charged_bytes: int) -> Future[Answer] | Answer | RequestFailed:
         try:
             handled = self._handle(frame)
         except Exception as failure:  # no failure may affect other connections
@@ -128,6 +137,11 @@ class RequestPipeline:
             return handled
         if isinstance(handled, Overtakable):
             return self._run(handled.work)
+        if isinstance(handled, Independent):
+            answer = self._run(handled.work)
+            self._independent[answer] = charged_bytes
+            answer.add_done_callback(self._independent_is_done)
+            return answer
         self._running = self._run(handled, after=tuple(self._work))
         self._running.add_done_callback(self._run_ended)
         return self._running
@@ -165,6 +179,22 @@ class RequestPipeline:
                 self.failure = pending.__cause__
             elif pending is not None:
                 answers += pending
+
+    def _collect_independent(self, answers: list[Buffer]) -> None:
+        collected, self._independent_done = self._independent_done, []
+        for done in collected:
+            self.held_bytes -= self._independent.pop(done)
+            result = _result_of(done)
+            if isinstance(result, RequestFailed):
+                self.finish()
+                self.failure = self.failure or result.__cause__
+            elif result is not None and self.failure is None:
+                answers += result
+
+    def _independent_is_done(self, done: Future[Answer]) -> None:
+        if done in self._independent:  # else the connection was lost meanwhile
+            self._independent_done.append(done)
+            self._on_progress()
 
     def _watch(self, first: Future[Answer]) -> None:
         if first is not self._watched and first is not self._running:

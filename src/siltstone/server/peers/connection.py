@@ -4,14 +4,13 @@
     SaslHandshake    SILTSTONE-NODE
     SaslAuthenticate claim, then proof (``broker.security.sasl.node``)
 
-Answers come in the order of the requests. After a failure the connection is closed, and the outcome of its requests is
-unknown.
+Answers come in any order: a node that answers may have to ask this one first, and what it asks must not wait behind the
+request that waits for it. After a failure the connection is closed, and the outcome of its requests is unknown.
 """
 
 import asyncio
 import os
 import ssl
-from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -61,11 +60,6 @@ class PeerAddress(msgspec.Struct, frozen=True):
     host: str
     port: int
     context: ssl.SSLContext | None = None
-
-
-class _Waiting(msgspec.Struct, eq=False):
-    correlation_id: int
-    answer: "asyncio.Future[bytes]"
 
 
 async def in_time(work: Coroutine[Any, Any, T], clock: Clock, limit_ms: float, node_id: int) -> T:
@@ -120,7 +114,9 @@ class PeerConnection:
         self._node_id = node_id
         self._reader = reader
         self._writer = writer
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        """By correlation id."""
+        self.answered_count = 0
         self._correlation_id = 0
         self._spoken = SpokenVersions(f"node {node_id}", ())
         self._reading = tasks.start(f"read node {node_id}", self._read_for_ever())
@@ -175,15 +171,14 @@ class PeerConnection:
         self._correlation_id += 1
         header = encode_request_header(RequestHeader(key, version, self._correlation_id, CLIENT_NAME))
         body = encode(request, version)
-        waiting = _Waiting(self._correlation_id, asyncio.get_running_loop().create_future())
         if not self.is_open:
             raise self._failure("the connection was closed")
-        self._waiting.append(waiting)
+        waiting = self._waiting[self._correlation_id] = asyncio.get_running_loop().create_future()
         try:
             size = (len(header) + len(body)).to_bytes(_SIZE_BYTES, "big")
             self._writer.writelines((size, header, body))
             await self._writer.drain()
-            frame = await waiting.answer
+            frame = await waiting
             _, answered = decode_response_header(key, version, frame)
             if (
                 answer is ApiVersionsResponse and bytes(answered[:2]) != b"\0\0"
@@ -206,13 +201,13 @@ class PeerConnection:
                     reason = "it sent what was not asked for"
                     return
                 frame = await self._reader.readexactly(size)
-                waiting = self._waiting.popleft()
-                if int.from_bytes(frame[:4], "big") != waiting.correlation_id:
-                    reason = "its answer is to another request"
-                    self._waiting.appendleft(waiting)
+                waiting = self._waiting.pop(int.from_bytes(frame[:4], "big"), None)
+                if waiting is None:
+                    reason = "its answer is to a request that was not sent"
                     return
-                if not waiting.answer.done():
-                    waiting.answer.set_result(frame)
+                self.answered_count += 1
+                if not waiting.done():
+                    waiting.set_result(frame)
         except (OSError, asyncio.IncompleteReadError):
             return
         finally:
@@ -221,11 +216,11 @@ class PeerConnection:
     def close(self, reason: str = "the connection was closed") -> None:
         """Closes the connection; requests that wait fail. Idempotent."""
         self.is_open = False
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.answer.done():
-                waiting.answer.set_exception(self._failure(reason))
-                waiting.answer.exception()  # nobody may wait any more
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            if not each.done():
+                each.set_exception(self._failure(reason))
+                each.exception()  # nobody may wait any more
         with suppress(RuntimeError):  # the loop has ended
             self._writer.transport.abort()
         if self._reading is not asyncio.current_task():

@@ -1,12 +1,14 @@
 """Keeps a proved connection to each node that was asked something, and asks: the broker's ``Peers``.
 
 A connection is opened at the first request, and belongs to the life of the other node: it ends with the image that ends
-the life. An address is that of the listener by which the nodes of the store reach each other, by its name.
+the life. One on which nothing comes back in the time of a request is closed: the way may be cut, which no packet says.
+An address is that of the listener by which the nodes of the store reach each other, by its name.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 
 import msgspec
 
@@ -62,7 +64,31 @@ class PeerConnections:
         self, node_id: int, request: Message, answer: type[M], time_limit_ms: float = PEER_TIME_LIMIT_MS
     ) -> M:
         """See Peers. Raises PeerUnreachable."""
-        return await in_time(self._ask(node_id, request, answer), self._clock, time_limit_ms, node_id)
+        connection = self._connection_to(node_id)
+        answered = 0 if connection is None else connection.answered_count
+        try:
+            return await in_time(self._ask(node_id, request, answer), self._clock, time_limit_ms, node_id)
+        except PeerUnreachable as trouble:
+            if connection is not None and connection.is_open and connection.answered_count == answered:
+                connection.close(trouble.reason)
+                self._note_failure(self._image().nodes[node_id].life, trouble)
+            raise
+
+    def _connection_to(self, node_id: int) -> PeerConnection | None:
+        node = self._image().nodes.get(node_id)
+        return None if node is None else self._open.get(node.life)
+
+    def unreachable(self) -> Collection[int]:
+        """See Peers."""
+        return sorted(life.node_id for life in self._failed)
+
+    async def try_again(self) -> None:
+        """Tries to reach the nodes that could not be reached, whether they are needed now or not."""
+        for life in list(self._failed):
+            node = self._image().nodes.get(life.node_id)
+            if node is not None and node.is_live and node.life == life:
+                with suppress(PeerUnreachable):
+                    await self._opened(node)
 
     async def _ask(self, node_id: int, request: Message, answer: type[M]) -> M:
         node = self._image().nodes.get(node_id)
@@ -97,9 +123,7 @@ class PeerConnections:
         try:
             connection = await in_time(self._prove(node), self._clock, OPENING_MS_MAX, life.node_id)
         except PeerUnreachable as trouble:
-            self._failed[life] = _Failed(self._clock.monotonic_ms(), trouble.reason)
-            if self._limit.is_due(life.node_id):
-                log.warning("%s. This is logged once a minute for each node", trouble)
+            self._note_failure(life, trouble)
         else:
             self._failed.pop(life, None)
             self._open[life] = connection
@@ -107,6 +131,11 @@ class PeerConnections:
                 connection.close("the life of the node has ended")
         finally:
             del self._opening[life]
+
+    def _note_failure(self, life: NodeLife, trouble: PeerUnreachable) -> None:
+        self._failed[life] = _Failed(self._clock.monotonic_ms(), trouble.reason)
+        if self._limit.is_due(life.node_id):
+            log.warning("%s. This is logged once a minute for each node", trouble)
 
     async def _prove(self, node: NodeMetadata) -> PeerConnection:
         nonce = self._rng.getrandbits(8 * NONCE_BYTES).to_bytes(NONCE_BYTES, "big")

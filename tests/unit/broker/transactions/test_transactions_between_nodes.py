@@ -420,19 +420,6 @@ async def test_a_coordinator_that_cannot_be_reached_is_asked_again_by_the_client
 
 
 @scenario(in_broker_cluster)
-async def test_tx47_an_older_coordinator_is_not_believed(cluster) -> None:
-    """It was paused, and answers from memory behind the end of what it remembers."""
-    _, topic, client = await begun(cluster)
-    await send(client, topic, 1)
-    assert await client.end() is NONE
-    await settled()
-    partition = await cluster.nodes[1].parts.partitions.open(topic, 1)
-    partition.producers.coordinated(client.pid, 99)
-    assert await client.produce(topic, 1) == [ErrorCode.NOT_ENOUGH_REPLICAS]
-    assert partition.next_offset == 2
-
-
-@scenario(in_broker_cluster)
 async def test_tp38_offsets_whose_transaction_was_aborted_in_haste_are_not_stored(cluster) -> None:
     world, _, client = await begun(cluster, 1)
     group = world.name_led_by(OFFSETS_TOPIC, 1)

@@ -3,11 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from siltstone.cli.nodes.listing import NodeRow, node_rows, nodes_table, state_words, waiting_words
+from siltstone.cli.nodes.listing import (
+    NodeRow,
+    node_rows,
+    nodes_table,
+    state_words,
+    unreachable_words,
+    waiting_words,
+)
 from siltstone.cli.output import results
 from siltstone.metadata.commands import CreateTopic, DrainNode, FenceNode, OpenPartition, RegisterNode
 from siltstone.metadata.entities import NodeListener, NodeMetadata
 from siltstone.metadata.leases.board import ENDED, Beat
+from siltstone.metadata.unreachable_nodes import put_unreachable
 from support.metadata.metadata_world import MetadataWorld
 
 NOW_MS = 1_700_000_000_000
@@ -113,3 +121,13 @@ def test_a_narrow_terminal_shows_neither_rack_nor_log(
     assert ("folder-of-4" in shown, "east" in shown, "rack" in shown) == (is_wide,) * 3
     first, second = (line.split() for line in shown.splitlines()[-2:])
     assert first[:4] == ["4", "-", "live", "12"] and second[:3] == ["5", "a:1,", "b:2"]
+
+
+def test_a_node_that_cannot_reach_others_is_told_with_what_waits() -> None:
+    world = MetadataWorld()
+    for node_id in range(3):
+        world.do(RegisterNode(node_id, "life", "wal"))
+    world.do(put_unreachable(world.image.nodes[0].life, [1, 2]))
+    first, *others = node_rows(world.image)
+    assert first.cannot_reach == [1, 2] and all(not each.cannot_reach for each in others)
+    assert unreachable_words(first).startswith("Node 0 cannot reach node 1, 2: transactions over both wait.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from siltstone.broker.request import CloseConnection, Overtakable
+from siltstone.broker.request import CloseConnection, Independent, Overtakable
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.request_pipeline import (
     BEGUN_PER_TURN_MAX,
@@ -377,3 +377,34 @@ async def test_all_work_of_a_lost_connection_is_cancelled() -> None:
     scripted.pipeline.abandon()
     await turns()
     assert ended == ["ended", "ended"] and scripted.pipeline.held_bytes == 0
+
+
+@in_loop
+async def test_answers_of_independent_work_leave_when_they_are_ready() -> None:
+    slow, quick = future(), future()
+    scripted = Scripted(slow=Independent(after(slow, [])), quick=Independent(after(quick, [])))
+    scripted.receive("slow", "quick", "a")
+    await turns()
+    assert scripted.begun == ["slow", "quick", "a"] and scripted.answered == ["a"]
+    assert scripted.pipeline.unanswered_count == 2
+    quick.set_result([b"quick"])
+    await turns()
+    assert scripted.answered == ["a", "quick"] and scripted.pipeline.held_bytes > 0
+    slow.set_result(None)
+    await turns()
+    assert scripted.answered == ["a", "quick"]
+    assert (scripted.pipeline.held_bytes, scripted.pipeline.unanswered_count) == (0, 0)
+
+
+@in_loop
+async def test_independent_work_that_fails_or_is_abandoned_ends_with_its_connection() -> None:
+    failing, never, ended = future(), future(), []
+    scripted = Scripted(a=Independent(after(failing, [])), b=Independent(after(never, ended)))
+    scripted.receive("a", "b")
+    await turns()
+    failing.set_exception(CloseConnection("no"))
+    await turns()
+    assert isinstance(scripted.pipeline.failure, CloseConnection) and scripted.answered == []
+    scripted.pipeline.abandon()
+    await turns()
+    assert ended == ["ended"] and scripted.pipeline.held_bytes == 0

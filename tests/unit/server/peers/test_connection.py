@@ -130,6 +130,22 @@ async def test_answers_reach_those_who_asked_in_their_order() -> None:
 
 
 @in_loop
+async def test_answers_reach_those_who_asked_in_any_order() -> None:
+    node, held = FakeNode(), []
+
+    def answers(number: int) -> list[bytes]:
+        rows = [WritableTxnMarkerResult(producer_id=number, topics=[])]
+        held.insert(0, answered(number, WriteTxnMarkersResponse(markers=rows)))
+        return [piece for answer in held for piece in answer] if len(held) == 3 else []
+
+    node.answers = answers
+    async with reached(node) as connection:
+        got = await asyncio.gather(*(connection.ask(MARKERS, WriteTxnMarkersResponse) for _ in range(3)))
+    ids = [answer.markers[0].producer_id for answer in got]
+    assert ids == sorted(ids)
+
+
+@in_loop
 async def test_nd06_a_server_that_does_not_know_the_secret_is_asked_nothing() -> None:
     node = FakeNode(known=None)
     node._exchange.final = lambda _: b"x" * 32  # it lets everybody in, to hear what they say
@@ -166,7 +182,7 @@ async def test_an_api_that_the_other_node_does_not_speak_is_not_sent() -> None:
 @pytest.mark.parametrize(
     ("sent", "words"),
     [
-        (lambda number: answered(number + 1), "its answer is to another request"),
+        (lambda number: answered(number + 5), "its answer is to a request that was not sent"),
         (lambda number: [(ANSWER_BYTES_MAX + 1).to_bytes(4, "big")], "what was not asked for"),
         (lambda number: [b"\xff\xff\xff\xff"], "what was not asked for"),
         (lambda number: [(8).to_bytes(4, "big"), number.to_bytes(4, "big"), b"\0\xff\xff\xff"], "malformed"),

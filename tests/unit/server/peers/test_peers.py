@@ -2,20 +2,24 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from siltstone.broker.peers import PeerUnreachable, UnknownPeers
+from siltstone.broker.peers import PEER_TIME_LIMIT_MS, PeerUnreachable, UnknownPeers
 from siltstone.kafka_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from siltstone.metadata.commands import FenceNode
 from siltstone.metadata.entities import NodeMetadata
+from siltstone.metadata.unreachable_nodes import unreachable_from
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from siltstone.server.peers.connection import OPENING_MS_MAX, PeerAddress
+from siltstone.server.peers.opening import TELL_INTERVAL_MS, tell_for_ever
 from siltstone.server.peers.peers import AGAIN_AFTER_MS, PeerConnections
+from support.kafka.network_world import turns
 from support.metadata.metadata_world import MetadataWorld
 from support.scenarios import in_loop
 from unit.server.peers.test_connection import ANSWERER, CALLER, SECRET, FakeNode, answered
@@ -128,3 +132,50 @@ async def test_a_broker_without_others_asks_nobody() -> None:
     with pytest.raises(PeerUnreachable, match="knows no other nodes"):
         await UnknownPeers().ask(2, MARKERS, WriteTxnMarkersResponse)
     assert CALLER.node_id != ANSWERER.node_id
+
+
+@in_loop
+async def test_a_connection_on_which_nothing_comes_back_is_closed_and_its_node_is_unreachable() -> None:
+    async with Reached() as reached:
+        await reached.ask()
+        assert reached.peers.unreachable() == []
+        reached.node.answers = lambda _: []
+        asking = [asyncio.ensure_future(reached.ask()) for _ in range(2)]
+        await turns(50)
+        reached.clock.advance_ms(PEER_TIME_LIMIT_MS)
+        failures = await asyncio.gather(*asking, return_exceptions=True)
+        assert all(isinstance(each, PeerUnreachable) for each in failures), failures
+        assert reached.peers.unreachable() == [2]
+        reached.node.answers, reached.node._exchange.caller = answered, None
+        reached.clock.advance_ms(AGAIN_AFTER_MS)
+        await reached.ask()
+        assert reached.peers.unreachable() == [] and reached.addresses_asked == 2
+
+
+@in_loop
+async def test_the_metadata_hears_which_node_cannot_be_reached_and_that_it_can_be_again() -> None:
+    async with Reached() as reached:
+        port, reached.port = reached.port, 1
+        with pytest.raises(PeerUnreachable):
+            await reached.ask()
+        service = SimpleNamespace(image=reached.world.image, execute=None)
+
+        async def execute(command: Any) -> None:
+            reached.world.do(command)
+            service.image = reached.world.image
+
+        service.execute = execute
+        telling = asyncio.ensure_future(
+            tell_for_ever(reached.peers, reached.peers._secrets, service, reached.clock)
+        )
+        for minute, expected in enumerate(((2,), (2,), ())):
+            await turns(50)
+            reached.clock.advance_ms(TELL_INTERVAL_MS)
+            for _ in range(200):
+                await asyncio.sleep(0.001)
+                if unreachable_from(reached.world.image, 1) == expected:
+                    break
+            assert unreachable_from(reached.world.image, 1) == expected
+            if minute == 1:
+                reached.port = port
+        telling.cancel()

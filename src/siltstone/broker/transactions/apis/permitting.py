@@ -52,7 +52,11 @@ async def _found(
         return await transactions.open_of(asked.producer_id)
     adds = not asked.verify_only
     add = AddToTransaction(
-        asked.producer_id, asked.producer_epoch, partitions_of(asked), BUMPING_VERSION if adds else 0
+        asked.producer_id,
+        asked.producer_epoch,
+        partitions_of(asked),
+        BUMPING_VERSION if adds else 0,
+        asked.known_coordinator_epoch,
     )
     return await transactions.permit(asked.transactional_id, add, adds=adds)
 

@@ -27,12 +27,14 @@ class StartProducer(msgspec.Struct, frozen=True):
 
 class AddToTransaction(msgspec.Struct, frozen=True):
     """AddPartitionsToTxn; AddOffsetsToTxn with the partition of ``__consumer_offsets``; or the first batch of a client
-    of transaction version 2 in a partition."""
+    of transaction version 2 in a partition. ``coordinator_epoch``: the highest one that the leader of the partition has
+    heard of; one that is replaced and does not know it learns it so."""
 
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
     client_version: int = 0
+    coordinator_epoch: int = NONE
 
 
 class End(msgspec.Struct, frozen=True):
