@@ -51,8 +51,8 @@ from support.tls.authority import Authority
 ON = SetAuthorization(AuthorizationMode.ON, added=("User:root",))
 DENIED = {29, 30, 31, 53}
 OF_NODES_SINCE = 4
-"""From this version on AddPartitionsToTxn is for brokers. Ours takes it from nodes of its store alone, which have proved
-that; Kafka from each client with CLUSTER_ACTION, and one without a transaction it never answers."""
+"""From this version on AddPartitionsToTxn is for brokers. Ours takes it from nodes of its store alone, which prove that;
+Kafka from each client with CLUSTER_ACTION, and one without a transaction it never answers."""
 
 
 # -- clients that are named by their certificates -----------------------------------------------------------
