@@ -51,7 +51,7 @@ from support.tls.authority import Authority
 ON = SetAuthorization(AuthorizationMode.ON, added=("User:root",))
 DENIED = {29, 30, 31, 53}
 OF_NODES_SINCE = 4
-"""From this version on AddPartitionsToTxn is for brokers. Ours takes it from nodes of its store alone, which prove that;
+"""From this version on AddPartitionsToTxn is for brokers. Ours takes it from nodes of its store alone, by their proof;
 Kafka from each client with CLUSTER_ACTION, and one without a transaction it never answers."""
 
 
