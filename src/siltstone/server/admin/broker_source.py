@@ -70,7 +70,7 @@ class ObservedBroker:
             ClusterSource(
                 lambda: node.metadata.image,
                 lambda: clock.now_ms() + node.metadata.clock_offset_ms,
-                lambda: broker.parts.peers.unreachable(),
+                broker.parts.peers.unreachable,
             ),
             DiskSource(_folders_of(settings), disks, calls, clock),
             GroupSource(broker, clock),
