@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from siltstone.kafka_protocol.api_key import ApiKey
 from support.broker.broker_cluster import BrokerCluster, Fate, LateAnswer, Question, in_broker_cluster
 from support.broker.broker_world import WRITE
 from support.broker.cluster_transactions import RoutedCluster, routed
 from support.broker.transaction_clients import NONE, TIMEOUT_MS, TransactionClient
-from support.broker.transactional_programs import PARTITIONS, History, Program
+from support.broker.transactional_programs import PARTITIONS, History, Program, produced
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import fetch_request, row_of
 from support.processes.seeds import seed_of_this_run
@@ -36,12 +37,17 @@ class ClusterHistory(History):
         self.dead: set[int] = set()
         self.held: list[asyncio.Future[None]] = []
         self.zombies: list[TransactionClient] = []
+        self.of_zombies: dict[int, TransactionClient] = {}
+        """Numbers that zombies have written: visible only if the zombie itself has committed."""
+        self.committed_by: set[TransactionClient] = set()
         cluster.between_nodes = self._fate
 
     def _fate(self, question: Question) -> Fate | LateAnswer | asyncio.Future[None] | None:
         if self.is_over:
             return None
         number = self.rng.random()
+        if question.request.api_key == ApiKey.WRITE_TXN_MARKERS:
+            number /= 2  # markers are what tears a transaction
         if number < LOST_RATE:
             return self.rng.choice(list(Fate))
         if number < 2 * LOST_RATE:
@@ -76,15 +82,18 @@ class ClusterHistory(History):
             (16, lambda: self._finished(program, asyncio.ensure_future(self.work(program)))),
             (2, lambda: self._move(*self._any_partition())),
             (2, lambda: self._during(program, self._move(*self._any_partition()))),
-            (4, lambda: self._with_slow_log(program)),
+            (3, lambda: self._with_slow_log(program)),
+            (3, lambda: self._with_slow_coordinator(program)),
+            (2, lambda: self._during(program, self._move_coordinator(program))),
             (2, lambda: self.cluster.passes(self.rng.choice([1_000, 3_000]))),
             (1, lambda: self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)),
             (2, lambda: self._is_replaced(program)),
-            (2, self._zombie_acts),
+            (5, self._zombie_acts),
             (2, self._late_comes),
         ]
         if len(self.dead) < NODES - 1:
             actions.append((1, lambda: self._during(program, self._kill())))
+            actions.append((1, lambda: self._during(program, self._kill(self._coordinator(program)))))
         weights = [weight for weight, _ in actions]
         ((_, action),) = self.rng.choices(actions, weights)
         await action()
@@ -100,16 +109,63 @@ class ClusterHistory(History):
         await settled()
 
     async def _zombie_acts(self) -> None:
-        """An instance that has been replaced, or not yet, continues: what it gets committed is nobody's number."""
+        """An instance that has been replaced, or not yet, continues: it writes, or it ends a transaction. What it
+        writes is of no program."""
         if not self.zombies:
             return
         zombie = self.rng.choice(self.zombies)
-        acting: Coroutine[Any, Any, Any] = zombie.end(self.rng.random() < 0.5)
+        if self.rng.random() < 0.5:
+            await self._in_time(self._zombie_writes(zombie))
+            return
+        commits = self.rng.random() < 0.5
+        acting: Coroutine[Any, Any, Any] = zombie.end(commits)
         program = next(each for each in self.programs if each.name == zombie.name)
         before = program.client
         ended = await self._in_time(acting)
+        if commits and ended in (NONE, None):
+            self.committed_by.add(zombie)
         if before is not None and (before.pid, before.epoch) != (zombie.pid, zombie.epoch):
             assert ended is not NONE or program.open is None, "a zombie has ended another one's transaction"
+
+    async def _zombie_writes(self, zombie: TransactionClient) -> None:
+        """Sends a batch as the continuation of what it has sent, or as the beginning of another transaction."""
+        number, partition = self.next_number(), self.rng.randrange(PARTITIONS)
+        self.of_zombies[number] = zombie
+        if not zombie.adds_itself and self.rng.random() < 0.5:
+            await zombie.add("t", partition)
+        sequence = zombie.sequences.get(("t", partition), 0) if self.rng.random() < 0.7 else 0
+        await produced(self, zombie, number, partition, sequence)
+
+    def outcomes(self) -> dict[int, bool | None]:
+        return super().outcomes() | {
+            number: None if zombie in self.committed_by else False
+            for number, zombie in self.of_zombies.items()
+        }
+
+    def _coordinator(self, program: Program) -> int:
+        assert isinstance(self.world, RoutedCluster)
+        return self.world.leader(TRANSACTIONS_TOPIC, program.name)
+
+    async def _move_coordinator(self, program: Program) -> None:
+        assert isinstance(self.world, RoutedCluster)
+        await self._move(TRANSACTIONS_TOPIC, self.world.partition(TRANSACTIONS_TOPIC, program.name))
+
+    async def _with_slow_coordinator(self, program: Program) -> None:
+        """The coordinator decides, and what it appends is not durable for a while; then it is, or the node dies."""
+        slow = self._coordinator(program)
+        living = [each for each in range(NODES) if each not in self.dead]
+        if slow not in living:
+            return
+        self.cluster.nodes[slow].calls.hold(WRITE)
+        task = asyncio.ensure_future(self.work(program))
+        await settled(240)
+        if self.rng.random() < 0.5:
+            await self.cluster.passes(self.rng.choice([100, 500]))
+        if len(living) > 1 and self.rng.random() < 0.4:
+            await self._kill(slow)
+        else:
+            self.cluster.nodes[slow].calls.release(WRITE)
+        await self._finished(program, task)
 
     async def _with_slow_log(self, program: Program) -> None:
         """What a node appends is not durable while the program works; then it is, or the node dies."""
@@ -146,6 +202,8 @@ class ClusterHistory(History):
     async def _kill(self, dead: int | None = None) -> None:
         living = [each for each in range(NODES) if each not in self.dead]
         dead = self.rng.choice(living) if dead is None else dead
+        if dead not in living or len(living) == 1:
+            return
         self.dead.add(dead)
         await self.cluster.dies(dead, by=next(each for each in living if each != dead))
         await self.cluster.passes(1_000)
