@@ -27,6 +27,7 @@ from benchmarks import (
     spark_tables,
     spark_writing,
     stream_object_compaction,
+    transactions,
 )
 from benchmarks.cluster import failover, large_image, metadata_log, moves, node_processes
 from benchmarks.support.report import Row, show
@@ -55,6 +56,8 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "u": (scanning.PLANNING_TITLE, scanning.run_planning),
     "v": (scanning.TITLE, scanning.run),
     "w": (producing.TITLE, producing.run),
+    "xt": (transactions.TITLE, transactions.run),
+    "xc": (transactions.COPY_TITLE, transactions.run_copies),
     "xr": (scanning_transactions.TITLE, scanning_transactions.run),
     "aa": (buckets.UPLOADS_TITLE, buckets.run_uploads),
     "ab": (buckets.GAP_TITLE, buckets.run_gap),

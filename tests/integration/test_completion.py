@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from siltstone.server.embedded import Broker
 from support.processes.cli import CLEAN, run
@@ -36,3 +37,19 @@ def test_topics_and_groups_are_completed(siltstone_broker: Broker, siltstone_top
     assert completed(f"siltstone groups describe readers-of-{begun}", SILTSTONE_BOOTSTRAP=at) == [group]
     assert completed(f"siltstone consume t -b {at} --group readers-of-{begun}") == [group]
     assert completed("siltstone tail __consumer", SILTSTONE_BOOTSTRAP=at) == ["__consumer_offsets"]
+
+
+def test_a_client_config_that_was_typed_is_used(tmp_path: Path) -> None:
+    """It names the login without which the broker answers nothing."""
+    with Broker(users={"ada": "pencil"}) as broker:
+        config = broker.client_config("ada")
+        file = tmp_path / "ada.properties"
+        file.write_text(
+            "\n".join(f"{name}={value}" for name, value in config.items() if "bootstrap" not in name)
+        )
+        file.chmod(0o600)
+        at = f"-b {broker.bootstrap_servers} --client-config {file}"
+        assert run("topics", *at.split(), "create", "flights").status == 0
+        assert completed(f"siltstone tail {at} fl") == ["flights"]
+        assert completed(f"siltstone topics {at} describe fl") == ["flights"]
+        assert "flights" not in completed(f"siltstone tail -b {broker.bootstrap_servers} fl")

@@ -3,6 +3,7 @@ of the listener by which they reach each other. See the rows ND of docs/scenario
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -24,6 +25,7 @@ from siltstone.model.access import NODE
 from siltstone.server.kafka_node import KafkaNode, running_kafka_node
 from siltstone.server.node_listeners import addresses_of
 from siltstone.server.settings.node import load_node_settings
+from support.processes.cli import run
 from support.scenarios import in_loop
 from support.tls.authority import Authority
 
@@ -253,3 +255,26 @@ async def test_nd09_nodes_go_over_to_another_listener_while_they_run(tmp_path: P
         async with entered(tmp_path, 2) as third:
             assert await ask_all(third) == [0, 1], "it starts at a listener with a login"
             assert await ask_all(nodes[0]) == [1, 2]
+
+
+def test_ro02_new_secrets_end_what_is_open_and_nodes_reach_each_other_by_them() -> None:
+    with siltstone.Broker(nodes=3) as broker:
+        assert [on_node(broker, number, ask_all) for number in range(3)] == [[1, 2], [0, 2], [0, 1]]
+        before = secrets_of(broker)
+        done = run("nodes", "new-secrets", "--store", broker.folder)
+        assert done.words == "3 nodes made a new secret; the old ones prove nothing any more.", done.err
+        assert not before & secrets_of(broker)
+        assert not any(secret in done.out + done.err for secret in before)
+        deadline = time.monotonic() + 60
+        while not all(
+            succeeded >= 4 for succeeded, _ in logins_of_nodes(broker)
+        ):  # two before, and two again
+            assert [on_node(broker, number, ask_all) for number in range(3)] == [[1, 2], [0, 2], [0, 1]]
+            assert time.monotonic() < deadline
+
+
+def secrets_of(broker: siltstone.Broker) -> set[str]:
+    async def own(node: KafkaNode) -> str:
+        return node.node.place.secrets.own_secret.revealed()
+
+    return {on_node(broker, number, own) for number in range(3)}

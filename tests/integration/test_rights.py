@@ -18,6 +18,11 @@ from oracles.java_tools import KafkaTools
 from siltstone.broker.security.acls.required import REQUIRED, Requirement
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
@@ -50,6 +55,8 @@ from support.tls.authority import Authority
 
 ON = SetAuthorization(AuthorizationMode.ON, added=("User:root",))
 DENIED = {29, 30, 31, 53}
+OF_NODES_SINCE = 4
+"""AddPartitionsToTxn is a request of brokers from this version on."""
 
 
 # -- clients that are named by their certificates -----------------------------------------------------------
@@ -288,7 +295,9 @@ def _requests(topic: RawTopic) -> Iterator[tuple[Message, int]]:
     for key, (lowest, newest) in ANNOUNCED.items():
         oldest = PRODUCE_SINCE if key is ApiKey.PRODUCE else lowest
         for version in sorted({oldest, newest}):
-            if key is not ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
+            if key is ApiKey.ADD_PARTITIONS_TO_TXN and version >= OF_NODES_SINCE:
+                yield _of_a_node(topic), version  # Kafka never answers one without a transaction
+            elif key is not ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
                 yield plain_request(key, version, topic, "g"), version
     # Kafka 4.3.1 never answers a client that may not ask for all users: users=null.
     yield DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]), 0
@@ -296,6 +305,12 @@ def _requests(topic: RawTopic) -> Iterator[tuple[Message, int]]:
     yield MetadataRequest(topics=None), 12
     for name in (topic.name, "missing"):
         yield metadata_request(name, creates=False), 9
+
+
+def _of_a_node(topic: RawTopic) -> AddPartitionsToTxnRequest:
+    named = [AddPartitionsToTxnTopic(name=topic.name, partitions=[0])]
+    asked = AddPartitionsToTxnTransaction(transactional_id="stranger", verify_only=True, topics=named)
+    return AddPartitionsToTxnRequest(transactions=[asked])
 
 
 def _binding(requirement: Requirement) -> AclBinding:

@@ -27,7 +27,7 @@ PARTITIONS = 6
 HANG_SECONDS = 120
 SETTINGS = {
     "engine.wal.location": "bucket:0",
-    "engine.wal.bulk_interval_ms": "20",
+    "engine.wal.puts_per_hour_max": "180000",
     "broker.num_partitions": str(PARTITIONS),
     "listener.SECURE.protocol": "SSL",
     "listener.LOGIN.protocol": "SASL_SSL",

@@ -39,6 +39,7 @@ from siltstone.sinking.staging import (
 )
 from support.broker.broker_process import BrokerProcess
 from support.maintenance.sinks import COLUMNS, QUIET, Killed, Sink, consumed, create, rows_of, values
+from support.maintenance.sinks import STEPS as MODE_STEPS
 
 STEPS = ("staged", "intent", "relaying", "relayed", "done")
 
@@ -95,15 +96,21 @@ def test_sw1_rows_arrive_byte_for_byte_in_the_partitions_of_their_keys(broker: s
     assert len(places) == 500 and all(len(numbers) == 1 for numbers in places.values())
 
 
-@pytest.mark.parametrize("step", STEPS)
+CASES = [
+    *((None, step) for step in STEPS),
+    *(("transaction", step) for step in MODE_STEPS["transaction"][1:]),
+]
+
+
+@pytest.mark.parametrize(("mode", "step"), CASES)
 def test_sw2_sw3_a_driver_that_dies_at_any_step_leaves_each_record_once(
-    broker: siltstone.Broker, step: str
+    broker: siltstone.Broker, mode: str | None, step: str
 ) -> None:
     """The repetition has other rows, like a query that is not deterministic: they are written only if the driver died
     before the intent."""
     address = broker.bootstrap_servers
-    topic = create(address, f"killed-{step}", 2)
-    sink = Sink(broker.folder, topic, f"killed-{step}")
+    topic = create(address, f"killed-{mode}-{step}", 2)
+    sink = Sink(broker.folder, topic, f"killed-{mode}-{step}", mode=mode)
     sink.write(0, rows_of(0, 100))
     with pytest.raises(Killed):
         sink.write(1, rows_of(100, 50), rows_of(150, 50), killed_at=step)

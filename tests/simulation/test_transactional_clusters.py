@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from siltstone.broker.transactions.rules.transaction import AT_REST
 from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker.broker_cluster import BrokerCluster, Fate, LateAnswer, Question, in_broker_cluster
 from support.broker.broker_world import WRITE
 from support.broker.cluster_transactions import RoutedCluster, routed
@@ -70,6 +72,10 @@ class ClusterHistory(History):
         self._let_held_go()
         await self.cluster.passes(2 * TIMEOUT_MS, 1_000)
         await self.check_the_end()
+        for node in self.cluster.nodes:
+            known = [] if node.is_dead else node.parts.transactions.look_at_all()
+            assert not isinstance(known, ErrorCode)
+            assert all(each.state in AT_REST for each in known), "a transaction is stuck at its coordinator"
 
     def _let_held_go(self) -> None:
         for waits in self.held:
@@ -84,6 +90,7 @@ class ClusterHistory(History):
             (2, lambda: self._during(program, self._move(*self._any_partition()))),
             (3, lambda: self._with_slow_log(program)),
             (3, lambda: self._with_slow_coordinator(program)),
+            (3, lambda: self._in_haste(program)),
             (2, lambda: self._during(program, self._move_coordinator(program))),
             (2, lambda: self.cluster.passes(self.rng.choice([1_000, 3_000]))),
             (1, lambda: self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)),
@@ -136,6 +143,33 @@ class ClusterHistory(History):
         sequence = zombie.sequences.get(("t", partition), 0) if self.rng.random() < 0.7 else 0
         await produced(self, zombie, number, partition, sequence)
 
+    async def _in_haste(self, program: Program) -> None:
+        """A program aborts while batches of it are on their way, and writes on: leaders learn late what the coordinator
+        has permitted."""
+        client = program.client
+        if client is None or program.open is None:
+            return
+        is_over, self.is_over = self.is_over, True  # what is asked is not lost here, only late
+        waits = asyncio.get_running_loop().create_future()
+        fate, self.cluster.between_nodes = (
+            self.cluster.between_nodes,
+            lambda question: (
+                LateAnswer(waits) if question.request.api_key == ApiKey.ADD_PARTITIONS_TO_TXN else None
+            ),
+        )
+        number = program.open
+        writing = asyncio.ensure_future(program.write())
+        await settled(120)
+        ended = await self._in_time(client.end(False))
+        waits.set_result(None)
+        self.cluster.between_nodes, self.is_over = fate, is_over
+        await self._finished(program, writing)
+        if ended is NONE:
+            program.outcomes[number] = False
+        program.open = None
+        if self.rng.random() < 0.5:
+            program.fail()
+
     def outcomes(self) -> dict[int, bool | None]:
         return super().outcomes() | {
             number: None if zombie in self.committed_by else False
@@ -157,11 +191,13 @@ class ClusterHistory(History):
         if slow not in living:
             return
         self.cluster.nodes[slow].calls.hold(WRITE)
-        task = asyncio.ensure_future(self.work(program))
+        ends = program.open is not None and self.rng.random() < 0.7
+        task = asyncio.ensure_future(program.end(True) if ends else self.work(program))
         await settled(240)
+        await self.check()
         if self.rng.random() < 0.5:
             await self.cluster.passes(self.rng.choice([100, 500]))
-        if len(living) > 1 and self.rng.random() < 0.4:
+        if len(living) > 1 and self.rng.random() < 0.6:
             await self._kill(slow)
         else:
             self.cluster.nodes[slow].calls.release(WRITE)

@@ -10,6 +10,8 @@ import confluent_kafka
 import pytest
 
 import siltstone
+from siltstone.metadata.sinks import sinks_of
+from siltstone.scanning.source import open_source
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -102,7 +104,7 @@ def test_sp06_without_a_login_the_error_says_what_to_set(spark: Any, broker: sil
 def test_sp02_a_stream_and_a_sink(
     spark: Any, broker: siltstone.Broker, client_file: Path, tmp_path: Path
 ) -> None:
-    """The stream commits its progress to a group, and the sink writes through the broker."""
+    """The stream commits its progress to a group, and the sink writes each batch in a transaction of the broker."""
     topic, copy = broker.create_topic("streamed"), broker.create_topic("copied")
     produce(broker, topic, 0, 60)
     place = {"store": str(broker.folder), "kafka.client.config": str(client_file)}
@@ -110,13 +112,15 @@ def test_sp02_a_stream_and_a_sink(
         spark.readStream.format("siltstone")
         .options(subscribe=topic, startingOffsets="earliest", groupId="of-spark", **place).load()
         .select("value")
-        .writeStream.format("siltstone").options(topic=copy, mode="relay", **place)
+        .writeStream.format("siltstone").options(topic=copy, mode="transaction", sinkName="copies", **place)
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True).start()
     )  # fmt: skip
     assert query.awaitTermination(300), query.exception()
     assert query.exception() is None
     assert [record.value for record in broker.records(copy)] == numbers(60)
+    with open_source(broker.folder) as source:
+        assert sinks_of(source.metadata.image)["copies"].mode == "transaction"
     for folder in (tmp_path / "checkpoint", broker.folder):
         assert files_with(folder, PLANTED) == []
 

@@ -26,6 +26,7 @@ RUN_BY = {
     "docs/security.md": "tests/integration/test_security_page.py",
     "docs/authorization.md": "tests/integration/test_authorization_page.py",
     "docs/quotas.md": "tests/integration/test_quotas.py",
+    "docs/audit.md": "tests/integration/test_audit.py",
 }
 """Page → the test file that runs its blocks; its ``RUN`` is a list of them."""
 
@@ -62,6 +63,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
     }
     assert reasons == {
         "ARCHITECTURE.md: a drawing",
+        "docs/audit.md: it waits for further records",
         "docs/formats.md: a drawing",
         "docs/bucket-log.md: a part of siltstone.toml",
         "README.md: make test runs this test, and make demo is the demo below with all its flights",

@@ -65,12 +65,14 @@ def test_the_commands_work_one_after_another(bare: BareEnvironment, folder: Path
 
 def test_the_program_with_a_transaction_works(bare: BareEnvironment, folder: Path) -> None:
     told = (
-        "    check = Consumer({**at, 'group.id': 'c', 'auto.offset.reset': 'earliest'})\n"
-        "    check.subscribe(['parcels'])\n    print(check.consume(1, 30)[0].value())\n"
+        "    orders.produce('orders', b'a plum')\n    orders.flush(10)\n    pack(broker.client_config(), 1)\n"
+        "    print([record.value for record in broker.records('parcels')])\n"
     )
+    (program,) = (part for part in TRANSACTION.split("\n\n\n") if part.startswith("def pack"))
+    assert len(program.splitlines()) == 12, "the page says so"
     (folder / "transaction.py").write_text(TRANSACTION + told)
     done = bare.run("python transaction.py", folder)
-    assert done.returncode == 0 and done.stdout.endswith("b'in paper: a pear'\n"), done.stderr
+    assert done.returncode == 0 and done.stdout == "[b'in paper: a pear', b'in paper: a plum']\n", done.stderr
 
 
 def test_of_each_key_the_newest_value(bare: BareEnvironment, folder: Path, address: str) -> None:

@@ -29,6 +29,9 @@ from siltstone.broker.request import (
     RequestContext,
     frame_of,
 )
+from siltstone.broker.security.audit.offsets import groups_changed, known_offsets, offset_events
+from siltstone.broker.security.audit.trail import REQUEST, AuditTrail
+from siltstone.broker.security.audit.writing import AuditWriter
 from siltstone.broker.security.authenticator import Authenticator, LoginStatistics
 from siltstone.broker.security.authorizer import Authorizer
 from siltstone.broker.security.gates.table import GATES
@@ -63,8 +66,11 @@ class KafkaBroker:
         authenticator: Authenticator,
         authorizer: Authorizer,
         staleness: Staleness,
+        trail: AuditTrail,
     ) -> None:
         self.staleness = staleness
+        self.trail = trail
+        self._audit = AuditWriter(trail, parts)
         self.moves = moves
         self.authorizer = authorizer
         self.parts = parts
@@ -83,6 +89,9 @@ class KafkaBroker:
     async def start(self) -> None:
         self._stop_following = self.parts.metadata.add_listener(self._follow)
         self._tasks.start("produce-time-limits", self._produce.sweep())
+        if self.trail.is_on:
+            self.parts.metadata.add_execution_listener(self.trail.executed)
+            self._tasks.start("audit", self._audit.run())
         self.backlog.start()
         self.moves.start()
         if self.parts.topics.by_name(OFFSETS_TOPIC) is not None:
@@ -178,6 +187,22 @@ class KafkaBroker:
         return self._answered(context, encode(response, context.api_version))
 
     async def _response(self, api: Api, context: RequestContext, request: Message) -> Message | EncodedBody:
+        if not self.trail.is_on:
+            return await self._gated(api, context, request)
+        under_way = REQUEST.set(context)
+        try:
+            if not (changed := groups_changed(request)):
+                return await self._gated(api, context, request)
+            before = await known_offsets(self.parts.groups, changed)
+            response = await self._gated(api, context, request)
+            after = await known_offsets(self.parts.groups, changed)
+            for event in offset_events(request, response, before, after):
+                self.trail.changed(context, event)
+            return response
+        finally:
+            REQUEST.reset(under_way)
+
+    async def _gated(self, api: Api, context: RequestContext, request: Message) -> Message | EncodedBody:
         await know_named_topics(self.parts, context, request)
         if self.authorizer.is_open:
             return await api.handle(self.parts, context, request)
@@ -213,6 +238,7 @@ class KafkaBroker:
         self._stop_following()
         await self.moves.close()
         await self._tasks.cancel()
+        await self._audit.end()
         await self.backlog.close()
         await self.parts.transactions.close()
         await self.parts.groups.close()

@@ -7,6 +7,7 @@ import msgspec
 
 from siltstone.model import limits, serving_limits
 from siltstone.model.acls import AuthorizationMode
+from siltstone.model.audit import AuditLevel
 from siltstone.model.errors import InvalidRequest
 
 
@@ -17,7 +18,7 @@ class InvalidBrokerSetting(InvalidRequest):
 class BrokerSettings(msgspec.Struct, frozen=True):
     """``rack``: the place of this node, such as a zone; leaders are spread over racks. ``topic_defaults``: topic
     configurations, such as retention.ms, for topics that do not set them. ``authorization``: the node does not start on
-    a store whose mode is less strict."""
+    a store whose mode is less strict. ``audit``: what this node writes to the topic of the audit."""
 
     rack: str = ""
     auto_create_topics_enable: bool = True
@@ -36,6 +37,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     backlog_quota_check_interval_ms: int = limits.BACKLOG_QUOTA_CHECK_INTERVAL_MS
     message_ttl_check_interval_ms: int = limits.MESSAGE_TTL_CHECK_INTERVAL_MS
     authorization: AuthorizationMode = AuthorizationMode.OFF
+    audit: AuditLevel = AuditLevel.OFF
     security_stale_ms_max: int = serving_limits.SECURITY_STALE_MS_MAX
     topic_defaults: dict[str, str] = {}
 

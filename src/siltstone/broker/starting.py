@@ -20,6 +20,7 @@ from siltstone.broker.partitions.partitions import Partitions
 from siltstone.broker.parts import BrokerParts, ProducerIds
 from siltstone.broker.peers import Peers, UnknownPeers
 from siltstone.broker.quotas.throttling import Throttling
+from siltstone.broker.security.audit.trail import AuditTrail
 from siltstone.broker.security.authenticator import Authenticator
 from siltstone.broker.security.authorizer import Authorizer, refuse_weaker_mode
 from siltstone.broker.security.bearer.tokens import BearerTokens
@@ -104,10 +105,8 @@ async def start_broker(
         keeping_topics_of=registrations.names_of, progress=mirror, leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
     peers = peers or UnknownPeers()
-    markers, producer_ids = (
-        PartitionMarkers(topics, partitions, groups, cluster, peers),
-        ProducerIds(metadata),
-    )
+    markers = PartitionMarkers(topics, partitions, groups, cluster, peers)
+    producer_ids = ProducerIds(metadata)
     transactions = Transactions(
         TransactionTopicLogs(creation.transactions_topic, partitions, log_clock), markers, producer_ids, log_clock,
         OffsetsTopicLeaders(cluster, topics, TRANSACTIONS_TOPIC), peers,
@@ -127,25 +126,25 @@ async def start_broker(
         await metadata.execute(command)
     partitions.start()
     moves = HandingOver(engine, metadata, cluster, topics, partitions, groups, transactions, clock)
-    authenticator = await _authenticator(metadata, clock, rng, parts, password_calls, node_logins, bearers)
-    authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization)
-    broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer, staleness)
+    trail = AuditTrail(settings.audit, clock, engine.node_id)
+    authenticator = await _authenticator(parts, password_calls, node_logins, bearers, trail)
+    authorizer = Authorizer(lambda: metadata.image, clock, parts.measures, settings.authorization, trail)
+    broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer, staleness, trail)
     await broker.start()
     return broker
 
 
 async def _authenticator(
-    metadata: MetadataService,
-    clock: Clock,
-    rng: Random,
     parts: BrokerParts,
     password_calls: BlockingCalls | None,
     nodes: NodeLogins | None,
     bearers: Mapping[str, BearerTokens],
+    trail: AuditTrail,
 ) -> Authenticator:
+    metadata, rng = parts.metadata, parts.rng
     made_up = MadeUpCredentials(b"" if password_calls is None else await _salt_secret(metadata, rng))
     calls = password_calls or InlineCalls()
-    return Authenticator(metadata, clock, rng, parts.measures, made_up, calls, nodes, bearers)
+    return Authenticator(metadata, parts.clock, rng, parts.measures, made_up, calls, trail, nodes, bearers)
 
 
 async def _keep_promises(settings: BrokerSettings, metadata: MetadataService, node_id: int) -> None:

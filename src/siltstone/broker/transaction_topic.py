@@ -122,7 +122,9 @@ class PartitionMarkers:
         yet: the metadata is read before ``write`` takes it for deleted."""
         if any(self._topic_of(each) is None for each in partitions):
             await self._cluster.refreshed()
-        await side_by_side(self._open, [each for each in partitions if self._other_leader(each) is None])
+        closed = [each for each in partitions if self._other_leader(each) is None and not self._is_open(each)]
+        if closed:
+            await side_by_side(self._open, closed)
 
     def _topic_of(self, partition: TopicPartition) -> Topic | None:
         """Returns the topic that has the partition; None if there is none."""
@@ -156,6 +158,16 @@ class PartitionMarkers:
         if len(written) < sum(map(len, by_node.values())):
             await self._cluster.refreshed()
         return MarkersAnswered(written, any(each.knows_newer for each in answers))
+
+    def _is_open(self, partition: TopicPartition) -> bool:
+        """Whether nothing has to be waited for before the marker: usually, since the transaction has written there."""
+        name, index = partition
+        topic = self._topic_of(partition)
+        return (
+            name != OFFSETS_TOPIC
+            and topic is not None
+            and self._partitions.opened(topic.id, index) is not None
+        )
 
     async def _open(self, partition: TopicPartition) -> None:
         if (topic := self._topic_of(partition)) is None:

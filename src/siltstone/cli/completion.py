@@ -72,7 +72,8 @@ def _names(
     context: click.Context, incomplete: str, find: Callable[[Cluster], Iterable[str]]
 ) -> list[CompletionItem]:
     try:
-        with ClusterChoice(parse_bootstrap(_bootstrap(context))).open() as cluster:
+        choice = ClusterChoice(parse_bootstrap(_bootstrap(context)), context.params.get("client_config"))
+        with choice.open() as cluster:
             return [CompletionItem(name) for name in find(cluster) if name.startswith(incomplete)]
     except SiltstoneError:
         return []

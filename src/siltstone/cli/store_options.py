@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from siltstone.cli.audit_notes import leave_notes
 from siltstone.cli.output import remarks
 from siltstone.offline.opening.store import Store, open_store
 from siltstone.offline.opening.values import SettingRefused
@@ -34,6 +35,7 @@ class StoreChoice(msgspec.Struct, frozen=True):
     def open(self, **flags: str | None) -> Store:
         """Opens the store, which must exist; says so when it can only be read. Raises StoreNotFound."""
         store = open_store(self.settings(**flags))
+        leave_notes(store.metadata)
         if note := store.metadata.read_only_note:
             remarks().print(note, style="yellow", markup=False, soft_wrap=True)
         return store

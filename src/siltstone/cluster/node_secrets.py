@@ -12,6 +12,7 @@ from siltstone.cluster.membership import BoardCalls
 from siltstone.cluster.suspicion import BEAT_INTERVAL_MS
 from siltstone.metadata.entities import NodeLife
 from siltstone.metadata.leases.board import BoardUnavailable, NodeSecret
+from siltstone.metadata.node_address import NODE_SECRETS_KEY
 from siltstone.metadata.service import MetadataService
 from siltstone.model.secret import Secret
 from siltstone.runtime.clock import Clock
@@ -33,7 +34,9 @@ class NodeSecrets:
         self, board: BoardCalls, metadata: MetadataService, clock: Clock, rng: Random, own: NodeLife
     ) -> None:
         self.own = own
-        self.own_secret = Secret(f"{rng.getrandbits(SECRET_BITS):0{SECRET_BITS // 4}x}")
+        self._rng = rng
+        self._asked = metadata.image.keys.get(NODE_SECRETS_KEY)
+        self.own_secret = self._made()
         self._board = board
         self._metadata = metadata
         self._clock = clock
@@ -41,12 +44,19 @@ class NodeSecrets:
         self._has_read = asyncio.Event()
         self._limit = LogLimit(clock)
 
+    def _made(self) -> Secret:
+        return Secret(f"{self._rng.getrandbits(SECRET_BITS):0{SECRET_BITS // 4}x}")
+
     def secret_of(self, life: NodeLife) -> Secret | None:
         return self._known.get(life)
 
     async def exchange(self) -> None:
-        """Reads all secrets, and puts the own one on the board if it is not there. A board that cannot be used is tried
+        """Reads all secrets, and puts the own one on the board if it is not there; makes a new one first if the
+        store has asked for that. A board that cannot be used is tried
         again in the next round."""
+        if (asked := self._metadata.image.keys.get(NODE_SECRETS_KEY)) != self._asked:
+            self._asked, self.own_secret = asked, self._made()
+            log.info("node %d has a new secret, as siltstone nodes new-secrets asked for", self.own.node_id)
         try:
             rows = await self._board.secrets()
             if self._own_row not in rows:

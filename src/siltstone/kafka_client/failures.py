@@ -152,6 +152,7 @@ _WORDS = {
     ErrorCode.TOPIC_DELETION_DISABLED: "the broker does not allow topics to be deleted (delete.topic.enable)",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: f"this client may not do that with this topic; {_RIGHT}",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: f"this client may not do that with this group; {_RIGHT}",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"this client may not use this transactional id; {_RIGHT}",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: f"this client may not do that with this cluster; {_RIGHT}",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker has lost the sequence numbers of this producer",
 }

@@ -179,8 +179,19 @@ def patch_offset_and_epoch(buffer: bytearray | memoryview, base_offset: int, lea
     _LEADER_EPOCH.pack_into(buffer, 12, leader_epoch)
 
 
-def patch_producer(buffer: bytearray | memoryview, producer_id: int, epoch: int, base_sequence: int) -> None:
-    """Writes the producer of a batch and its sequence in place, with a new CRC."""
+def patch_producer(
+    buffer: bytearray | memoryview,
+    producer_id: int,
+    epoch: int,
+    base_sequence: int,
+    *,
+    is_transactional: bool = False,
+) -> None:
+    """Writes the producer of a batch and its sequence in place, with a new CRC. ``is_transactional`` makes it a batch
+    of the producer's transaction."""
+    if is_transactional:
+        (attributes,) = _ATTRIBUTES.unpack_from(buffer, CHECKED_FROM)
+        _ATTRIBUTES.pack_into(buffer, CHECKED_FROM, attributes | TRANSACTIONAL_BIT)
     _PRODUCER.pack_into(buffer, 43, producer_id, epoch, base_sequence)
     patch_checksum(buffer)
 

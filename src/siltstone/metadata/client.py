@@ -9,7 +9,7 @@ one append. Every entry that is read has to follow the one before it (``log_entr
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
@@ -45,6 +45,7 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
 
 R = TypeVar("R")
+Executed = Callable[[Command[Any], MetadataImage, MetadataImage], None]
 logger = logging.getLogger(__name__)
 
 ENTRIES_PER_READ = 1_000
@@ -92,6 +93,7 @@ class MetadataClient:
         self._warned_offset_ms = 0
         self._lock = threading.RLock()
         self._snapshot_lock = threading.Lock()
+        self._on_executed: list[Executed] = []
         self._image = MetadataImage()
         self._load()
         self.refresh()
@@ -120,10 +122,21 @@ class MetadataClient:
             raise answer
         return cast(R, answer)
 
+    def add_execution_listener(self, listener: Executed) -> None:
+        """Calls ``listener`` after each command of ``execute`` and ``execute_all`` that was not refused, with the
+        command, an image before it, and one with its effect."""
+        self._on_executed.append(listener)
+
     def execute_all(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """Returns for each command its result or its Refusal, in order. Raises CommitUnknown, LogUnavailable."""
+        before = self.image
         answers = self.append_all(commands)
         self.save_snapshot_if_due()
+        after = self.image
+        for listener in self._on_executed:
+            for command, answer in zip(commands, answers, strict=True):
+                if not isinstance(answer, Refusal):
+                    listener(command, before, after)
         return answers
 
     def append_all(self, commands: Sequence[Command[Any]]) -> list[Any]:

@@ -14,6 +14,9 @@ from siltstone.model.errors import InvalidRequest
 
 CLUSTER_ID_KEY = "kafka/cluster-id"
 NODE_LISTENER_KEY = "node-listener"
+NODE_SECRETS_KEY = "node-secrets"
+"""A random token: each node makes a new secret when it changes."""
+
 _PREFIX = "node-address/"
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from siltstone.foundation.histogram import Histogram, HistogramCounts
-from siltstone.metadata.client import CommitUnknown, MetadataClient
+from siltstone.metadata.client import CommitUnknown, Executed, MetadataClient
 from siltstone.metadata.commands import Command
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import Refusal
@@ -83,6 +83,7 @@ class MetadataService:
         self._listeners: list[Listener] = []
         self._tasks = TaskGroup("metadata", self._failed)
         self._background = TaskGroup("metadata", self._failed)
+        self._on_executed: list[Executed] = []
         self._failure_listeners: list[Callable[[BaseException], None]] = []
         self._failure: BaseException | None = None
         self._closing = False
@@ -120,6 +121,7 @@ class MetadataService:
         async with self._room:
             self._check_open()
             waiting = _Waiting(command, asyncio.get_running_loop().create_future())
+            before = self._image
             self._waiting.append(waiting)
             self._arrived.set()
             try:
@@ -129,6 +131,8 @@ class MetadataService:
                 with suppress(ValueError):  # the command is not waiting any more: its append is under way
                     self._waiting.remove(waiting)
                 raise
+            for listener in self._on_executed:
+                listener(command, before, self._image)
             return result
 
     async def refresh(self) -> MetadataImage:
@@ -169,6 +173,11 @@ class MetadataService:
                 self._listeners.remove(listener)
 
         return remove
+
+    def add_execution_listener(self, listener: Executed) -> None:
+        """Calls ``listener`` after each command that was executed here and not refused, in the context of its caller,
+        with the command, the image that the caller knew, and an image with the effect."""
+        self._on_executed.append(listener)
 
     def add_failure_listener(self, listener: Callable[[BaseException], None]) -> None:
         """Calls ``listener`` once, with the exception that ended the service; at once if the service has failed."""

@@ -5,14 +5,16 @@ A *sink* writes batches of a data pipeline into topics, each exactly once. Its r
 if it does not know the outcome. The record then says whether the batch is done; an intent is finished with the parts
 that it names, not with those of the repetition, whose rows may differ.
 
-The value of the key is a msgpack array:
+A batch of mode TRANSACTION is one transaction of the brokers. Its record has version 2, so a program that would relay
+it without a transaction cannot read it. The value of the key is a msgpack array:
 
     [version, mode, query id, batch id, state, driver, producer id, manifest key, manifest CRC-32C, started ms, schema,
      [[stream id, next sequence, start offset], ...]]
 
 ``next sequence`` is the producer's next sequence number in the stream: before the batch while the state is INTENT,
-after it when it is DONE. ``start offset`` is the stream's high watermark when the batch began. The commands are decided
-in ``decisions.sinks``.
+after it when it is DONE. ``start offset`` is the stream's high watermark when the batch began. In mode TRANSACTION the
+producer is that of the transaction that was started last, −1 when the batch is DONE, and all sequence numbers are 0.
+The commands are decided in ``decisions.sinks``.
 """
 
 import re
@@ -25,6 +27,7 @@ from siltstone.metadata.image import ImageView
 from siltstone.model.limits import HOUR_MS
 
 SINK_VERSION = 1
+SINK_VERSION_TRANSACTION = 2
 SINK_PREFIX = "spark-sink/"
 SINKS_MAX = 10_000
 """The most sinks of a store: a sink's record is kept until the sink is forgotten, and takes memory in every image."""
@@ -39,8 +42,10 @@ STAGING_PREFIX = "staging/"
 
 RELAY = "relay"
 OBJECTS = "objects"
-"""The modes of a batch: its records are produced through the brokers, or the driver writes objects, without a broker,
-and commits them."""
+TRANSACTION = "transaction"
+"""The modes of a batch: its records are produced through the brokers; or the driver writes objects, without a broker,
+and commits them; or its records are produced in one transaction."""
+MODES = (RELAY, OBJECTS, TRANSACTION)
 
 SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -84,7 +89,8 @@ class SinkBatch(msgspec.Struct, frozen=True, array_like=True):
 class BeginSinkBatch(Command[SinkBatch], frozen=True):
     """→ SinkBatch, the sink's newest batch after the command. If the id of ``batch`` is new, that is ``batch`` as an
     intent, with the producer id and the sequence numbers after the batch before. If the sink has a batch of that id
-    already, the answer is that batch; if that batch is unfinished, it belongs to this driver from now on. An unfinished
+    already, the answer is that batch; if that batch is unfinished, it belongs to this driver from now on, in mode
+    TRANSACTION with the producer of this driver. An unfinished
     batch of mode OBJECTS becomes one of mode RELAY if ``batch`` has that mode: none of its records are written yet,
     since its commit writes all of them. Refused with SinkBatchBehind, SinkOfAnotherQuery, SinkBatchUnfinished,
     SinkChanged, SinkPartsTooOld, TooManySinks."""
@@ -129,15 +135,16 @@ def batch_folder(sink_id: str, batch_id: int) -> str:
 
 
 def encode_sink(batch: SinkBatch) -> bytes:
-    return msgspec.msgpack.encode((SINK_VERSION, *msgspec.structs.astuple(batch)))
+    version = SINK_VERSION_TRANSACTION if batch.mode == TRANSACTION else SINK_VERSION
+    return msgspec.msgpack.encode((version, *msgspec.structs.astuple(batch)))
 
 
 def decode_sink(value: bytes) -> SinkBatch:
     """Raises msgspec.ValidationError for a value of another version."""
     version, *fields = msgspec.msgpack.decode(value)
-    if version != SINK_VERSION:
+    if version not in (SINK_VERSION, SINK_VERSION_TRANSACTION):
         raise msgspec.ValidationError(
-            f"a sink's record of version {version}; this program reads {SINK_VERSION}"
+            f"a sink's record of version {version}; this program reads up to {SINK_VERSION_TRANSACTION}"
         )
     return msgspec.convert(fields, SinkBatch)
 

@@ -107,9 +107,9 @@ WAL_CAPACITY_BYTES = 2 * GIB
 WAL_GROUP_BYTES_MAX = 8 * MIB
 """The most bytes that one group commit writes before its fdatasync. Longer groups are hardly faster."""
 
-WAL_BULK_INTERVAL_MS = 100
-"""Only for a log in a bucket: how long appends gather before they are put as one object; 20 ms after a pause. An append
-waits half of it on average; a busy node makes 36,000 puts an hour with 100 ms, 14,400 with 250 ms [AutoMQ: 250 ms]."""
+WAL_PUTS_PER_HOUR_MAX = 72_000
+"""Only for a log in a bucket: the most puts an hour of a busy node, one each 50 ms with 72,000. Appends are put at once
+while no put is under way and the ceiling allows it, and gather otherwise; full bulks exceed it [AutoMQ: 14,400]."""
 
 WAL_BULKS_IN_FLIGHT_MAX = 8
 """Only for a log in a bucket: the most puts under way. With 8 MiB each, a bucket that takes half a second for a put
@@ -372,6 +372,13 @@ readers of committed records."""
 
 TRANSACTIONAL_ID_EXPIRATION_MS = 7 * DAY_MS
 """How long a transactional id is known after its last transaction [Kafka]."""
+
+AUDIT_TOPIC_PARTITIONS = 8
+"""Each node writes to a partition that it leads, so that no other node has to be asked: for eight nodes or fewer."""
+
+AUDIT_RETENTION_MS = 7 * DAY_MS
+AUDIT_RETENTION_BYTES = 1 * GIB
+"""A week, or three million records of 300 bytes, whichever is less; the topic's configuration changes both."""
 
 FETCH_BYTES_MAX = 55 * MIB
 """The largest answer to a fetch, even if the client allows more [Kafka: fetch.max.bytes]."""

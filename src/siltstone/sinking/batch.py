@@ -5,7 +5,8 @@ The process may die after each step. Before the intent nothing of the batch is s
 deleted a day later. After the intent the next driver of the sink finishes the batch, with the parts that the intent
 names. After the last write the record says that the batch is done, and a repetition changes nothing.
 
-If the caller names no mode, a batch is relayed where there is a broker: one of its streams is open, or a broker of the
+In mode TRANSACTION the relay is one transaction of the brokers, which ``transaction`` begins and commits. If the caller
+names no mode, a batch is relayed where there is a broker: one of its streams is open, or a broker of the
 store answers. Otherwise the batch is loaded, in mode OBJECTS. If a broker opens the streams after a load was started,
 the batch is relayed instead. This is safe: a load shows nothing before its commit."""
 
@@ -26,6 +27,7 @@ from siltstone.metadata.sinks import (
     OBJECTS,
     RELAY,
     SINK_PREFIX,
+    TRANSACTION,
     BeginSinkBatch,
     CommitSinkBatch,
     SinkBatch,
@@ -46,7 +48,7 @@ from siltstone.sinking.failures import (
     SinkOutcomeUnknown,
     TopicGoneForSink,
 )
-from siltstone.sinking.load import load_batch
+from siltstone.sinking.load import load_batch, undecided_before
 from siltstone.sinking.load_plan import closed_stream
 from siltstone.sinking.manifest import (
     SinkManifest,
@@ -58,6 +60,7 @@ from siltstone.sinking.manifest import (
 from siltstone.sinking.plan import SinkPlan
 from siltstone.sinking.relay import Relay, RelayOverlaps, start_offsets
 from siltstone.sinking.staging import StagedPart, TaskReport
+from siltstone.sinking.transaction import TRANSACTION_TIMEOUT_MS, SinkTransaction
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +74,8 @@ Step = Callable[[str], None]
 
 class SinkDriver:
     """The driver of one batch of a sink. ``bootstrap`` overrides the addresses of brokers in the metadata. ``mode`` is
-    RELAY, OBJECTS, or None for the one that fits. The record of a nameless sink is removed when its only batch is done,
+    RELAY, OBJECTS, TRANSACTION, or None for RELAY or OBJECTS, as it fits. ``transaction_timeout_ms``: how long the
+    transaction of a batch may be open. The record of a nameless sink is removed when its only batch is done,
     or is known not to be written at all, because no other driver knows the sink's id."""
 
     def __init__(
@@ -83,9 +87,14 @@ class SinkDriver:
         on_step: Step = lambda _: None,
         *,
         mode: str | None = None,
+        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         is_nameless: bool = False,
     ) -> None:
         self._mode = mode
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._transaction: SinkTransaction | None = None
+        """That of the batch, from before its intent on."""
+        self._is_written = False
         self._source = source
         self._plan = plan
         self._sink_id = sink_id
@@ -97,7 +106,14 @@ class SinkDriver:
     def commit(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> SinkState:
         """Writes the batch unless it is done already. Returns once every Kafka record is acknowledged and the sink's
         record says done. Raises the refusals of BeginSinkBatch, SinkTakenOver, SinkBatchStuck, TopicGoneForSink,
-        BrokerNotFound, StreamNotClosed, SinkStreamMoved, SinkOutcomeUnknown, Unavailable."""
+        BrokerNotFound, StreamNotClosed, SinkStreamMoved, SinkOutcomeUnknown, SinkTransactionTooLong, Unavailable."""
+        try:
+            return self._commit(query_id, batch_id, reports)
+        finally:
+            if self._transaction is not None:
+                self._transaction.close()
+
+    def _commit(self, query_id: str, batch_id: int, reports: Sequence[TaskReport]) -> SinkState:
         metadata = self._source.metadata
         standing = sink_of(metadata.refresh(), self._sink_id)
         manifest = manifest_of(reports)
@@ -120,9 +136,13 @@ class SinkDriver:
                 self._load(begun, manifest_begun)
             else:
                 was_loading = standing is not None and standing.mode == OBJECTS
-                targets = self._relay(
-                    store, begun, manifest_begun, is_resumed=not is_ours and not was_loading
-                )
+                if begun.mode == TRANSACTION:
+                    self._transact(store, begun, manifest_begun)
+                    targets: tuple[SinkTarget, ...] = ()
+                else:
+                    targets = self._relay(
+                        store, begun, manifest_begun, is_resumed=not is_ours and not was_loading
+                    )
                 self._on_step("relayed")
                 metadata.execute(CommitSinkBatch(self._sink_id, batch_id, self._driver, targets))
             self._on_step("done")
@@ -169,6 +189,8 @@ class SinkDriver:
             mode = self._mode or self._fitting_mode(manifest.parts)
             if mode == RELAY:
                 producer_id, targets = self._producer(standing, manifest.parts)
+            elif mode == TRANSACTION:
+                producer_id, targets = self._begin_transaction(manifest.parts)
             else:
                 self._check_closed(manifest.parts)
             folder = batch_folder(self._sink_id, batch_id)
@@ -179,6 +201,11 @@ class SinkDriver:
             if self._mode == RELAY or (self._mode is None and self._any_open(parts)):
                 mode = RELAY
                 producer_id, targets = self._producer(standing, parts)
+        elif standing is not None and _is_transaction_of(standing, mode, query_id, batch_id):
+            # The intent is resumed with the producer of the new transaction, so first the outcome of the one before is
+            # looked up, by its own.
+            parts = self._manifest(store, standing).parts
+            producer_id, _ = self._begin_transaction(parts, standing)
         staged_ms = min((report.staged_ms for report in reports), default=source.clock.now_ms())
         wanted = SinkBatch(
             mode, query_id, batch_id, SinkState.INTENT, self._driver, producer_id, key, crc, 0, self._plan.schema,
@@ -217,10 +244,44 @@ class SinkDriver:
                 producer_id = new_identity(cluster).producer_id
             return producer_id, start_offsets(cluster, parts)
 
+    def _begin_transaction(
+        self, parts: Sequence[StagedPart], resumed: SinkBatch | None = None
+    ) -> tuple[int, tuple[SinkTarget, ...]]:
+        """Ends the transaction before, and notes whether it has written the batch ``resumed``."""
+        try:
+            cluster = self._cluster(parts)
+        except TopicGoneForSink as gone:
+            if resumed is None:
+                raise
+            raise SinkBatchStuck(
+                self._sink_id, resumed.batch_id, gone.topic, "the topic was deleted"
+            ) from gone
+        try:
+            self._transaction = SinkTransaction(
+                cluster, self._sink_id, self._transaction_timeout_ms, keeps_progress=not self._is_nameless
+            )
+        except BaseException:
+            cluster.close()
+            raise
+        if resumed is None:
+            return self._transaction.producer_id, start_offsets(cluster, parts)
+        self._is_written = self._transaction.was_committed(resumed, parts, self._source.metadata.refresh())
+        return self._transaction.producer_id, ()
+
+    def _transact(self, store: ObjectStore, begun: SinkBatch, manifest: SinkManifest) -> None:
+        if self._is_written or not manifest.parts:
+            return
+        assert self._transaction is not None, "a batch with parts has one"
+        self._on_step("relaying")
+        self._transaction.write(store, begun, manifest)
+        self._on_step("sent")
+        self._transaction.commit(begun, manifest)
+
     def _load(self, begun: SinkBatch, manifest: SinkManifest) -> None:
         command = CommitSinkBatch(self._sink_id, begun.batch_id, self._driver, ())
         try:
             load_batch(self._source, self._plan, manifest, command, self._on_step)
+            self._warn_of_transactions(manifest)
         except SinkOutcomeUnknown:
             raise
         except (TopicGoneForSink, StreamNotExist) as gone:
@@ -233,6 +294,20 @@ class SinkDriver:
         except SiltstoneError:
             self._forget_nameless()
             raise
+
+    def _warn_of_transactions(self, manifest: SinkManifest) -> None:
+        try:
+            undecided = undecided_before(self._source, manifest)
+        except SiltstoneError as trouble:  # the batch is written all the same
+            log.info("open transactions before a batch of sink %s are not known: %s", self._sink_id, trouble)
+            return
+        for partition, offset in undecided.items():
+            log.warning(
+                "sink %s has loaded rows into %s behind a transaction that is open from offset %d on: readers of"
+                " committed records get them when a broker has ended it; start siltstone serve, which aborts it after"
+                " its time-out",
+                self._sink_id, partition, offset,
+            )  # fmt: skip
 
     def _forget_nameless(self) -> None:
         """Removes the record of a nameless sink that has written nothing, because no other driver could finish its
@@ -293,6 +368,18 @@ class SinkDriver:
                 f"the broker at {address} cannot be asked to write: {trouble}; start siltstone serve for this store"
             ) from trouble
         return cluster
+
+
+def _is_transaction_of(standing: SinkBatch, mode: str, query_id: str, batch_id: int) -> bool:
+    """Returns whether the recorded batch is an intent of mode TRANSACTION, and this is a repetition of it. A process
+    that has another batch must not end its transaction."""
+    is_repeated = (standing.query_id, standing.batch_id) == (query_id, batch_id)
+    return (
+        is_repeated
+        and not standing.is_over
+        and mode == standing.mode == TRANSACTION
+        and bool(standing.manifest)
+    )
 
 
 def abandon(source: MaintenanceContext, sink_id: str) -> SinkBatch | None:

@@ -39,6 +39,18 @@ class SinkBatchStuck(InvalidRequest):
         self.sink_id, self.batch_id, self.partition = sink_id, batch_id, partition
 
 
+class SinkTransactionTooLong(Unavailable):
+    """The brokers have aborted the transaction of a batch, because it was open for longer than its time-out. Readers of
+    committed records see nothing of it."""
+
+    def __init__(self, sink_id: str, batch_id: int, timeout_ms: int) -> None:
+        super().__init__(
+            f"the transaction of batch {batch_id} of sink {sink_id} was open for longer than {timeout_ms // 1000} s,"
+            " and the brokers have aborted it: give option transactionTimeout more, or make the batches smaller"
+        )
+        self.sink_id, self.batch_id, self.timeout_ms = sink_id, batch_id, timeout_ms
+
+
 class SinkOutcomeUnknown(Unavailable):
     """The metadata store did not say whether the commit of a batch was applied. Writing the same batch again finds
     out."""

@@ -3,6 +3,9 @@
 No broker takes part. Before the commit nothing of the batch can be seen. The streams are not locked meanwhile: a broker
 that starts during the load opens them, and then the commit is refused. Objects of a commit that was refused are
 deleted, and the sweep deletes the objects that a driver which died has left.
+
+A closed stream may end with a transaction that is open. The load continues behind it, as other appends do, and readers
+of committed records get the rows when a broker has ended the transaction.
 """
 
 import logging
@@ -15,6 +18,7 @@ from siltstone.carrying.committing import prepare
 from siltstone.carrying.outcomes import ObjectCommit, OutcomeUnknown, settle
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.commands import NewObject, PrepareObjects
+from siltstone.metadata.entities import SINK_NODE, StreamMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.refusals import OffsetNotMatched, SinkStreamMoved
 from siltstone.metadata.sinks import CommitSinkBatch
@@ -24,6 +28,8 @@ from siltstone.offline.context import MaintenanceContext, check_may_write
 from siltstone.offline.output_buckets import OutputBuckets, TooFewBuckets
 from siltstone.offline.tasks.source_bytes import copies_at, store_at
 from siltstone.offline.tasks.whole_copies import WholeCopy, WholeCopyInput
+from siltstone.scanning.planning import ScanPartition
+from siltstone.scanning.transactions import CommittedEnds, has_transactions
 from siltstone.sinking.failures import SinkOutcomeUnknown
 from siltstone.sinking.load_object import write_load_object
 from siltstone.sinking.load_plan import LoadPlan, plan_load
@@ -63,6 +69,30 @@ def load_batch(
                 command.sink_id,
                 moved,
             )
+
+
+def undecided_before(source: MaintenanceContext, manifest: SinkManifest) -> dict[str, int]:
+    """Returns the partitions of the batch in which a transaction is open, with its first offset. Raises ScanDamaged,
+    and what the buckets raise."""
+    image, ends = source.metadata.image, CommittedEnds(source)
+    found: dict[str, int] = {}
+    for stream_id, parts in manifest.streams():
+        topic, stream = image.topics.get(parts[0].topic_id), image.streams.get(stream_id)
+        if topic is None or stream is None:
+            continue
+        partition = ScanPartition(topic, parts[0].partition, _by_brokers(stream))
+        if has_transactions(image, partition):
+            first = ends.in_objects(image, partition).outcomes.first_undecided
+            if first is not None:
+                found[partition.name] = first
+    return found
+
+
+def _by_brokers(stream: StreamMetadata) -> StreamMetadata:
+    """Returns the stream up to where a broker has appended last: sinks write no transactions, so these bytes are not
+    read."""
+    ends = (each.end_offset for each in stream.owner_ranges if each.node_id != SINK_NODE)
+    return replace(stream, end_offset=max(ends, default=stream.start_offset))
 
 
 class _Load:

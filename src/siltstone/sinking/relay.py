@@ -15,6 +15,7 @@ from siltstone.kafka_client.failures import KafkaRefusal, TopicUnknown
 from siltstone.kafka_client.offsets import LATEST, offsets_at
 from siltstone.kafka_client.producing.delivery import Delivery, OutgoingBatch
 from siltstone.kafka_client.producing.progress import described_sequences, last_sequence_between
+from siltstone.kafka_client.producing.transaction import ProducerTransaction
 from siltstone.kafka_protocol.batch_header import SEQUENCE_MASK, patch_producer
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.metadata.image import ImageView
@@ -29,6 +30,12 @@ log = logging.getLogger(__name__)
 
 SEQUENCES = SEQUENCE_MASK + 1
 
+TRANSACTION_OVER = frozenset({
+    ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTION_ABORTABLE,
+})  # fmt: skip
+"""The transaction was ended by its time-out, or by another driver."""
+
 
 class RelayOverlaps(Unavailable):
     """Another process relays the same batch: the producer is further than this process knows, so this process asks
@@ -36,11 +43,19 @@ class RelayOverlaps(Unavailable):
 
 
 class Relay:
-    """The relay of one batch. ``batch`` is an intent, and ``manifest`` is its own."""
+    """The relay of one batch. ``batch`` is an intent, and ``manifest`` is its own. ``transaction``: the records are
+    part of it, and have its producer."""
 
     def __init__(
-        self, cluster: Cluster, store: ObjectStore, sink_id: str, batch: SinkBatch, manifest: SinkManifest
+        self,
+        cluster: Cluster,
+        store: ObjectStore,
+        sink_id: str,
+        batch: SinkBatch,
+        manifest: SinkManifest,
+        transaction: ProducerTransaction | None = None,
     ) -> None:
+        self._transaction = transaction
         self._cluster = cluster
         self._store = store
         self._sink_id = sink_id
@@ -65,7 +80,7 @@ class Relay:
         """Returns how many of the batch's records each stream has already. Raises SinkBatchStuck, and what the brokers
         raise."""
         places = {stream_id: parts[0] for stream_id, parts in self._manifest.streams()}
-        partitions = {stream_id: _partition(part) for stream_id, part in places.items()}
+        partitions = {stream_id: partition_of(part) for stream_id, part in places.items()}
         described = described_sequences(self._cluster, partitions.values(), self._batch.producer_id)
         done: dict[int, int] = {}
         for stream_id, parts in self._manifest.streams():
@@ -86,16 +101,23 @@ class Relay:
 
     def send(self, done: Mapping[int, int]) -> None:
         """Sends what is missing and waits until all of it is acknowledged. Raises SinkBatchStuck when a broker refuses
-        a record for good, RelayOverlaps, Unavailable, and ManifestDamaged."""
+        a record for good, RelayOverlaps, Unavailable, and ManifestDamaged; in a transaction also KafkaRefusal, when
+        the broker does not take more of it."""
         topic_ids = {part.topic: bytes.fromhex(part.topic_id) for part in self._manifest.parts}
         delivery = Delivery(
-            self._cluster, lambda _batch, _offset: None, lambda text: log.warning("%s", text), topic_ids
+            self._cluster,
+            lambda _batch, _offset: None,
+            lambda text: log.warning("%s", text),
+            topic_ids,
+            self._transaction.transactional_id if self._transaction else None,
         )
         try:
             for outgoing in self._outgoing(done):
                 delivery.send([outgoing])
             delivery.wait()
         except (KafkaRefusal, TopicUnknown) as refusal:
+            if self._transaction and isinstance(refusal, KafkaRefusal) and refusal.code in TRANSACTION_OVER:
+                raise
             if isinstance(refusal, KafkaRefusal) and refusal.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 raise RelayOverlaps(str(refusal)) from refusal
             raise SinkBatchStuck(
@@ -123,14 +145,19 @@ class Relay:
                 continue
             if first < done:
                 self._stuck(
-                    _partition(part), f"its producer ended inside a record batch, after {done} records"
+                    partition_of(part), f"its producer ended inside a record batch, after {done} records"
                 )
             batch = bytearray(data)
-            patch_producer(batch, self._batch.producer_id, 0, (base + first) % SEQUENCES)
+            sequence = (base + first) % SEQUENCES
+            if self._transaction is None:
+                patch_producer(batch, self._batch.producer_id, 0, sequence)
+            else:
+                producer = self._transaction.identity
+                patch_producer(batch, producer.producer_id, producer.epoch, sequence, is_transactional=True)
             self._number += 1
             yield OutgoingBatch(
                 number=self._number,
-                partition=_partition(part),
+                partition=partition_of(part),
                 data=batch,
                 lines=[*range(first + 1, before + 1)],
             )
@@ -156,7 +183,7 @@ class Relay:
 def start_offsets(cluster: Cluster, parts: Sequence[StagedPart]) -> tuple[SinkTarget, ...]:
     """Returns each stream of the parts with its high watermark. The sequence numbers are assigned later, by the command
     that begins the batch."""
-    partitions = {part.stream_id: _partition(part) for part in parts}
+    partitions = {part.stream_id: partition_of(part) for part in parts}
     found = offsets_at(cluster, set(partitions.values()), LATEST)
     return tuple(
         SinkTarget(stream_id, 0, found[partition].offset)
@@ -164,5 +191,6 @@ def start_offsets(cluster: Cluster, parts: Sequence[StagedPart]) -> tuple[SinkTa
     )
 
 
-def _partition(part: StagedPart) -> TopicPartition:
+def partition_of(part: StagedPart) -> TopicPartition:
+    """Returns the partition that a part is for."""
     return TopicPartition(part.topic, part.partition)

@@ -43,7 +43,7 @@ class WalSettings(msgspec.Struct, frozen=True):
     segment_bytes: int = limits.WAL_SEGMENT_BYTES
     capacity_bytes: int = limits.WAL_CAPACITY_BYTES
     group_bytes_max: int = limits.WAL_GROUP_BYTES_MAX
-    bulk_interval_ms: int = limits.WAL_BULK_INTERVAL_MS
+    puts_per_hour_max: int = limits.WAL_PUTS_PER_HOUR_MAX
     bulks_in_flight_max: int = limits.WAL_BULKS_IN_FLIGHT_MAX
     lost_epoch: int = 0
 

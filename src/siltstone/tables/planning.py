@@ -12,6 +12,7 @@ from siltstone.carrying.pipeline.kind import PlannedUnit, Scope, Unplanned
 from siltstone.foundation.quantity_words import counted, seconds_words, size_words
 from siltstone.metadata.entities import StreamMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
+from siltstone.model.audit import AUDIT_TOPIC
 from siltstone.model.limits import GIB, MINUTE_MS
 from siltstone.offline.topic_streams import PartitionName, topic_defaults, transactional_from
 from siltstone.tables.failures import TableAhead
@@ -67,7 +68,7 @@ def exports(image: ImageView) -> dict[str, TopicExport]:
     found: dict[str, TopicExport] = {}
     for topic in sorted(image.topics.values(), key=lambda each: each.name):
         config = stored_topic_config(topic.configs, defaults).table
-        if config.table_format and not topic.is_internal:
+        if config.table_format and (not topic.is_internal or topic.name == AUDIT_TOPIC):
             found[topic.name] = TopicExport(topic, config)
     return found
 

@@ -32,6 +32,10 @@ class Writers:
         producer = self._open.pop(name)
         (producer.commit_transaction if commits else producer.abort_transaction)(SECONDS)
 
+    def fence(self, name: str) -> None:
+        """Ends the transaction of the name that another ``Writers`` has left open."""
+        Producer({**self._at, "transactional.id": name}).init_transactions(SECONDS)
+
     def _transaction(self, name: str) -> Producer:
         if name not in self._known:
             self._known[name] = Producer({**self._at, "transactional.id": name})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from siltstone.metadata.sinks import STAGING_PREFIX, SinkBatch, SinkState, batch_folder, sink_of
@@ -21,6 +21,7 @@ from support.kafka.quiet_client import QUIET
 
 STEPS = {
     "relay": ("before", "staged", "intent", "relaying", "relayed", "done"),
+    "transaction": ("before", "staged", "intent", "relaying", "sent", "relayed", "done"),
     "objects": ("before", "staged", "intent", "prepared", "copied", "done"),
 }
 """Mode of a sink → the steps of a commit, at which drivers and brokers are killed."""
@@ -39,26 +40,24 @@ def create(address: str, name: str, partitions: int = 1, **config: str) -> str:
 
 
 def consumed(address: str, topic: str, partitions: int = 1) -> list[Any]:
-    """Returns all messages of the topic, partition after partition."""
+    """Returns all committed messages of the topic, partition after partition."""
     consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "sinking", "enable.auto.commit": False, **QUIET}
-    )
-    ends, starts = {}, []
-    for number in range(partitions):
-        start, end = consumer.get_watermark_offsets(TopicPartition(topic, number), 60)
-        if start < end:
-            ends[number] = end
-            starts.append(TopicPartition(topic, number, start))
-    consumer.assign(starts)
+        {
+            "bootstrap.servers": address, "group.id": "sinking", "enable.auto.commit": False,
+            "enable.partition.eof": True, **QUIET,
+        }
+    )  # fmt: skip
+    left = set(range(partitions))
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
     found = []
-    while ends:
+    while left:
         message = consumer.poll(60)
-        assert message is not None and message.error() is None
-        if message.partition() not in ends:  # it was appended since
-            continue
-        found.append(message)
-        if message.offset() + 1 == ends[message.partition()]:
-            del ends[message.partition()]
+        assert message is not None
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            left.discard(message.partition())
+        elif message.partition() in left:  # the others are read to their ends
+            found.append(message)
     found.sort(key=lambda message: (message.partition(), message.offset()))
     consumer.close()
     return found
@@ -117,7 +116,7 @@ class Sink:
         reports: list[TaskReport],
         killed_at: str | None = None,
         on_step: Callable[[str], None] = lambda _: None,
-        **given: bool,
+        **given: Any,
     ) -> None:
         def step(name: str) -> None:
             if name == killed_at:

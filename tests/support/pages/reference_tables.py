@@ -29,6 +29,8 @@ REFERENCE = ROOT / "docs" / "reference.md"
 REASONS = {
     "broker.authorization": "`off`, `report` or `on`: the node does not start on a store whose mode is less strict, "
     "and stays at this mode if the store's is lowered meanwhile ([who may do what](authorization.md)).",
+    "broker.audit": "`off`, `changes` or `all`: what this node writes to the topic of the audit: changes and "
+    "maintenance, or logins and refusals, too ([the audit](audit.md)).",
     "engine.node_id": "The number of this node; its write-ahead log and its epoch belong to the number.",
     "engine.wal.sync": "`every-group`: before the answer, so an acknowledged record survives a power failure. "
     "`every-interval`: at least every `sync_interval_ms`; a power failure loses up to that much. "
@@ -198,6 +200,11 @@ LISTENER_REASONS = {
         "0",
         "The most new connections a second; above it the listener rests, and clients wait. 0: any number [Kafka: "
         "listener.name.NAME.max.connection.creation.rate].",
+    ),
+    "bytes_per_second_max": (
+        "0",
+        "The most bytes a second, in and out together, of all clients of this listener; above it they are held back, "
+        "10 s at a time. Ten seconds of it may pass at once. 0: any number.",
     ),
 }
 """Of the settings ``listener.NAME.…``: default and reason."""

@@ -143,6 +143,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("nodes listener --store {nowhere}", 2, NO_STORE),
         begun("nodes listener --store {store}"),
     ),
+    "nodes new-secrets": row(
+        Case("nodes new-secrets --store {empty}", 2, "no node runs"),
+        "the node of the store ended a moment ago, and it waits until that is certain",
+        Case("nodes new-secrets --store {nowhere}", 2, NO_STORE),
+        begun("nodes new-secrets --store {store}"),
+    ),
     "nodes give-up": row(
         "it is told whose log to give up",
         Case("nodes give-up 0 --store {store}", shows="Node 0 left nothing open"),

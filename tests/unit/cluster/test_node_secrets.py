@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 from siltstone.cluster.membership import BoardCalls
 from siltstone.cluster.node_secrets import NodeSecrets
-from siltstone.metadata.commands import UnregisterNode
+from siltstone.metadata.commands import PutKey, UnregisterNode
 from siltstone.metadata.leases.board import BoardUnavailable, MemoryBoard, NodeSecret
+from siltstone.metadata.node_address import NODE_SECRETS_KEY
 from siltstone.model.secret import Secret
 from siltstone.runtime.randomness import seeded_randomness
 from support.metadata.cluster_world import ClusterWorld
@@ -102,3 +103,17 @@ async def test_a_node_that_waits_for_a_secret_waits_for_one_reading_at_most(clus
     waiting = asyncio.ensure_future(secrets[0].read_again())
     await cluster.passes(3_000)
     assert waiting.done(), "a board that does not answer keeps nobody waiting"
+
+
+@scenario(with_secrets)
+async def test_ro02_a_store_that_asks_for_new_secrets_has_them_within_two_seconds(
+    cluster, secrets, /
+) -> None:
+    before = [each.own_secret.revealed() for each in secrets]
+    await cluster.nodes[0].metadata.execute(PutKey(NODE_SECRETS_KEY, b"one", overwrite=True))
+    await cluster.passes(3_000)
+    after = [each.own_secret.revealed() for each in secrets]
+    assert len({*before, *after}) == 6
+    assert all(one.secret_of(other.own) == other.own_secret for one in secrets for other in secrets)
+    await cluster.passes(3_000)
+    assert [each.own_secret.revealed() for each in secrets] == after

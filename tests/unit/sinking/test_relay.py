@@ -47,7 +47,10 @@ class Brokers:
 
     # -- what the relay asks of the client
 
-    def delivery(self, cluster: object, delivered: object, warn: object, topic_ids: dict[str, bytes]) -> Any:
+    def delivery(
+        self, cluster: object, delivered: object, warn: object, topic_ids: dict[str, bytes], name: str | None
+    ) -> Any:
+        assert name is None
         self.topic_ids = topic_ids
         return SimpleNamespace(send=self.sent.extend, wait=self._wait)
 

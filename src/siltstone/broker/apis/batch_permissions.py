@@ -102,8 +102,11 @@ async def ask_permission(
     which this returns."""
     if transactional_id is None:
         return
-    await side_by_side(partial(_flag, partitions), filter(wants_permission, batches))
     wanting = [batch for batch in batches if wants_permission(batch)]
+    first_of_all = [batch for batch in wanting if not _is_flagged(partitions, batch)]
+    if first_of_all:  # else the answer comes some turns of the event loop earlier
+        await side_by_side(partial(_flag, partitions), first_of_all)
+        wanting = [batch for batch in batches if wants_permission(batch)]
     if not wanting:
         return
     for _ in range(QUESTIONS_MAX):
@@ -148,6 +151,11 @@ async def _asked(
         else:
             batch.permission = TransactionPermission(answer.number, adds, answer.coordinator_epoch)
     return void
+
+
+def _is_flagged(partitions: Partitions, batch: Batch) -> bool:
+    assert batch.topic is not None
+    return partitions.is_transactional(batch.topic.id, batch.asked.index)
 
 
 async def _flag(partitions: Partitions, batch: Batch) -> None:

@@ -38,6 +38,7 @@ from siltstone.kafka_protocol.messages.produce import (
     ProducePartition,
     ProduceRequest,
 )
+from siltstone.model.access import NODE
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.limits import (
     HAND_OVER_MS_MAX,
@@ -134,12 +135,12 @@ class ProduceApi:
     def _append_unless_failed(self, under_way: ProduceUnderWay, target: Target, version: int) -> None:
         if target.error is not ErrorCode.NONE:
             return
-        self._append(target, version)
+        self._append(target, version, is_of_node=under_way.context.connection.principal is NODE)
         appended = target.appended
         if appended is not None and appended.durable is not None:
             under_way.wait_for(target, appended.durable)
 
-    def _append(self, target: Target, version: int) -> None:
+    def _append(self, target: Target, version: int, *, is_of_node: bool) -> None:
         topic, partition = target.topic, target.partition
         if topic is None or partition is None:
             target.error = _what_is_unknown(target, version)
@@ -147,7 +148,7 @@ class ProduceApi:
             is_there = self._cluster.partition(topic.id, target.asked.index) is not None
             moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
             target.error = moved if is_there else _what_is_unknown(target, version)
-        elif topic.is_internal:
+        elif topic.is_internal and not is_of_node:
             target.error = ErrorCode.INVALID_TOPIC_EXCEPTION
         else:
             try:

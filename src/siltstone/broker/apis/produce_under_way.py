@@ -32,7 +32,9 @@ from siltstone.kafka_protocol.messages.produce import (
     RecordError,
 )
 from siltstone.kafka_protocol.records.validation import RECORDS_NAMED_MAX
+from siltstone.model.access import NODE
 from siltstone.model.acls import AclOperation, AclResourceType
+from siltstone.model.audit import AUDIT_TOPIC
 
 TOPIC_ID_VERSION = 13
 """From this version on topics are named by id only."""
@@ -226,10 +228,13 @@ def named_topic(
     topics: Topics, context: RequestContext, asked: ProduceTopic, denied: ErrorCode
 ) -> tuple[Topic | None, ErrorCode]:
     """Returns the topic that the request names, and why nothing may be appended to it. A topic that the client may not
-    write is none. ``denied``: why the whole request is refused, or NONE."""
+    write is none. A node may write the topic of the audit alone, in every mode.
+    ``denied``: why the whole request is refused, or NONE."""
     by_id = context.api_version >= TOPIC_ID_VERSION
     topic = topics.by_id(asked.topic_id) if by_id else topics.by_name(asked.name)
     name = topic.name if topic is not None else None if by_id else asked.name
+    if context.connection.principal is NODE and name != AUDIT_TOPIC:
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if denied is ErrorCode.NONE and name is not None and not context.may_topic(AclOperation.WRITE, name):
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return (topic if denied is ErrorCode.NONE else None), denied

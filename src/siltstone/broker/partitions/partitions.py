@@ -198,11 +198,15 @@ class Partitions:
             epochs.append(leader_epoch_in(image, metadata) if partition is None else partition.leader_epoch)
         return epochs
 
+    def is_transactional(self, topic_id: str, index: int) -> bool:
+        """Returns whether the metadata says that the partition may have batches of transactions."""
+        return transactional_from(self._metadata.image, topic_id, index) is not None
+
     async def flag_transactional(self, topic_id: str, index: int, partition: Partition) -> None:
         """Returns when the metadata says that the partition may have batches of transactions, from its present end on.
         Called before the first of them is appended: scans, tables and key compaction read the flag. Raises
         Unavailable."""
-        if transactional_from(self._metadata.image, topic_id, index) is None:
+        if not self.is_transactional(topic_id, index):
             await self._metadata.execute(put_transactional_from(topic_id, index, partition.next_offset))
 
     async def trim(self, partition: Partition, offset: int) -> None:

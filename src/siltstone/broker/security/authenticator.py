@@ -22,6 +22,7 @@ from siltstone.broker.request import (
     frame_of,
 )
 from siltstone.broker.request_measures import RequestMeasures
+from siltstone.broker.security.audit.trail import AuditTrail
 from siltstone.broker.security.bearer.tokens import BearerTokens
 from siltstone.broker.security.failed_logins import FailedLogins
 from siltstone.broker.security.made_up import MadeUpCredentials
@@ -30,7 +31,13 @@ from siltstone.broker.security.sasl.node import NodeExchange
 from siltstone.broker.security.sasl.oauthbearer import INVALID_TOKEN, BearerClaim, BearerExchange
 from siltstone.broker.security.sasl.plain import PasswordClaim, TokenRefused, is_password, password_claim
 from siltstone.broker.security.sasl.scram import ScramExchange
-from siltstone.broker.security.sasl.states import LOGIN_MOVES, LoginAnswer, LoginEvent, LoginMove
+from siltstone.broker.security.sasl.states import (
+    LOGIN_MOVES,
+    LoginAnswer,
+    LoginEvent,
+    LoginMove,
+    may_log_in_again,
+)
 from siltstone.broker.versions_answer import versions_answer
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -55,7 +62,6 @@ from siltstone.model.access import (
     ScramMechanism,
     SessionState,
 )
-from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import FAILED_LOGIN_MS_MIN, PASSWORD_CHECKS_MAX, SASL_FRAMES_MAX
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock
@@ -64,9 +70,6 @@ from siltstone.runtime.randomness import Random
 from siltstone.runtime.tasks import ends_in_time
 
 NONCE_BITS = 160
-REAUTHENTICATION_INTERVAL_MS = 1 * SECOND_MS
-"""A session may log in again this long after it began [Kafka]."""
-
 FAILED = "the login failed: user, password or mechanism is wrong"
 """What every client reads whose login fails, for whatever cause."""
 
@@ -113,6 +116,7 @@ class Authenticator:
         measures: RequestMeasures,
         made_up: MadeUpCredentials,
         password_calls: BlockingCalls,
+        trail: AuditTrail,
         nodes: NodeLogins | None = None,
         bearers: Mapping[str, BearerTokens] = MappingProxyType({}),
     ) -> None:
@@ -124,6 +128,7 @@ class Authenticator:
         self._password_calls = password_calls
         self._nodes = nodes
         self._bearers = bearers
+        self._trail = trail
         self._failed_logins = FailedLogins()
         self._ending = asyncio.Event()
         self._limit = LogLimit(clock)
@@ -194,7 +199,7 @@ class Authenticator:
         is_node = mechanism == NodeMechanism.SILTSTONE_NODE and context.api_version != _RAW_TOKENS
         if is_node and self._nodes is not None and self._nodes.takes(connection):
             event = LoginEvent.NODE_HANDSHAKE
-        elif session.state is SessionState.AUTHENTICATED and not _may_log_in_again(context):
+        elif session.state is SessionState.AUTHENTICATED and not may_log_in_again(session, context.begun_ms):
             event = LoginEvent.TOO_EARLY
         elif context.api_version == _RAW_TOKENS or mechanism not in connection.listener.mechanisms:
             event = LoginEvent.HANDSHAKE_UNFIT
@@ -323,17 +328,16 @@ class Authenticator:
             self._checks_waiting -= 1
 
     async def proves(self, host: str, claim: PasswordClaim) -> bool:
-        """Returns whether the password is that of the user, for logins at other listeners than Kafka's. A wrong one
-        waits as it does there."""
+        """Returns whether the password is that of the user, for logins at other listeners than Kafka's. The answer
+        to a wrong one waits in ``pause``, as it does there."""
         credential = self.strongest_credential(claim.user)
         is_right = self._checks_waiting < PASSWORD_CHECKS_MAX and await self._is_password(claim, credential)
         if is_right and self.strongest_credential(claim.user) == credential:
             self._failed_logins.succeeded(host, claim.user)
             return True
-        await self._pause(host, claim.user)
         return False
 
-    async def _pause(self, host: str, user: str, pause_ms: float | None = None) -> None:
+    async def pause(self, host: str, user: str, pause_ms: float | None = None) -> None:
         pause_ms = pause_ms or self._failed_logins.pause_ms(host, user, self._clock.monotonic_ms())
         await ends_in_time(self._ended(), self._clock, pause_ms)
 
@@ -362,16 +366,17 @@ class Authenticator:
 
     def _credential_of(self, name: str, mechanism: ScramMechanism) -> ScramCredential:
         users = self._metadata.image.users
+        # Also for a known user: the time of an answer would tell who is known.
+        made_up = self._made_up.of(name, mechanism, users)
         user = users.get(name)
         credential = None if user is None else user.credential(mechanism)
-        return credential or self._made_up.of(name, mechanism, users)
+        return credential or made_up
 
     def strongest_credential(self, name: str) -> ScramCredential:
         """Returns the strongest credential that the user has, or a made-up one."""
         user = self._metadata.image.users.get(name)
-        if user is None:
-            return self._credential_of(name, ScramMechanism.SCRAM_SHA_512)
-        return max(user.credentials, key=lambda each: each.mechanism)
+        known = () if user is None else [each.mechanism for each in user.credentials]
+        return self._credential_of(name, max(known, default=ScramMechanism.SCRAM_SHA_512))
 
     def _refuse_changed(self, name: str, credential: ScramCredential) -> None:
         """Refuses a login that began with a credential that has been changed or removed meanwhile. Raises
@@ -388,6 +393,7 @@ class Authenticator:
         self._succeeded[session.mechanism] += 1
         self._failed_logins.succeeded(connection.client_host, finished.user)
         connection.principal = Principal(finished.user) if finished.node is None else NODE
+        self._trail.logged_in(connection, session.mechanism, connection.principal)
         session.exchange, session.requests, session.node = None, 0, finished.node
         lifetime_ms = self._lifetime_ms(connection, finished)
         session.began_ms = self._clock.monotonic_ms()
@@ -416,8 +422,9 @@ class Authenticator:
         session.exchange = None
         self._failed[session.mechanism] += 1
         self._tell_failure(connection, session.mechanism, user, reason)
+        self._trail.login_failed(connection, session.mechanism, reason, user, self._metadata.image.users)
         # Nobody guesses the 256 bits of a node, and one that was early is back at once.
-        await self._pause(connection.client_host, user, FAILED_LOGIN_MS_MIN if is_node else None)
+        await self.pause(connection.client_host, user, FAILED_LOGIN_MS_MIN if is_node else None)
         self._move(connection, LoginEvent.WRONG)
         return self._answered(
             context,
@@ -491,9 +498,3 @@ def _refuse_version(context: RequestContext) -> None:
     lowest, highest = ANNOUNCED[ApiKey(context.api_key)]
     if not lowest <= context.api_version <= highest:
         raise CloseConnection(f"version {context.api_version} of a request of logins is not supported")
-
-
-def _may_log_in_again(context: RequestContext) -> bool:
-    session = context.connection.session
-    is_early = context.begun_ms < session.began_ms + REAUTHENTICATION_INTERVAL_MS
-    return session.expires_ms != float("inf") and not is_early

@@ -14,6 +14,7 @@ from ipaddress import IPv6Address, ip_address
 from siltstone.broker.request import ConnectionContext, KeptVerdicts, Question
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.security.acls.matching import DENIED_BY_DEFAULT, AclIndex, AclVerdict, Caller
+from siltstone.broker.security.audit.trail import AuditTrail
 from siltstone.broker.security.node_rights import may_node
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.metadata.image import MetadataImage
@@ -51,10 +52,12 @@ class Authorizer:
         clock: Clock,
         measures: RequestMeasures,
         floor: AuthorizationMode = AuthorizationMode.OFF,
+        trail: AuditTrail | None = None,
     ) -> None:
         self._newest = image
         self._measures = measures
         self._floor = floor
+        self._trail = trail
         self._image = MetadataImage()
         self._index = AclIndex()
         self._log = RefusalLog(clock)
@@ -120,7 +123,7 @@ class Authorizer:
         if is_allowed is None and len(kept.allowed) < VERDICTS_MAX:
             kept.allowed[asked] = verdict.is_allowed
         if not verdict.is_allowed:
-            self._denied(caller, api_key, question, verdict)
+            self._denied(connection, caller, api_key, question, verdict)
         return verdict.is_allowed or self._mode is AuthorizationMode.REPORT
 
     def verdict(self, caller: Caller, question: Question) -> AclVerdict:
@@ -134,8 +137,18 @@ class Authorizer:
             return DENIED_BY_DEFAULT
         return self._index.verdict(caller, question.operation, question.resource_type, question.name)
 
-    def _denied(self, caller: Caller, api_key: int, question: Question, verdict: AclVerdict) -> None:
+    def _denied(
+        self,
+        connection: ConnectionContext,
+        caller: Caller,
+        api_key: int,
+        question: Question,
+        verdict: AclVerdict,
+    ) -> None:
         if question.is_named:
+            if self._trail is not None:
+                is_refused = self._mode is AuthorizationMode.ON
+                self._trail.denied(connection, caller, api_key, question, verdict, is_refused=is_refused)
             self._measures.denied(api_key, is_refused=self._mode is AuthorizationMode.ON)
         self._log.write(
             "%s %s from %s: %s of %s on %s %s: %s",

@@ -18,6 +18,8 @@ _NOTHING: frozenset[Right] = frozenset()
 _ACTS_FOR_CLUSTER: frozenset[Right] = frozenset({(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)})
 
 NODE_RIGHTS: Mapping[int, frozenset[Right]] = {
+    # A node that leads no partition of the audit has another one append its records.
+    ApiKey.PRODUCE: frozenset({(AclOperation.WRITE, AclResourceType.TOPIC)}),
     # The first request of every connection: which versions the other node speaks.
     ApiKey.API_VERSIONS: _NOTHING,
     # The leader of a partition asks the coordinator whether a transaction has it.

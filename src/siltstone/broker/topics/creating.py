@@ -30,7 +30,8 @@ from siltstone.metadata.decisions.table import decide
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.refusals import InvalidTopicName, TopicAlreadyExists
 from siltstone.metadata.service import MetadataService
-from siltstone.model.limits import MIB
+from siltstone.model.audit import AUDIT_TOPIC
+from siltstone.model.limits import AUDIT_RETENTION_BYTES, AUDIT_RETENTION_MS, AUDIT_TOPIC_PARTITIONS, MIB
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
 from siltstone.topic_configs.table import parse_topic_configs, written_configs
@@ -51,8 +52,12 @@ OWN_TOPIC_CONFIGS = {
         "compression.type": "uncompressed",
         "segment.bytes": str(100 * MIB),
     },
+    AUDIT_TOPIC: {
+        "retention.ms": str(AUDIT_RETENTION_MS),
+        "retention.bytes": str(AUDIT_RETENTION_BYTES // AUDIT_TOPIC_PARTITIONS),
+    },
 }
-"""The configurations of the topics that the broker itself writes, the same as in Kafka."""
+"""The configurations of the topics that the broker itself writes; of the first two the same as in Kafka."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +126,10 @@ class TopicCreation:
         """Does the same for ``__transaction_state``."""
         return await self.create_if_missing(TRANSACTIONS_TOPIC)
 
+    async def audit_topic(self) -> Topic:
+        """Does the same for ``__siltstone_audit``."""
+        return await self.create_if_missing(AUDIT_TOPIC)
+
     async def _create_unless_there(self, wanted: NewTopic) -> Topic:
         try:
             return await self.create(wanted)
@@ -135,6 +144,7 @@ class TopicCreation:
         counts = {
             OFFSETS_TOPIC: settings.offsets_topic_num_partitions,
             TRANSACTIONS_TOPIC: settings.transaction_state_log_num_partitions,
+            AUDIT_TOPIC: AUDIT_TOPIC_PARTITIONS,
         }
         return NewTopic(name=name, partition_count=counts[name], configs=OWN_TOPIC_CONFIGS[name])
 

@@ -5,12 +5,13 @@ Refusals of requests about topics that the metadata does not make: one class per
 """
 
 from siltstone.metadata.decisions.topics import is_topic_name
+from siltstone.model.audit import AUDIT_TOPIC
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import TOPIC_NAME_CHARACTERS_MAX
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, AUDIT_TOPIC, "__share_group_state"})
 """Metadata marks them as internal, so that consumers that subscribe to a pattern leave them out."""
 
 

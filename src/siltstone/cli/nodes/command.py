@@ -19,6 +19,7 @@ from siltstone.cli.nodes.listing import (
     unreachable_words,
     waiting_words,
 )
+from siltstone.cli.nodes.new_secrets import new_secrets
 from siltstone.cli.output import print_json, remarks, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted
@@ -264,3 +265,4 @@ def _tell(store: Store, node_id: int, as_json: bool) -> None:
 
 
 nodes.add_command(listener)
+nodes.add_command(new_secrets)

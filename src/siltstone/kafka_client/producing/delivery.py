@@ -77,7 +77,8 @@ class Delivery:
 
     ``on_delivered(batch, offset)`` reports that the batch was appended at ``offset``, −1 if the broker no longer
     knows the offset. ``on_trouble(text)`` reports a failure that is being retried. With ``topic_ids``, by name, topics
-    are named by their ids, so a topic that was created again refuses the batches.
+    are named by their ids, so a topic that was created again refuses the batches. ``transactional_id``: the batches are
+    of a transaction of that id.
     """
 
     def __init__(
@@ -86,8 +87,10 @@ class Delivery:
         on_delivered: Callable[[OutgoingBatch, int], None],
         on_trouble: Callable[[str], None],
         topic_ids: Mapping[str, bytes] | None = None,
+        transactional_id: str | None = None,
     ) -> None:
         self._cluster = cluster
+        self._transactional_id = transactional_id
         self._topic_ids = topic_ids or {}
         self._topic_names = {topic_id: name for name, topic_id in self._topic_ids.items()}
         self._on_delivered = on_delivered
@@ -136,7 +139,7 @@ class Delivery:
             while len(under_way) >= REQUESTS_UNDER_WAY_MAX:
                 self._receive(connection)
             theirs = [by_partition[partition] for partition in partitions]
-            request = _request(theirs, self._topic_ids)
+            request = _request(theirs, self._topic_ids, self._transactional_id)
             if self._topic_ids:
                 connection.send_in(TOPIC_ID_VERSION, request)
             else:
@@ -223,12 +226,15 @@ class Delivery:
             patience.restart()
 
 
-def _request(batches: Sequence[OutgoingBatch], topic_ids: Mapping[str, bytes]) -> ProduceRequest:
+def _request(
+    batches: Sequence[OutgoingBatch], topic_ids: Mapping[str, bytes], transactional_id: str | None
+) -> ProduceRequest:
     topics: dict[str, list[ProducePartition]] = {}
     for batch in batches:
         data = ProducePartition(index=batch.partition.partition, records=batch.data)
         topics.setdefault(batch.partition.topic, []).append(data)
     return ProduceRequest(
+        transactional_id=transactional_id,
         acks=ALL_REPLICAS,
         timeout_ms=BROKER_TIME_LIMIT_MS,
         topics=[

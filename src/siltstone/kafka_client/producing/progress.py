@@ -4,13 +4,13 @@ The process asks the broker first (DescribeProducers). The broker forgets a prod
 the headers of the partition's batches, which have producer id and sequence, too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.consuming import whole_batches
 from siltstone.kafka_client.failures import KafkaNotReady, RequestNotSpoken
 from siltstone.kafka_client.offsets import by_topic, refuse_partition_error
-from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES
+from siltstone.kafka_protocol.batch_header import BATCH_HEADER_BYTES, BatchHeader
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -18,6 +18,8 @@ from siltstone.kafka_protocol.messages.describe_producers import (
     TopicRequest,
 )
 from siltstone.kafka_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from siltstone.kafka_protocol.records.control import Outcome, read_control_batch
+from siltstone.model.buffers import Buffer
 from siltstone.model.limits import MIB
 
 FETCH_BYTES_MAX = 8 * MIB
@@ -62,14 +64,36 @@ def last_sequence_between(
     """Returns the last sequence that a batch of the producer has among the offsets [start, end); None if there is none.
     Raises KafkaRefusal, KafkaNotReady, RecordsDamaged."""
     found: int | None = None
+    for header, _ in _batches_between(cluster, partition, start_offset, end_offset):
+        if header.producer_id == producer_id and not header.is_control:
+            found = header.last_sequence
+    return found
+
+
+def has_commit_between(
+    cluster: Cluster, partition: TopicPartition, producer_id: int, start_offset: int, end_offset: int
+) -> bool:
+    """Returns whether a transaction of the producer was committed among the offsets [start, end). Raises KafkaRefusal,
+    KafkaNotReady, RecordsDamaged, MalformedRecords."""
+    return any(
+        header.is_control
+        and header.producer_id == producer_id
+        and header.record_count > 0
+        and read_control_batch(batch).outcome is Outcome.COMMIT
+        for header, batch in _batches_between(cluster, partition, start_offset, end_offset)
+    )
+
+
+def _batches_between(
+    cluster: Cluster, partition: TopicPartition, start_offset: int, end_offset: int
+) -> Iterator[tuple[BatchHeader, Buffer]]:
     position = start_offset
     while position < end_offset:
         data = cluster.patiently(lambda: _fetched(cluster, partition, position))  # noqa: B023  called at once
-        for header, _ in whole_batches(data):
-            if header.producer_id == producer_id and header.last_offset >= start_offset:
-                found = header.last_sequence
+        for header, batch in whole_batches(data):
             position = max(position, header.end_offset)
-    return found
+            if header.last_offset >= start_offset:
+                yield header, batch
 
 
 def _fetched(cluster: Cluster, partition: TopicPartition, position: int) -> memoryview:

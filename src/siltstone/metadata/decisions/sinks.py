@@ -33,6 +33,7 @@ from siltstone.metadata.sinks import (
     SINK_PREFIX,
     SINKS_MAX,
     STAGED_MS_MAX,
+    TRANSACTION,
     BeginSinkBatch,
     CommitSinkBatch,
     SinkBatch,
@@ -63,12 +64,16 @@ def decide_begin_sink_batch(view: ImageView, command: BeginSinkBatch, now_ms: in
         if standing.is_over or standing.driver == wanted.driver:
             return Decision((), standing)
         resumed = msgspec.structs.replace(standing, driver=wanted.driver)
+        if standing.mode == TRANSACTION:  # the transaction of the producer before has ended
+            resumed = msgspec.structs.replace(resumed, producer_id=wanted.producer_id)
         return Decision((_set(sink_id, resumed),), resumed)
     if not standing.is_over:
         raise SinkBatchUnfinished(
             f"batch {standing.batch_id} of sink {sink_id} is not finished, so batch {wanted.batch_id} cannot begin: run"
             f" batch {standing.batch_id} again, or give it up with siltstone sinks abandon {sink_id}"
         )
+    if wanted.mode == TRANSACTION:
+        return _begun(command, wanted.producer_id, (), now_ms)
     producer_id = wanted.producer_id if standing.producer_id < 0 else standing.producer_id
     return _begun(command, producer_id, standing.targets, now_ms)
 
@@ -88,6 +93,10 @@ def decide_commit_sink_batch(view: ImageView, command: CommitSinkBatch, now_ms: 
         command.is_abandoned
     ):  # the producer's last sequence is not known, so the next batch has another producer
         done = msgspec.structs.replace(done, state=SinkState.ABANDONED, producer_id=-1, targets=())
+    elif (
+        standing.mode == TRANSACTION
+    ):  # each transaction has a producer of its own, whose sequences begin at 0
+        done = msgspec.structs.replace(done, producer_id=-1)
     else:
         targets = {target.stream_id: target for target in (*standing.targets, *command.targets)}
         done = msgspec.structs.replace(done, targets=tuple(target for _, target in sorted(targets.items())))

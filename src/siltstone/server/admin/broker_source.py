@@ -158,6 +158,10 @@ class NetworkSource:
             _add_tls(collected, listeners.statistics().handshakes, listeners.certificates.statistics())
         _add_logins(collected, self._broker.logins())
         _add_throttles(collected, self._broker.parts.throttling.statistics())
+        if self._broker.trail.is_on:
+            audit = self._broker.trail.gathering.statistics()
+            collected.add("audit_records", audit.written)
+            collected.add("audit_dropped", audit.dropped)
         yield
 
 

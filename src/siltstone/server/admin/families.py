@@ -71,6 +71,9 @@ NETWORK = (
              "quota of clients, by what it limits.", "quota"),
     _counter("throttled_seconds", "The time for which these clients had to wait, all together.", "quota",
              unit="seconds"),
+    _counter("audit_records", "Records that this node has written to the topic of the audit.",
+             unit="records"),
+    _counter("audit_dropped", "Events that are not in the audit, because too many others waited to be written."),
     _gauge("requests_in_flight", "Requests that were received and are not answered yet."),
     _gauge("topic_stored_bytes", "Bytes of a topic in committed objects, copies and what waits for its deletion "
            "included, for the 500 topics with the most; _other is the rest.", "topic", unit="bytes"),

@@ -67,6 +67,7 @@ class BrokerUsers:
             self._checks -= 1
         if not is_proved:
             self._kept.pop(key, None)
+            await authenticator.pause(host, claim.user)  # not among the checks: others are let in meanwhile
             return None
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()

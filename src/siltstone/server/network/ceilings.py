@@ -1,5 +1,5 @@
-"""The ceiling of a listener: how many connections it may have, and how many new ones in a second; and the closing of
-refused connections after a while.
+"""The ceiling of a listener: how many connections it may have, and how many new ones and how many bytes in a
+second; and the closing of refused connections after a while.
 
 A listener above its rate rests: its clients wait in the backlog of the kernel, as in Kafka. A connection from an
 address above *its* rate is closed late, so that a client which comes back at once does not come back sooner.
@@ -10,7 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from siltstone.broker.quotas.windows import MeasuredRate
-from siltstone.model.serving_limits import LATE_CLOSINGS_MAX, QUOTA_WINDOW_MS
+from siltstone.broker.request import ConnectionContext
+from siltstone.model.access import NODE, SessionState
+from siltstone.model.serving_limits import LATE_CLOSINGS_MAX, MUTED_MS_MAX, QUOTA_WINDOW_MS
 from siltstone.runtime.clock import Clock, Timer
 from siltstone.server.network.listener_settings import ListenerSettings
 
@@ -25,6 +27,7 @@ class ListenerCeiling:
         self._settings = settings
         self._clock = clock
         self._arrivals = MeasuredRate()
+        self._bytes = MeasuredRate()
         self.open_count = 0
 
     @property
@@ -41,6 +44,22 @@ class ListenerCeiling:
         if not limit:
             return 0.0
         return min(self._arrivals.debt_ms(limit, self._clock.monotonic_ms()), QUOTA_WINDOW_MS)
+
+    @property
+    def counts_bytes(self) -> bool:
+        return self._settings.bytes_per_second_max > 0
+
+    def carried(self, connection: ConnectionContext, byte_count: int) -> None:
+        """Counts bytes that came or left. Above the rate the connection is muted, for MUTED_MS_MAX at most: all
+        clients of the listener share the rate. A login and a node are not held back."""
+        if connection.session.state is not SessionState.AUTHENTICATED or connection.principal is NODE:
+            return
+        now_ms = self._clock.monotonic_ms()
+        self._bytes.add(byte_count, now_ms)
+        debt_ms = self._bytes.debt_ms(self._settings.bytes_per_second_max, now_ms)
+        if debt_ms > 0:
+            until_ms = now_ms + min(debt_ms, MUTED_MS_MAX)
+            connection.muted_until_ms = max(connection.muted_until_ms, until_ms)
 
 
 class LateClosings:

@@ -78,6 +78,8 @@ class Connection(asyncio.BufferedProtocol):
         self._active_ms = self._admitted_ms = parts.now_ms
         self._progress_bytes, self._progress_ms = 0, parts.now_ms
         self.close_reason: CloseReason | None = None
+        self.carried: Callable[[ConnectionContext, int], None] | None = None
+        """Counts bytes for the ceiling of the listener; None: it has none."""
         transport.set_write_buffer_limits(high=parts.settings.connection_answer_bytes_max)
         if self._is_unauthenticated:
             self._reader.allow(SASL_FRAME_BYTES_MAX, "what is taken before a login")
@@ -116,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             self._parts.counters.bytes_in += nbytes
+            if self.carried is not None:
+                self.carried(self.context, nbytes)
             self._reader.received(nbytes)
             self._take()
             self._turn()
@@ -229,6 +233,8 @@ class Connection(asyncio.BufferedProtocol):
         self._sent_bytes += byte_count
         self._transport.writelines(unpinned(answers))
         self._parts.counters.bytes_out += byte_count
+        if self.carried is not None:
+            self.carried(self.context, byte_count)
         self._active_ms = self._parts.now_ms
         self._receives_much = byte_count > self._settings.connection_answer_bytes_max
         if self._is_writing_paused:

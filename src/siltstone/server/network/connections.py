@@ -193,6 +193,8 @@ class Connections:
         )  # fmt: skip
         made = TlsConnection if listener.protocol.is_encrypted else Connection
         connection = made(self._parts, context, transport, self._gone)
+        if (ceiling := self._ceilings.get(listener.name)) is not None and ceiling.counts_bytes:
+            connection.carried = ceiling.carried
         if len(self._parts.unauthenticated) > self._parts.settings.unauthenticated_connections_max:
             next(iter(self._parts.unauthenticated)).turn_away()
         self._expected -= 1

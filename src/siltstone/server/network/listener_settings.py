@@ -48,8 +48,8 @@ def parse_mechanisms(text: str) -> tuple[LoginMechanism, ...]:
 
 class ListenerSettings(msgspec.Struct, frozen=True):
     """Files are named by path; "" means none. ``protocol`` None: the name of the listener says it, or
-    ``listener_security_protocol_map`` does. ``max_connections`` and ``max_connection_creation_rate``, a second: 0 is no
-    limit of the listener's own."""
+    ``listener_security_protocol_map`` does. ``max_connections``, ``max_connection_creation_rate`` and
+    ``bytes_per_second_max``: 0 is no limit of the listener's own."""
 
     protocol: SecurityProtocol | None = None
     tls_certificate_file: str = ""
@@ -72,6 +72,7 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     oauth_principal_claim: str = "sub"
     max_connections: int = 0
     max_connection_creation_rate: int = 0
+    bytes_per_second_max: int = 0
 
     @property
     def mechanisms(self) -> tuple[LoginMechanism, ...]:
@@ -113,7 +114,7 @@ class ListenerSettings(msgspec.Struct, frozen=True):
             raise InvalidListenerSetting(f"tls_principal_mapping_rules: {wrong}") from wrong
         parse_mechanisms(self.sasl_mechanisms)
         _ = self.bearer
-        for name in ("max_connections", "max_connection_creation_rate"):
+        for name in ("max_connections", "max_connection_creation_rate", "bytes_per_second_max"):
             if getattr(self, name) < 0:
                 raise InvalidListenerSetting(f"{name}={getattr(self, name)}: it is 0 for no limit, or more")
         if self.reauthentication_ms_max and self.reauthentication_ms_max < REAUTHENTICATION_MS_MIN:

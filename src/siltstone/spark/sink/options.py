@@ -12,18 +12,21 @@ from collections.abc import Mapping
 
 import msgspec
 
-from siltstone.metadata.sinks import OBJECTS, RELAY
+from siltstone.metadata.sinks import MODES, TRANSACTION
 from siltstone.runtime.randomness import random_token, system_randomness
+from siltstone.scanning.failures import ScanRefused
+from siltstone.scanning.request import lease_ms_of
 from siltstone.sinking.failures import SinkRefused
 from siltstone.sinking.plan import EncodingWish, check_sink_name
+from siltstone.sinking.transaction import TRANSACTION_TIMEOUT_MS
 from siltstone.spark.option_names import ignored_text, is_of_client, password_in, place_text, unknown_option
 from siltstone.value_formats.value_format import FormatKind
 
 log = logging.getLogger(__name__)
 
 OPTIONS = (
-    "store", "metadata", "topic", "mode", "sinkName", "batchId", "queryId", "txnAppId", "txnVersion", "compression",
-    "value", "valueSchema", "schemaRegistry", "valueSubject", "includeHeaders",
+    "store", "metadata", "topic", "mode", "transactionTimeout", "sinkName", "batchId", "queryId", "txnAppId",
+    "txnVersion", "compression", "value", "valueSchema", "schemaRegistry", "valueSubject", "includeHeaders",
 )  # fmt: skip
 """Every option of a sink except ``bucket.N`` and ``kafka.bootstrap.servers``. The guide of Spark's connector lists
 ``includeHeaders`` among those of its sink, too; there and here, headers are written if the rows have the column."""
@@ -58,6 +61,7 @@ class SinkRequest(msgspec.Struct, frozen=True):
     bootstrap: str | None
     encoding: EncodingWish | None = None
     mode: str | None = None
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
 
 
 def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: bool) -> SinkRequest:
@@ -70,10 +74,11 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
     options, place, bootstrap = _known(given)
     if refusal := password_in(given):
         raise SinkRefused(refusal)
-    if (mode := options.get("mode")) not in (None, RELAY, OBJECTS):
+    if (mode := options.get("mode")) not in (None, *MODES):
         raise SinkRefused(
-            f"option mode={mode!r}: write relay, to write through the brokers, or objects, to write without one; left"
-            " out, the sink chooses by whether a broker is there"
+            f"option mode={mode!r}: write relay, to write through the brokers, transaction, to write each batch in one"
+            " transaction of theirs, or objects, to write without one; left out, the sink chooses relay or objects by"
+            " whether a broker is there"
         )
     sink_id, batch_id = _names(options, is_stream=is_stream)
     return SinkRequest(
@@ -87,7 +92,23 @@ def parse_sink_options(given: Mapping[str, str], *, overwrite: bool, is_stream: 
         bootstrap,
         _encoding(options),
         mode,
+        _transaction_timeout_ms(options),
     )
+
+
+def _transaction_timeout_ms(options: Mapping[str, str]) -> int:
+    text = options.get("transactionTimeout")
+    if text is None:
+        return TRANSACTION_TIMEOUT_MS
+    if options.get("mode") != TRANSACTION:
+        raise SinkRefused("option transactionTimeout is for mode=transaction: give that, too")
+    try:
+        timeout_ms = lease_ms_of(f"{text.strip()}in" if text.strip().endswith("m") else text)
+    except ScanRefused:
+        timeout_ms = 0
+    if not timeout_ms:
+        raise SinkRefused(f"option transactionTimeout={text!r}: write a duration such as 30s or 10min")
+    return timeout_ms
 
 
 def _encoding(options: Mapping[str, str]) -> EncodingWish | None:

@@ -76,6 +76,7 @@ class _TopicWriter:
                 self._request.bootstrap,
                 self.on_step,
                 mode=self._request.mode,
+                transaction_timeout_ms=self._request.transaction_timeout_ms,
                 is_nameless=self._request.is_nameless,
             )
             if abort:

@@ -1,10 +1,10 @@
 """Keeps the write-ahead log in a bucket: puts bulks of records under ``<node epoch>/<seq>``, each only if no object has
 that key yet.
 
-A *bulk* takes the appends of an interval, or fewer when they have many bytes. Several puts are under way at a time;
-appends are answered in the order of their bulks. The put itself is the fence: another process that takes the log over
-seals each earlier life at its first free seq (``runs``), so a put of that life fails there, and objects behind the seal
-are never acknowledged. No lease is renewed in the bucket, and an idle log makes no requests.
+A *bulk* takes what was appended since the one before; ``put_pace`` says when it leaves. Several puts are under way at a
+time; appends are answered in the order of their bulks. The put itself is the fence: another process that takes the log
+over seals each earlier life at its first free seq (``runs``), so a put of that life fails there, and objects behind the
+seal are never acknowledged. No lease is renewed in the bucket, and an idle log makes no requests.
 
 While the bucket refuses or does not answer, puts are retried and appends wait; ``trouble`` then has the reason. Objects
 whose records are all committed are deleted from time to time. An idle log puts one empty bulk for that: its header says
@@ -47,11 +47,8 @@ from siltstone.stream_engine.wal.port import (
     WalStatistics,
     WalWriteFailed,
 )
+from siltstone.stream_engine.wal.put_pace import PutPace
 from siltstone.stream_engine.wal.runs import Place, deletable, kept_place
-
-IDLE_INTERVAL_MS = 20
-"""How long the first append after a pause waits for others. It is shorter than an interval, because no put was made in
-the interval before."""
 
 RETRY_MS_MIN = 100
 RETRY_MS_MAX = 5 * SECOND_MS
@@ -99,7 +96,7 @@ class BucketWriteAheadLog:
         self._queue: list[Buffer] = []
         self._queue_sizes: list[int] = []
         self._queued_bytes = 0
-        self._queued_since_ms = self._cut_ms = -inf
+        self._pace = PutPace(settings.puts_per_hour_max)
         self._next_position = self._durable_position = self._trimmed_position = 0
         self._in_flight: deque[Bulk] = deque()
         self._objects: deque[tuple[Place, int]] = deque()
@@ -221,7 +218,6 @@ class BucketWriteAheadLog:
         header = encode_record_header(batch, self._next_position, self._durable_position, metadata_version)
         record_bytes = RECORD_OVERHEAD_BYTES + len(batch.payload)
         if not self._queue:
-            self._queued_since_ms = self._clock.monotonic_ms()
             self._wake.set()
         self._queue.append(header)
         self._queue.append(batch.payload)
@@ -273,38 +269,28 @@ class BucketWriteAheadLog:
 
     async def _cut_bulks(self) -> None:
         while not self._has_failed:
-            due_ms = await self._until_due()
+            await self._until_due()
             if not self._queue:
                 break
             await self._slots.acquire()
             body, records, body_bytes = self._take_bulk()
             first_position = self._next_position - self._queued_bytes - body_bytes
-            bulk = self._begin(WalObjectKind.BULK, body, first_position, records)
-            if 0 <= bulk.asked_ms - due_ms < self._settings.bulk_interval_ms:
-                self._cut_ms = due_ms  # one that was cut late delays none of the next
+            self._begin(WalObjectKind.BULK, body, first_position, records)
         while self._in_flight and not self._has_failed:
             self._answered.clear()
             await self._answered.wait()
 
-    async def _until_due(self) -> float:
-        """Waits until the next bulk is due, or the log is closing. Returns the time at which it was due."""
-        due_ms = inf
+    async def _until_due(self) -> None:
+        """Waits until the next bulk is due, or the log is closing."""
         while not self._closing:
             if self._queue:
-                due_ms = max(
-                    self._cut_ms + self._settings.bulk_interval_ms, self._queued_since_ms + self._idle_ms
-                )
+                due_ms = self._pace.due_ms(is_under_way=bool(self._in_flight))
                 left_ms = due_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or self._queued_bytes >= self._settings.group_bytes_max:
-                    return due_ms
+                    return
                 await self._woken(self._wake, left_ms)
             else:
                 await self._woken(self._wake)
-        return due_ms
-
-    @property
-    def _idle_ms(self) -> float:
-        return min(IDLE_INTERVAL_MS, self._settings.bulk_interval_ms)
 
     async def _woken(self, event: asyncio.Event, ms_max: float = inf) -> None:
         """Waits until the event is set, or the time has passed, and clears it."""
@@ -330,7 +316,8 @@ class BucketWriteAheadLog:
 
     def _begin(self, kind: WalObjectKind, body: list[Buffer], first_position: int, records: int) -> Bulk:
         """Assigns the object its place in the log and starts its put. The caller has taken a slot."""
-        self._cut_ms = now_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
+        self._pace.put(now_ms)
         place = self._node_epoch, next(self._seqs)
         kept = kept_place(self._objects, self._trimmed_position, place)
         bulk = Bulk(kind, place, body, first_position, records, kept, now_ms)
@@ -395,6 +382,8 @@ class BucketWriteAheadLog:
             self._is_said = False
         self._answered.set()
         self._cleaning.set()
+        if self._queue and not self._in_flight:
+            self._wake.set()
         if self._durable_position > before:
             self._on_durable(self._durable_position)
 

@@ -238,3 +238,13 @@ def test_nodes_are_charged_to_nobody() -> None:
     for each in (node, stranger):
         clients.throttling.produced(each, 100 * MB)
     assert not node.muted_until_ms and stranger.muted_until_ms
+
+
+def test_qu14_three_nodes_allow_the_rate_each() -> None:
+    """What a client uses of one node counts at no other."""
+    nodes = [ThrottledClients((EVERY_USER, IN, MB), nodes=3) for _ in range(3)]
+    clients = [node.client() for node in nodes]
+    for number, (node, client) in enumerate(zip(nodes, clients, strict=True)):
+        node.throttling.produced(client, 100 * MB)
+        assert node.muted_ms(client) == MUTED_MS_MAX
+        assert [nodes[later].muted_ms(clients[later]) for later in range(number + 1, 3)] == [0] * (2 - number)

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from siltstone.metadata.commands import RegisterNode
+from siltstone.offline.opening.store import open_store
 from support.processes.cli import Outcome, run
 
 
@@ -62,3 +64,13 @@ def test_which_limits_count_for_a_client(store: Any) -> None:
 def test_what_makes_no_sense_is_refused(store: Any, words: tuple[str, ...], line: str) -> None:
     outcome = called(store, *words)
     assert outcome.status == 2 and line in outcome.err
+
+
+def test_qu14_the_list_says_how_many_nodes_allow_as_much(store: Any) -> None:
+    with open_store(store) as opened:
+        for node in range(3):
+            opened.metadata.execute(RegisterNode(node, f"life {node}", "wal"))
+    called(store, "set", "producer_byte_rate=1000000", "--user", "ada")
+    outcome = called(store)
+    assert "Each of the 3 live nodes allows this much, so all together × 3" in " ".join(outcome.err.split())
+    assert called(store, "list", "--json").json["live_nodes"] == 3

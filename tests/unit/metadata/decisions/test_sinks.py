@@ -23,6 +23,7 @@ from siltstone.metadata.sinks import (
     OBJECTS,
     RELAY,
     STAGED_MS_MAX,
+    TRANSACTION,
     BeginSinkBatch,
     CommitSinkBatch,
     SinkBatch,
@@ -168,8 +169,28 @@ def test_sw25_a_record_is_small_whatever_the_number_of_tasks() -> None:
 
 
 def test_a_record_of_another_version_is_refused() -> None:
-    with pytest.raises(msgspec.ValidationError, match="record of version 2"):
-        decode_sink(msgspec.msgpack.encode((2, "relay")))
+    with pytest.raises(msgspec.ValidationError, match="record of version 3; this program reads up to 2"):
+        decode_sink(msgspec.msgpack.encode((3, "relay")))
+
+
+def test_sw31_each_transaction_has_a_producer_of_its_own() -> None:
+    world = World()
+    world.begin(0)
+    world.commit(0)
+    assert (world.begin(1).producer_id, world.begin(1).targets[0].next_sequence) == (7, 10)
+    world.commit(1, next_sequence=20)
+    begun = world.begin(2, mode=TRANSACTION, producer_id=30)
+    assert begun.producer_id == 30 and begun.targets == (SinkTarget(3, 0, 102),)
+    assert world.begin(2, "b", mode=TRANSACTION, producer_id=31).producer_id == 31
+    assert world.begin(2, "b", mode=TRANSACTION, producer_id=31) == world.standing
+    with pytest.raises(SinkTakenOver):
+        world.commit(2, "a")
+    world.client.execute(CommitSinkBatch("out", 2, "b", ()))
+    assert world.standing.producer_id == -1 and world.standing.targets == (SinkTarget(3, 0, 102),)
+    after = world.begin(3, producer_id=8)
+    assert after.producer_id == 8 and after.targets == (SinkTarget(3, 0, 103),)
+    with pytest.raises(SinkChanged, match="has mode relay"):
+        world.begin(3, mode=TRANSACTION)
 
 
 # -- loads

@@ -67,18 +67,36 @@ async def test_a_changed_password_and_a_removed_user_count_at_once(world) -> Non
     assert await who(world, users, "brush") is None
 
 
+def guess(users: BrokerUsers, password: str) -> "asyncio.Task[Principal | None]":
+    return asyncio.ensure_future(users.principal_of(HOST, PasswordClaim("ada", Secret(password))))
+
+
 @scenario(in_broker_world)
-async def test_wrong_passwords_wait_and_only_so_many_at_a_time(world) -> None:
+async def test_only_so_many_passwords_are_checked_at_a_time(world) -> None:
     users = await users_of(world)
     assert await who(world, users, "pencil") == ADA
-    claims = [PasswordClaim("ada", Secret(f"guess {number}")) for number in range(CHECKS_MAX)]
-    guesses = [asyncio.ensure_future(users.principal_of(HOST, claim)) for claim in claims]
+    world.calls.hold("is_password")
+    guesses = [guess(users, f"guess {number}") for number in range(CHECKS_MAX)]
     await settled()
-    assert not any(guess.done() for guess in guesses)
     with pytest.raises(RequestRefused, match="too many passwords") as refused:
         await users.principal_of(HOST, PasswordClaim("ada", Secret("another")))
     assert refused.value.status == 503
     assert await who(world, users, "pencil") == ADA, "who was let in a moment ago is let in"
+    world.calls.release("is_password")
+    await settled()
+    world.broker.end_waits()
+    assert await asyncio.gather(*guesses) == [None] * CHECKS_MAX
+
+
+@scenario(in_broker_world)
+async def test_wrong_passwords_wait_and_keep_no_new_login_out(world) -> None:
+    users = await users_of(world)
+    guesses = [guess(users, f"guess {number}") for number in range(CHECKS_MAX)]
+    await settled()
+    assert not any(each.done() for each in guesses)
+    right = guess(users, "pencil")
+    await settled()
+    assert right.done() and right.result() == ADA
     world.broker.end_waits()
     assert await asyncio.gather(*guesses) == [None] * CHECKS_MAX
 

@@ -4,9 +4,13 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from siltstone.broker.request import ConnectionContext, Listener
+from siltstone.model.access import NODE
+from siltstone.model.serving_limits import MUTED_MS_MAX
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.server.network.addresses import parse_addresses
 from siltstone.server.network.ceilings import LateClosings, ListenerCeiling
@@ -121,3 +125,41 @@ def test_limits_below_zero_are_refused() -> None:
     for name in ("max_connections", "max_connection_creation_rate"):
         with pytest.raises(InvalidListenerSetting, match=name):
             ListenerSettings(**{name: -1})
+
+
+def carried(ceiling: ListenerCeiling, clock: ManualClock, size: int, **named: Any) -> float:
+    """Returns for how long a connection is muted that carries so many bytes."""
+    context = ConnectionContext(1, "10.0.0.1", Listener("PLAINTEXT", "h", 9092), **named)
+    ceiling.carried(context, size)
+    return max(0.0, context.muted_until_ms - clock.monotonic_ms())
+
+
+def test_above_its_bytes_whoever_uses_the_listener_is_muted() -> None:
+    clock = ManualClock()
+    ceiling = ListenerCeiling(ListenerSettings(bytes_per_second_max=1_000_000), clock)
+    assert carried(ceiling, clock, 10_000_000) == 0
+    assert 0 < carried(ceiling, clock, 1_000_000) <= MUTED_MS_MAX, "another connection pays, too"
+    assert carried(ceiling, clock, 100_000_000) == MUTED_MS_MAX
+    assert carried(ceiling, clock, 100_000_000, principal=NODE) == 0
+    sent, begun_ms = 0, clock.monotonic_ms()
+    while clock.monotonic_ms() - begun_ms < 300_000:
+        sent += 100_000
+        clock.advance_ms(max(1.0, carried(ceiling, clock, 100_000)))
+    assert sent / 300 < 1_050_000
+
+
+def test_a_listener_without_a_ceiling_counts_no_bytes() -> None:
+    assert not ListenerCeiling(ListenerSettings(), ManualClock()).counts_bytes
+    with pytest.raises(InvalidListenerSetting, match="bytes_per_second_max=-1"):
+        ListenerSettings(bytes_per_second_max=-1)
+
+
+@in_loop
+async def test_a_connection_above_the_bytes_of_its_listener_is_answered_and_then_waits() -> None:
+    async with served(ListenerSettings(bytes_per_second_max=10)) as listeners:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listeners.listeners[0].advertised_port)
+        writer.write(framed(b"x" * 200))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await reader.readexactly(204)
+        writer.close()

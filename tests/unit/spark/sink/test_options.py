@@ -2,6 +2,7 @@ import pytest
 
 from siltstone.sinking.failures import SinkRefused
 from siltstone.sinking.plan import EncodingWish
+from siltstone.sinking.transaction import TRANSACTION_TIMEOUT_MS
 from siltstone.spark.sink.options import SinkRequest, parse_sink_options
 from siltstone.value_formats.value_format import FormatKind
 
@@ -33,6 +34,12 @@ def test_a_stream_has_the_ids_of_spark() -> None:
     assert parsed(is_stream=True, sinkName="out").sink_id == "out"
 
 
+def test_a_transaction_may_have_a_timeout_of_its_own() -> None:
+    assert parsed(mode="transaction").transaction_timeout_ms == TRANSACTION_TIMEOUT_MS
+    assert parsed(mode="transaction", TRANSACTIONTIMEOUT="10m").transaction_timeout_ms == 600_000
+    assert parsed(mode="transaction", transactionTimeout="30s").transaction_timeout_ms == 30_000
+
+
 def test_the_store_and_its_brokers_are_named() -> None:
     found = parse_sink_options(
         {"metadata": "sqlite:///m", "bucket.0": "file:///b", "kafka.bootstrap.servers": "h:1", "kafka.acks": "all"},
@@ -49,7 +56,13 @@ def test_the_store_and_its_brokers_are_named() -> None:
     ("options", "named"),
     [
         ({"overwrite": True}, "a topic cannot be overwritten"),
-        ({"mode": "transaction"}, "option mode='transaction'"),
+        ({"mode": "atomic"}, "option mode='atomic': write relay.* transaction.* or objects"),
+        ({"transactionTimeout": "9m"}, "transactionTimeout is for mode=transaction"),
+        (
+            {"mode": "transaction", "transactionTimeout": "soon"},
+            "transactionTimeout='soon': write a duration",
+        ),
+        ({"mode": "transaction", "transactionTimeout": "0"}, "transactionTimeout='0': write a duration"),
         ({"sinkName": "loads"}, "sinkName and batchId are given together"),
         ({"batchId": "5", "is_stream": True}, "Spark numbers its batches"),
         ({"batchId": "five", "sinkName": "a"}, "option batchId='five'"),

@@ -16,57 +16,55 @@ from support.scenarios import in_loop_of
 
 
 @in_loop_of(run)
-async def test_w16_appends_of_an_interval_share_an_object(caplog) -> None:
+async def test_w16_appends_during_a_put_share_an_object() -> None:
+    calls = HeldPutCalls(1, 2)
     lives = BucketLives(settings=replace(SETTINGS, group_bytes_max=2**20, capacity_bytes=2**22))
-    life = lives.open()
+    life = lives.open(calls=calls)
     await life.begin(1)
     for offset in range(1000):
         if offset % 10 == 0:
             await life.pass_ms(1, step_ms=1)
         position = life.append(offset)
+    assert calls.asked == [0, 0, 1, 2], "the claim twice, a bulk at once, one after 50 ms"
+    calls.release(1)
+    calls.release(2)
     await life.until_durable(position)
-    assert lives.seqs(1) == [0, 1, 2], "a bulk after 20 ms, one after 100 ms more"
+    assert lives.seqs(1) == [0, 1, 2, 3]
     assert await recovered(lives, 2) == [*range(1000)]
 
 
 @in_loop_of(run)
-async def test_after_a_pause_an_append_waits_for_20_ms_and_otherwise_for_the_interval() -> None:
+async def test_an_append_leaves_at_once_while_no_put_is_under_way_and_the_ceiling_allows_it() -> None:
     lives = BucketLives()
     life = lives.open()
     await life.begin(1)
     waited = []
-    for offset in range(4):
+    for offset in range(23):
         before_ms = life.clock.monotonic_ms()
         await life.append_durably(offset)
         waited.append(life.clock.monotonic_ms() - before_ms)
-    await life.pass_ms(1_000)
+    assert waited == [*[0] * 21, 50, 50], "a second's worth, and then one for each interval"
+    await life.pass_ms(100)
     before_ms = life.clock.monotonic_ms()
-    await life.append_durably(4)
-    waited.append(life.clock.monotonic_ms() - before_ms)
-    assert waited == [20, 100, 100, 100, 20]
+    await life.append_durably(23)
+    assert life.clock.monotonic_ms() == before_ms
     await life.close()
 
 
 @in_loop_of(run)
-async def test_a_bulk_that_is_cut_late_delays_none_of_the_next() -> None:
-    """Else the interval of a busy machine is longer, and with it each acknowledgement."""
-    lives = BucketLives()
-    life = lives.open()
+async def test_what_gathered_during_a_put_leaves_with_its_answer() -> None:
+    calls = HeldPutCalls(1)
+    life = BucketLives().open(calls=calls)
     await life.begin(1)
-    await life.append_durably(0)
-
-    async def after_one_that_is_late(late_ms: int, offset: int) -> float:
-        """How long the bulk after it waits."""
-        position = life.append(offset)
-        await life.pass_ms(100 + late_ms, step_ms=100 + late_ms)
-        await life.until_durable(position)
-        before_ms = life.clock.monotonic_ms()
-        await life.append_durably(offset + 1)
-        return life.clock.monotonic_ms() - before_ms
-
-    assert await after_one_that_is_late(30, 1) == 70
-    assert await after_one_that_is_late(90, 3) == 20, "an append waits for others at least so long"
-    assert await after_one_that_is_late(250, 5) == 100, "intervals that were lost are not made up for"
+    life.append(0)
+    await life.pass_ms(10, step_ms=1)
+    position = life.append(1)
+    await life.pass_ms(10, step_ms=1)
+    assert calls.asked == [0, 0, 1]
+    calls.release(1)
+    before_ms = life.clock.monotonic_ms()
+    await life.until_durable(position)
+    assert life.clock.monotonic_ms() - before_ms <= 1, "30 ms before its interval"
     await life.close()
 
 

@@ -11,7 +11,9 @@ from types import MappingProxyType
 
 import msgspec
 
+from siltstone.broker.request import LoginSession
 from siltstone.model.access import SessionState
+from siltstone.model.limits import SECOND_MS
 
 _START, _VERSIONS = SessionState.START, SessionState.VERSIONS
 _EXCHANGE, _DONE = SessionState.EXCHANGE, SessionState.AUTHENTICATED
@@ -84,3 +86,12 @@ LOGIN_MOVES: Mapping[tuple[SessionState, LoginEvent], LoginMove] = MappingProxyT
     **{(_AGAIN, event): move for event, move in _STEPS.items()},
     (_AGAIN, LoginEvent.GOES_ON): LoginMove(LoginAnswer.CHALLENGE, _AGAIN),
 })  # fmt: skip
+
+
+REAUTHENTICATION_INTERVAL_MS = 1 * SECOND_MS
+"""A session may log in again this long after it began [Kafka]."""
+
+
+def may_log_in_again(session: LoginSession, now_ms: float) -> bool:
+    """Whether a session that is logged in may begin another login. One that never expires needs none."""
+    return session.expires_ms != float("inf") and now_ms >= session.began_ms + REAUTHENTICATION_INTERVAL_MS

@@ -1,0 +1,94 @@
+"""Which requests change offsets of groups by hand, and what they changed.
+
+Members of a group commit all the time, and that is no event. A commit without a member sets offsets by hand: it is that
+of a tool such as ``kafka-consumer-groups``, or of a client that assigns its partitions itself.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from siltstone.broker.groups.groups import Groups
+from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from siltstone.kafka_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from siltstone.kafka_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from siltstone.model.audit import NAME_CHARACTERS, TEXT_CHARACTERS, AuditEvent, AuditKind, shortened
+
+PARTITIONS_SHOWN = 40
+GROUPS_SHOWN = 100
+NO_MEMBER = -1
+
+Known = dict[str, dict[tuple[str, int], int]]
+"""Group → partition → committed offset."""
+
+
+def groups_changed(request: Any) -> list[str]:
+    """Returns the groups whose offsets the request changes by hand."""
+    if isinstance(request, OffsetCommitRequest):
+        by_hand = request.generation_id_or_member_epoch == NO_MEMBER and not request.member_id
+        return [request.group_id] if by_hand else []
+    if isinstance(request, OffsetDeleteRequest):
+        return [request.group_id]
+    if isinstance(request, DeleteGroupsRequest):
+        return request.groups_names[:GROUPS_SHOWN]
+    return []
+
+
+async def known_offsets(groups: Groups, group_ids: list[str]) -> Known:
+    """Returns what the groups have committed, as far as this node coordinates them."""
+    found: Known = {}
+    for group_id in group_ids:
+        offsets = await groups.look(group_id, _offsets)
+        if not isinstance(offsets, ErrorCode):
+            found[group_id] = offsets
+    return found
+
+
+def _offsets(known: KnownGroup | None) -> dict[tuple[str, int], int]:
+    return {} if known is None else {key: each.offset for key, each in known.offsets.items()}
+
+
+def offset_events(request: Any, response: Any, before: Known, after: Known) -> Iterator[AuditEvent]:
+    """Yields what was changed. A request that was refused is none."""
+    if isinstance(request, DeleteGroupsRequest):
+        assert isinstance(response, DeleteGroupsResponse)
+        gone = {row.group_id for row in response.results if not row.error_code}
+        for group_id in groups_changed(request):
+            if group_id in gone:
+                yield _event(group_id, "DELETE", before.get(group_id, {}), {})
+        return
+    if isinstance(response, OffsetCommitResponse):
+        # By name or by id, in the order of the request: the rows that were taken are those without an error.
+        is_taken = any(not row.error_code for topic in response.topics for row in topic.partitions)
+    else:
+        assert isinstance(response, OffsetDeleteResponse)
+        is_taken = not response.error_code
+    old, new = before.get(request.group_id, {}), after.get(request.group_id, {})
+    changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+    if is_taken and changed:
+        yield _event(
+            request.group_id,
+            "RESET" if isinstance(request, OffsetCommitRequest) else "DELETE",
+            {key: old[key] for key in changed & old.keys()},
+            {key: new[key] for key in changed & new.keys()},
+        )
+
+
+def _event(
+    group_id: str, operation: str, before: dict[tuple[str, int], int], after: dict[tuple[str, int], int]
+) -> AuditEvent:
+    return AuditEvent(
+        event=AuditKind.OFFSETS,
+        operation=operation,
+        resource=shortened(f"group {group_id}", NAME_CHARACTERS),
+        before=_shown(before),
+        after=_shown(after),
+    )
+
+
+def _shown(offsets: dict[tuple[str, int], int]) -> str:
+    rows = sorted(offsets.items())
+    shown = ", ".join(f"{topic}-{index}={offset}" for (topic, index), offset in rows[:PARTITIONS_SHOWN])
+    more = f" and {len(rows) - PARTITIONS_SHOWN} more" if len(rows) > PARTITIONS_SHOWN else ""
+    return shortened(shown, TEXT_CHARACTERS) + more

@@ -1,0 +1,131 @@
+"""Hears of what happens, and says in whose name: the place at which the rest of the broker tells the audit something.
+
+A handler knows nothing of it. Commands are heard where they are executed (``MetadataService``). The request behind a
+command is found by the context of its task, which tasks of Python inherit. Commands without a request are those of the
+node itself, and no events.
+"""
+
+import logging
+from collections.abc import Container
+from contextvars import ContextVar
+from typing import Any
+
+from msgspec.structs import replace
+
+from siltstone.broker.request import ConnectionContext, Question, RequestContext
+from siltstone.broker.security.acls.matching import AclVerdict, Caller
+from siltstone.broker.security.audit.gathering import AuditGathering
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.metadata.changes import changes_of
+from siltstone.metadata.commands import Command
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.access import NODE, Principal
+from siltstone.model.audit import AuditEvent, AuditKind, AuditLevel, shortened
+from siltstone.runtime.clock import Clock
+
+REQUEST: ContextVar[RequestContext | None] = ContextVar("the request under way", default=None)
+
+log = logging.getLogger(__name__)
+
+
+class AuditTrail:
+    """``level`` OFF: it hears nothing."""
+
+    def __init__(self, level: AuditLevel, clock: Clock, node_id: int) -> None:
+        self.level = level
+        self.gathering = AuditGathering(node_id)
+        self._clock = clock
+
+    @property
+    def is_on(self) -> bool:
+        return self.level is not AuditLevel.OFF
+
+    @property
+    def has_all(self) -> bool:
+        return self.level is AuditLevel.ALL
+
+    def add(self, event: AuditEvent, time_ms: int | None = None, note: str = "") -> None:
+        self.gathering.add(event, self._clock.now_ms() if time_ms is None else time_ms, note)
+
+    def executed(self, command: Command[Any], before: MetadataImage, after: MetadataImage) -> None:
+        """A command of this node has been executed. Changes are in the node's log, too."""
+        context = REQUEST.get()
+        if context is None or context.connection.principal is NODE:
+            return
+        for event in changes_of(command, before, after):
+            self.changed(context, event)
+
+    def changed(self, context: RequestContext, event: AuditEvent) -> None:
+        event = replace(event, **_asker(context.connection), api=_api_name(context.api_key))
+        log.info(
+            "%s of %s by %s at %s: %r → %r",
+            event.event, event.resource, event.principal, event.host, event.before, event.after,
+        )  # fmt: skip
+        self.add(event)
+
+    def logged_in(self, connection: ConnectionContext, mechanism: str, principal: Principal) -> None:
+        if self.has_all:
+            self.add(
+                AuditEvent(
+                    event=AuditKind.LOGIN,
+                    outcome="succeeded",
+                    operation=mechanism,
+                    **(_asker(connection) | {"principal": str(principal)}),
+                )
+            )
+
+    def login_failed(
+        self, connection: ConnectionContext, mechanism: str, reason: str, user: str, users: Container[str]
+    ) -> None:
+        """A name is written only if there is such a user: people type passwords there."""
+        if self.has_all:
+            principal = str(Principal(user)) if user in users else ""
+            self.add(
+                AuditEvent(
+                    event=AuditKind.LOGIN,
+                    outcome="failed",
+                    operation=mechanism,
+                    rule=shortened(reason),
+                    **(_asker(connection) | {"principal": principal}),
+                )
+            )
+
+    def denied(
+        self,
+        connection: ConnectionContext,
+        caller: Caller,
+        api_key: int,
+        question: Question,
+        verdict: AclVerdict,
+        *,
+        is_refused: bool,
+    ) -> None:
+        if not self.has_all:
+            return
+        kind = question.resource_type.name.lower()
+        self.add(
+            AuditEvent(
+                event=AuditKind.DENIED,
+                outcome="refused" if is_refused else "passed",
+                principal=shortened(caller.principal),
+                host=caller.host,
+                listener=connection.listener.name,
+                api=_api_name(api_key),
+                operation=question.operation.name,
+                resource=f"{kind} {'any' if question.name is None else shortened(question.name)}",
+                rule="no ACL allows it" if verdict.binding is None else shortened(str(verdict.binding)),
+            )
+        )
+
+
+def _asker(connection: ConnectionContext) -> dict[str, str]:
+    return {
+        "principal": shortened(str(connection.principal)),
+        "host": connection.client_host,
+        "listener": connection.listener.name,
+    }
+
+
+def _api_name(api_key: int) -> str:
+    """Kafka's name of an API, such as OffsetCommit."""
+    return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
