@@ -27,6 +27,9 @@ from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
 NODES, STEPS = 3, 40
+STEPS_WITH_ALL = 14
+"""So many steps until the first node may die, and as many until the second one: a single node asks nobody."""
+
 LOST_RATE = 0.1
 
 
@@ -37,6 +40,7 @@ class ClusterHistory(History):
         super().__init__(world, seed)
         self.cluster = cluster
         self.dead: set[int] = set()
+        self.kills_max = 0
         self.held: list[asyncio.Future[None]] = []
         self.zombies: list[TransactionClient] = []
         self.of_zombies: dict[int, TransactionClient] = {}
@@ -63,7 +67,8 @@ class ClusterHistory(History):
     async def run(self) -> None:
         leaders = tuple(each % NODES for each in range(PARTITIONS))
         self.topic = await self.cluster.topic("t", leaders=leaders)
-        for _ in range(STEPS):
+        for number in range(STEPS):
+            self.kills_max = min(number // STEPS_WITH_ALL, NODES - 1)
             await self.step()
             await self.check()
         for program in self.programs:
@@ -74,7 +79,7 @@ class ClusterHistory(History):
         await self.check_the_end()
         for node in self.cluster.nodes:
             known = [] if node.is_dead else node.parts.transactions.look_at_all()
-            assert not isinstance(known, ErrorCode)
+            assert not isinstance(known, ErrorCode), "a coordinator is not loaded"
             assert all(each.state in AT_REST for each in known), "a transaction is stuck at its coordinator"
 
     def _let_held_go(self) -> None:
@@ -90,7 +95,7 @@ class ClusterHistory(History):
             (2, lambda: self._during(program, self._move(*self._any_partition()))),
             (3, lambda: self._with_slow_log(program)),
             (3, lambda: self._with_slow_coordinator(program)),
-            (3, lambda: self._in_haste(program)),
+            (4, lambda: self._in_haste(program)),
             (2, lambda: self._during(program, self._move_coordinator(program))),
             (2, lambda: self.cluster.passes(self.rng.choice([1_000, 3_000]))),
             (1, lambda: self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)),
@@ -98,7 +103,7 @@ class ClusterHistory(History):
             (5, self._zombie_acts),
             (2, self._late_comes),
         ]
-        if len(self.dead) < NODES - 1:
+        if len(self.dead) < self.kills_max:
             actions.append((1, lambda: self._during(program, self._kill())))
             actions.append((1, lambda: self._during(program, self._kill(self._coordinator(program)))))
         weights = [weight for weight, _ in actions]
@@ -146,6 +151,8 @@ class ClusterHistory(History):
     async def _in_haste(self, program: Program) -> None:
         """A program aborts while batches of it are on their way, and writes on: leaders learn late what the coordinator
         has permitted."""
+        if program.open is None:
+            await self._finished(program, asyncio.ensure_future(program.begin()))
         client = program.client
         if client is None or program.open is None:
             return
@@ -197,7 +204,7 @@ class ClusterHistory(History):
         await self.check()
         if self.rng.random() < 0.5:
             await self.cluster.passes(self.rng.choice([100, 500]))
-        if len(living) > 1 and self.rng.random() < 0.6:
+        if len(self.dead) < self.kills_max and self.rng.random() < 0.6:
             await self._kill(slow)
         else:
             self.cluster.nodes[slow].calls.release(WRITE)
@@ -212,7 +219,7 @@ class ClusterHistory(History):
             await asyncio.sleep(0)
         self.cluster.nodes[slow].calls.hold(WRITE)
         await settled(self.rng.choice([60, 240]))
-        if len(living) > 1 and self.rng.random() < 0.25:
+        if len(self.dead) < self.kills_max and self.rng.random() < 0.25:
             await self._kill(slow)
         else:
             if self.rng.random() < 0.5:
@@ -238,7 +245,7 @@ class ClusterHistory(History):
     async def _kill(self, dead: int | None = None) -> None:
         living = [each for each in range(NODES) if each not in self.dead]
         dead = self.rng.choice(living) if dead is None else dead
-        if dead not in living or len(living) == 1:
+        if dead not in living or len(self.dead) >= self.kills_max:
             return
         self.dead.add(dead)
         await self.cluster.dies(dead, by=next(each for each in living if each != dead))
