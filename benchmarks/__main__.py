@@ -22,6 +22,7 @@ from benchmarks import (
     producing,
     scanning,
     scanning_transactions,
+    security,
     spark_latency,
     spark_reading,
     spark_tables,
@@ -63,6 +64,9 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "ab": (buckets.GAP_TITLE, buckets.run_gap),
     "ac": (buckets.DRAIN_TITLE, buckets.run_drain),
     "ad": (bandwidth.TITLE, bandwidth.run),
+    "z1": (security.TLS_TITLE, security.run_tls),
+    "z2": (security.RIGHTS_TITLE, security.run_rights),
+    "z4": (security.IDLE_TITLE, security.run_idle),
     "kafka": (kafka.TITLE, kafka.run),
 }
 

@@ -18,11 +18,6 @@ from oracles.java_tools import KafkaTools
 from siltstone.broker.security.acls.required import REQUIRED, Requirement
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
 from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
@@ -56,7 +51,8 @@ from support.tls.authority import Authority
 ON = SetAuthorization(AuthorizationMode.ON, added=("User:root",))
 DENIED = {29, 30, 31, 53}
 OF_NODES_SINCE = 4
-"""AddPartitionsToTxn is a request of brokers from this version on."""
+"""From this version on AddPartitionsToTxn is for brokers. Ours takes it from nodes of its store alone, by their proof;
+Kafka from each client with CLUSTER_ACTION, and one without a transaction it never answers."""
 
 
 # -- clients that are named by their certificates -----------------------------------------------------------
@@ -295,9 +291,8 @@ def _requests(topic: RawTopic) -> Iterator[tuple[Message, int]]:
     for key, (lowest, newest) in ANNOUNCED.items():
         oldest = PRODUCE_SINCE if key is ApiKey.PRODUCE else lowest
         for version in sorted({oldest, newest}):
-            if key is ApiKey.ADD_PARTITIONS_TO_TXN and version >= OF_NODES_SINCE:
-                yield _of_a_node(topic), version  # Kafka never answers one without a transaction
-            elif key is not ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
+            is_of_nodes = key is ApiKey.ADD_PARTITIONS_TO_TXN and version >= OF_NODES_SINCE
+            if key is not ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS and not is_of_nodes:
                 yield plain_request(key, version, topic, "g"), version
     # Kafka 4.3.1 never answers a client that may not ask for all users: users=null.
     yield DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]), 0
@@ -305,12 +300,6 @@ def _requests(topic: RawTopic) -> Iterator[tuple[Message, int]]:
     yield MetadataRequest(topics=None), 12
     for name in (topic.name, "missing"):
         yield metadata_request(name, creates=False), 9
-
-
-def _of_a_node(topic: RawTopic) -> AddPartitionsToTxnRequest:
-    named = [AddPartitionsToTxnTopic(name=topic.name, partitions=[0])]
-    asked = AddPartitionsToTxnTransaction(transactional_id="stranger", verify_only=True, topics=named)
-    return AddPartitionsToTxnRequest(transactions=[asked])
 
 
 def _binding(requirement: Requirement) -> AclBinding:

@@ -108,7 +108,6 @@ SMALL_FILES = {
         "foundation/milliseconds.py", "foundation/portions.py",
         "kafka_protocol/records/key_partition.py", "runtime/randomness.py",
     },
-    "a pure rule, apart from the clock that waits by it": {"stream_engine/wal/put_pace.py"},
     "a family of commands in metadata/decisions": {"metadata/decisions/flushes.py", "metadata/decisions/keys.py"},
     "the scenery of the demo": {"cli/demo/place.py", "cli/demo/stage.py", "cli/demo/cluster/report.py",
         "cli/demo/interrupted.py",

@@ -214,7 +214,7 @@ def test_an_error_tells_what_and_where() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1 << 16])
-def test_a_count_is_held_against_the_smallest_size_of_its_elements(size: int) -> None:
+def test_ab02_a_count_is_held_against_the_smallest_size_of_its_elements(size: int) -> None:
     """Names of groups take two bytes each at least."""
     body = (size).to_bytes(4, "big") + bytes(2 * size)
     assert len(decode(DeleteGroupsRequest, 0, body).groups_names) == size
@@ -261,7 +261,7 @@ def _topic_of(replicas: int) -> MetadataResponseTopic:
 
 
 @pytest.mark.parametrize("message", [HeartbeatRequest, ApiVersionsResponse], ids=["none known", "some known"])
-def test_tagged_fields_at_one_place_are_limited(message: type[Message]) -> None:
+def test_ab01_tagged_fields_at_one_place_are_limited(message: type[Message]) -> None:
     version = message.versions[1]
     body = encode(message(), version)[:-1]
     later = b"\x63\x00"
@@ -270,7 +270,7 @@ def test_tagged_fields_at_one_place_are_limited(message: type[Message]) -> None:
         decode(message, version, body + varint(1_001) + later * 1_001)
 
 
-def test_tagged_fields_count_as_elements_of_their_message() -> None:
+def test_ab01_tagged_fields_count_as_elements_of_their_message() -> None:
     """Or each of a hundred thousand elements could have a thousand."""
 
     def of_topics(count: int, tagged: int) -> MetadataRequest:

@@ -92,7 +92,7 @@ def test_tagged_fields_are_skipped() -> None:
         decode_request_header(memoryview(written[:-1]))
 
 
-def test_a_header_of_nothing_but_tagged_fields_is_refused() -> None:
+def test_ab01_a_header_of_nothing_but_tagged_fields_is_refused() -> None:
     written = encode_request_header(FLEXIBLE)[:-1] + varint(10**6) + b"\x63\x00" * 10**6
     with pytest.raises(MalformedMessage, match="1000000 tagged fields at one place"):
         decode_request_header(memoryview(written))

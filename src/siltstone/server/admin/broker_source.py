@@ -70,7 +70,7 @@ class ObservedBroker:
             ClusterSource(
                 lambda: node.metadata.image,
                 lambda: clock.now_ms() + node.metadata.clock_offset_ms,
-                broker.parts.peers.unreachable,
+                lambda: broker.parts.peers.unreachable(),  # noqa: PLW0108  made after the sources
             ),
             DiskSource(_folders_of(settings), disks, calls, clock),
             GroupSource(broker, clock),

@@ -41,7 +41,7 @@ def test_the_file_and_its_name_are_durable_before_it_is_used(
     assert len(synced) == 2
 
 
-def test_only_its_owner_may_read_it_and_what_belongs_to_it(path: Path) -> None:
+def test_ab12_only_its_owner_may_read_it_and_what_belongs_to_it(path: Path) -> None:
     first = connect(path, create=True).connection
     first.execute("INSERT INTO entries VALUES (1, x'00')")
     files = [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]

@@ -216,7 +216,7 @@ async def test_frames_begun_by_all_cannot_stop_each_other() -> None:
     assert most <= 4 * RECEIVE_BUFFER_BYTES + size + FIRST_BYTES
 
 
-def test_a_thousand_peers_that_claim_the_largest_frame_hold_little() -> None:
+def test_ab03_a_thousand_peers_that_claim_the_largest_frame_hold_little() -> None:
     async def run() -> int:
         world = NetworkWorld()
         tracemalloc.start()

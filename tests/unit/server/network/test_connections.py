@@ -23,7 +23,7 @@ async def test_a_connection_knows_its_host_its_listener_and_its_number() -> None
     assert first.listener == LISTENER
 
 
-def test_no_more_are_let_in_than_there_may_be(caplog: pytest.LogCaptureFixture) -> None:
+def test_ab06_no_more_are_let_in_than_there_may_be(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         world = NetworkWorld(max_connections=3)
         transports = [world.connect() for _ in range(5)]
@@ -46,7 +46,7 @@ def test_no_more_are_let_in_than_there_may_be(caplog: pytest.LogCaptureFixture) 
 
 
 @in_loop
-async def test_no_more_of_one_host_are_let_in_than_there_may_be() -> None:
+async def test_ab06_no_more_of_one_host_are_let_in_than_there_may_be() -> None:
     world = NetworkWorld(max_connections_per_ip=2)
     transports = [world.connect("10.0.0.1") for _ in range(3)] + [world.connect("10.0.0.2")]
     assert [transport.is_closing for transport in transports] == [False, False, True, False]

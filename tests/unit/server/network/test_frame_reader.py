@@ -181,7 +181,7 @@ def test_a_claim_costs_what_was_sent_and_little_more(sent: int) -> None:
     assert sent <= to.held_bytes <= max(FIRST_BYTES, 4 * sent)
 
 
-def test_a_thousand_claims_of_the_largest_frame() -> None:
+def test_ab03_a_thousand_claims_of_the_largest_frame() -> None:
     buffer = receive_buffer()
     tracemalloc.start()
     try:

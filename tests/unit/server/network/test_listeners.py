@@ -225,7 +225,7 @@ def test_one_too_many_is_closed_and_the_others_go_on(run: Run) -> None:
     run(scenario())
 
 
-def test_a_reader_that_stops_is_noticed_and_closed(run: Run) -> None:
+def test_ab07_a_reader_that_stops_is_noticed_and_closed(run: Run) -> None:
     """The kernel takes some MiB before anything is left with us."""
 
     async def scenario() -> None:
@@ -260,7 +260,7 @@ def test_a_slow_reader_gets_everything_in_the_end(run: Run) -> None:
     run(scenario())
 
 
-def test_a_silent_peer_and_a_trickler_are_closed(run: Run) -> None:
+def test_ab05_a_silent_peer_and_a_trickler_are_closed(run: Run) -> None:
     async def scenario() -> None:
         async with Server() as server:
             await server.connect()
