@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from siltstone.metadata.commands import DrainNode
+from siltstone.metadata.features import final_level
 from siltstone.offline.opening.store import open_store
 from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess, checked_store
@@ -65,6 +66,29 @@ def test_a_broker_that_does_not_know_a_record_stops_and_loses_nothing(tmp_path: 
         assert newer.stop() == 0
         assert "Traceback" not in newer.log + older.log
     checked_store(store)
+
+
+def test_tx39_a_broker_without_a_feature_that_all_have_promised_does_not_start(tmp_path: Path) -> None:
+    """While it runs its clients are promised nothing; once all have the feature, it is kept out."""
+    store = tmp_path / "store"
+    older = (sys.executable, "-m", "support.faults.older_serve", "transaction.version=1")
+    options = ("--node-id", "1")
+    with BrokerProcess(store, options=("--node-id", "0"), program=older, environment=environment()) as first:
+        with BrokerProcess(store, options=options, log_name="newer"):
+            assert final_level_in(store) == 1
+        assert first.stop() == 0
+    with BrokerProcess(store, options=("--node-id", "0")), BrokerProcess(store, options=options):
+        assert final_level_in(store) == 2
+    command = [*older, "serve", "--store", str(store), "--node-id", "0", "--listener", "127.0.0.1:0"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr, refused
+    assert "promised transaction.version 2 to their clients, and this program has 1" in refused.stderr
+    checked_store(store)
+
+
+def final_level_in(store: Path) -> int:
+    with open_store(load_node_settings(store)) as opened:
+        return final_level(opened.metadata.refresh(), "transaction.version")
 
 
 def _each_gets_more(sending: Sending) -> None:

@@ -13,17 +13,23 @@ from typing import Any
 import pytest
 
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from siltstone.broker.transactions.rules.transaction import AT_REST
+from siltstone.kafka_protocol.api_key import ApiKey
+from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker.broker_cluster import BrokerCluster, Fate, LateAnswer, Question, in_broker_cluster
 from support.broker.broker_world import WRITE
 from support.broker.cluster_transactions import RoutedCluster, routed
 from support.broker.transaction_clients import NONE, TIMEOUT_MS, TransactionClient
-from support.broker.transactional_programs import PARTITIONS, History, Program
+from support.broker.transactional_programs import PARTITIONS, History, Program, produced
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import fetch_request, row_of
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
 NODES, STEPS = 3, 40
+STEPS_WITH_ALL = 14
+"""So many steps until the first node may die, and as many until the second one: a single node asks nobody."""
+
 LOST_RATE = 0.1
 
 
@@ -34,14 +40,20 @@ class ClusterHistory(History):
         super().__init__(world, seed)
         self.cluster = cluster
         self.dead: set[int] = set()
+        self.kills_max = 0
         self.held: list[asyncio.Future[None]] = []
         self.zombies: list[TransactionClient] = []
+        self.of_zombies: dict[int, TransactionClient] = {}
+        """Numbers that zombies have written: visible only if the zombie itself has committed."""
+        self.committed_by: set[TransactionClient] = set()
         cluster.between_nodes = self._fate
 
     def _fate(self, question: Question) -> Fate | LateAnswer | asyncio.Future[None] | None:
         if self.is_over:
             return None
         number = self.rng.random()
+        if question.request.api_key == ApiKey.WRITE_TXN_MARKERS:
+            number /= 2  # markers are what tears a transaction
         if number < LOST_RATE:
             return self.rng.choice(list(Fate))
         if number < 2 * LOST_RATE:
@@ -55,7 +67,8 @@ class ClusterHistory(History):
     async def run(self) -> None:
         leaders = tuple(each % NODES for each in range(PARTITIONS))
         self.topic = await self.cluster.topic("t", leaders=leaders)
-        for _ in range(STEPS):
+        for number in range(STEPS):
+            self.kills_max = min(number // STEPS_WITH_ALL, NODES - 1)
             await self.step()
             await self.check()
         for program in self.programs:
@@ -64,6 +77,10 @@ class ClusterHistory(History):
         self._let_held_go()
         await self.cluster.passes(2 * TIMEOUT_MS, 1_000)
         await self.check_the_end()
+        for node in self.cluster.nodes:
+            known = [] if node.is_dead else node.parts.transactions.look_at_all()
+            assert not isinstance(known, ErrorCode), "a coordinator is not loaded"
+            assert all(each.state in AT_REST for each in known), "a transaction is stuck at its coordinator"
 
     def _let_held_go(self) -> None:
         for waits in self.held:
@@ -76,15 +93,19 @@ class ClusterHistory(History):
             (16, lambda: self._finished(program, asyncio.ensure_future(self.work(program)))),
             (2, lambda: self._move(*self._any_partition())),
             (2, lambda: self._during(program, self._move(*self._any_partition()))),
-            (4, lambda: self._with_slow_log(program)),
+            (3, lambda: self._with_slow_log(program)),
+            (3, lambda: self._with_slow_coordinator(program)),
+            (4, lambda: self._in_haste(program)),
+            (2, lambda: self._during(program, self._move_coordinator(program))),
             (2, lambda: self.cluster.passes(self.rng.choice([1_000, 3_000]))),
             (1, lambda: self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)),
             (2, lambda: self._is_replaced(program)),
-            (2, self._zombie_acts),
+            (5, self._zombie_acts),
             (2, self._late_comes),
         ]
-        if len(self.dead) < NODES - 1:
+        if len(self.dead) < self.kills_max:
             actions.append((1, lambda: self._during(program, self._kill())))
+            actions.append((1, lambda: self._during(program, self._kill(self._coordinator(program)))))
         weights = [weight for weight, _ in actions]
         ((_, action),) = self.rng.choices(actions, weights)
         await action()
@@ -100,16 +121,94 @@ class ClusterHistory(History):
         await settled()
 
     async def _zombie_acts(self) -> None:
-        """An instance that has been replaced, or not yet, continues: what it gets committed is nobody's number."""
+        """An instance that has been replaced, or not yet, continues: it writes, or it ends a transaction. What it
+        writes is of no program."""
         if not self.zombies:
             return
         zombie = self.rng.choice(self.zombies)
-        acting: Coroutine[Any, Any, Any] = zombie.end(self.rng.random() < 0.5)
+        if self.rng.random() < 0.5:
+            await self._in_time(self._zombie_writes(zombie))
+            return
+        commits = self.rng.random() < 0.5
+        acting: Coroutine[Any, Any, Any] = zombie.end(commits)
         program = next(each for each in self.programs if each.name == zombie.name)
         before = program.client
         ended = await self._in_time(acting)
+        if commits and ended in (NONE, None):
+            self.committed_by.add(zombie)
         if before is not None and (before.pid, before.epoch) != (zombie.pid, zombie.epoch):
             assert ended is not NONE or program.open is None, "a zombie has ended another one's transaction"
+
+    async def _zombie_writes(self, zombie: TransactionClient) -> None:
+        """Sends a batch as the continuation of what it has sent, or as the beginning of another transaction."""
+        number, partition = self.next_number(), self.rng.randrange(PARTITIONS)
+        self.of_zombies[number] = zombie
+        if not zombie.adds_itself and self.rng.random() < 0.5:
+            await zombie.add("t", partition)
+        sequence = zombie.sequences.get(("t", partition), 0) if self.rng.random() < 0.7 else 0
+        await produced(self, zombie, number, partition, sequence)
+
+    async def _in_haste(self, program: Program) -> None:
+        """A program aborts while batches of it are on their way, and writes on: leaders learn late what the coordinator
+        has permitted."""
+        if program.open is None:
+            await self._finished(program, asyncio.ensure_future(program.begin()))
+        client = program.client
+        if client is None or program.open is None:
+            return
+        is_over, self.is_over = self.is_over, True  # what is asked is not lost here, only late
+        waits = asyncio.get_running_loop().create_future()
+        fate, self.cluster.between_nodes = (
+            self.cluster.between_nodes,
+            lambda question: (
+                LateAnswer(waits) if question.request.api_key == ApiKey.ADD_PARTITIONS_TO_TXN else None
+            ),
+        )
+        number = program.open
+        writing = asyncio.ensure_future(program.write())
+        await settled(120)
+        ended = await self._in_time(client.end(False))
+        waits.set_result(None)
+        self.cluster.between_nodes, self.is_over = fate, is_over
+        await self._finished(program, writing)
+        if ended is NONE:
+            program.outcomes[number] = False
+        program.open = None
+        if self.rng.random() < 0.5:
+            program.fail()
+
+    def outcomes(self) -> dict[int, bool | None]:
+        return super().outcomes() | {
+            number: None if zombie in self.committed_by else False
+            for number, zombie in self.of_zombies.items()
+        }
+
+    def _coordinator(self, program: Program) -> int:
+        assert isinstance(self.world, RoutedCluster)
+        return self.world.leader(TRANSACTIONS_TOPIC, program.name)
+
+    async def _move_coordinator(self, program: Program) -> None:
+        assert isinstance(self.world, RoutedCluster)
+        await self._move(TRANSACTIONS_TOPIC, self.world.partition(TRANSACTIONS_TOPIC, program.name))
+
+    async def _with_slow_coordinator(self, program: Program) -> None:
+        """The coordinator decides, and what it appends is not durable for a while; then it is, or the node dies."""
+        slow = self._coordinator(program)
+        living = [each for each in range(NODES) if each not in self.dead]
+        if slow not in living:
+            return
+        self.cluster.nodes[slow].calls.hold(WRITE)
+        ends = program.open is not None and self.rng.random() < 0.7
+        task = asyncio.ensure_future(program.end(True) if ends else self.work(program))
+        await settled(240)
+        await self.check()
+        if self.rng.random() < 0.5:
+            await self.cluster.passes(self.rng.choice([100, 500]))
+        if len(self.dead) < self.kills_max and self.rng.random() < 0.6:
+            await self._kill(slow)
+        else:
+            self.cluster.nodes[slow].calls.release(WRITE)
+        await self._finished(program, task)
 
     async def _with_slow_log(self, program: Program) -> None:
         """What a node appends is not durable while the program works; then it is, or the node dies."""
@@ -120,7 +219,7 @@ class ClusterHistory(History):
             await asyncio.sleep(0)
         self.cluster.nodes[slow].calls.hold(WRITE)
         await settled(self.rng.choice([60, 240]))
-        if len(living) > 1 and self.rng.random() < 0.25:
+        if len(self.dead) < self.kills_max and self.rng.random() < 0.25:
             await self._kill(slow)
         else:
             if self.rng.random() < 0.5:
@@ -146,6 +245,8 @@ class ClusterHistory(History):
     async def _kill(self, dead: int | None = None) -> None:
         living = [each for each in range(NODES) if each not in self.dead]
         dead = self.rng.choice(living) if dead is None else dead
+        if dead not in living or len(self.dead) >= self.kills_max:
+            return
         self.dead.add(dead)
         await self.cluster.dies(dead, by=next(each for each in living if each != dead))
         await self.cluster.passes(1_000)

@@ -94,7 +94,7 @@ SMALL_FILES = {
     },
     "nouns, errors or settings that many modules import": {
         "broker/security/node_rights.py", "broker/settings.py", "kafka_protocol/malformed.py", "offline/context.py",
-        "metadata/node_address.py", "metadata/unreachable_nodes.py",
+        "metadata/node_address.py",
         "metadata/store_id.py", "metadata/credentials.py", "model/buffers.py", "model/errors.py", "model/version.py",
         "server/settings/admin.py",
         "stream_engine/errors.py",

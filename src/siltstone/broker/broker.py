@@ -16,6 +16,7 @@ from siltstone.broker.apis.named_topics import know_named_topics
 from siltstone.broker.apis.produce import ProduceApi
 from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.backlog.backlog import BacklogWatch
+from siltstone.broker.features import promise_later, wants_features
 from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import (
@@ -107,6 +108,8 @@ class KafkaBroker:
         is_same = image.nodes.is_unchanged_from(before.nodes) and image.topics.is_unchanged_from(
             before.topics
         )
+        if not is_same and wants_features(image):
+            self._tasks.start("features", promise_later(self.parts.metadata, self.parts.node_id))
         if not is_same and OFFSETS_TOPIC in image.topic_ids:
             self.parts.groups.follow_leaders()
         if not is_same and TRANSACTIONS_TOPIC in image.topic_ids:

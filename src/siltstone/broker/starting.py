@@ -11,6 +11,7 @@ from siltstone.broker.backlog.progress_mirror import ProgressMirror
 from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.cluster_view import ClusterView
+from siltstone.broker.features import promise_features
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
@@ -82,9 +83,9 @@ async def start_broker(
     ``record_calls`` runs calls that read batches for long; without it they run on the event loop. ``is_lease_held``:
     see ClusterView. ``password_calls`` checks passwords; None: no listener has a login. ``peers`` and ``node_logins``:
     how it asks other nodes, and how they log in; None: there are none. ``bearers``: listener → the tokens that are a
-    login there. Raises AuthorizationTooWeak.
+    login there. Raises AuthorizationTooWeak, FeatureIsFinal.
     """
-    refuse_weaker_mode(settings.authorization, metadata.image.authorization)
+    await _keep_promises(settings, metadata, engine.node_id)
     topics = Topics(metadata, settings.topic_defaults)
     creation = TopicCreation(
         metadata, topics, settings, clock, rng, node_id=engine.node_id, node_epoch=engine.node_epoch
@@ -144,6 +145,12 @@ async def _authenticator(
     made_up = MadeUpCredentials(b"" if password_calls is None else await _salt_secret(metadata, rng))
     calls = password_calls or InlineCalls()
     return Authenticator(metadata, parts.clock, rng, parts.measures, made_up, calls, trail, nodes, bearers)
+
+
+async def _keep_promises(settings: BrokerSettings, metadata: MetadataService, node_id: int) -> None:
+    """What all nodes of the store promise, this one has, or it does not start."""
+    refuse_weaker_mode(settings.authorization, metadata.image.authorization)
+    await promise_features(metadata, node_id)
 
 
 async def _cluster_id(metadata: MetadataService, rng: Random) -> str:

@@ -10,6 +10,8 @@ from siltstone.broker.request import EncodedBody, RequestContext
 from siltstone.kafka_protocol.announced import api_versions_body
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from siltstone.metadata.features import TRANSACTION_VERSION, final_level
+from siltstone.metadata.image import ImageView
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_VERSION = 3
@@ -17,13 +19,14 @@ SOFTWARE_VERSION = 3
 
 
 def versions_answer(
-    context: RequestContext, request: ApiVersionsRequest
+    context: RequestContext, request: ApiVersionsRequest, image: ImageView
 ) -> EncodedBody | ApiVersionsResponse:
-    """Returns the list of all APIs, or code 42 for a name of software that is not allowed."""
+    """Returns the list of all APIs, and the features that all nodes have by the image; or code 42 for a name of
+    software that is not allowed."""
     if context.api_version >= SOFTWARE_VERSION:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name = name
         context.connection.client_software_version = version
-    return EncodedBody(api_versions_body(context.api_version))
+    return EncodedBody(api_versions_body(context.api_version, final_level(image, TRANSACTION_VERSION)))

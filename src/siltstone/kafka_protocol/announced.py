@@ -83,7 +83,7 @@ TRANSACTION_VERSION = "transaction.version"
 TRANSACTION_VERSION_MAX = 2
 """Clients that know it raise the epoch of the producer with each transaction (KIP-890)."""
 
-FEATURES_EPOCH = 0
+FEATURES_EPOCH, NO_FEATURES_EPOCH = 0, -1
 """It rises when a feature gets another level, which none has yet. Clients ignore the features below 0."""
 
 SUPPORTS_FROM_ZERO_SINCE = 4
@@ -91,21 +91,22 @@ SUPPORTS_FROM_ZERO_SINCE = 4
 
 
 @cache
-def api_versions_body(version: int) -> bytes:
-    """The response body for an ApiVersions request in a supported version. Raises UnknownVersion."""
+def api_versions_body(version: int, final_level: int = TRANSACTION_VERSION_MAX) -> bytes:
+    """The response body for an ApiVersions request in a supported version. ``final_level``: of transaction.version, 0
+    if not all nodes have it. Raises UnknownVersion."""
     supported = SupportedFeatureKey(
         name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_MAX
     )
     finalized = FinalizedFeatureKey(
         name=TRANSACTION_VERSION,
-        max_version_level=TRANSACTION_VERSION_MAX,
-        min_version_level=TRANSACTION_VERSION_MAX,
+        max_version_level=final_level,
+        min_version_level=final_level,
     )
     response = ApiVersionsResponse(
         api_keys=[_row(key) for key in ANNOUNCED],
         supported_features=[supported] if version >= SUPPORTS_FROM_ZERO_SINCE else [],
-        finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=[finalized],
+        finalized_features_epoch=FEATURES_EPOCH if final_level else NO_FEATURES_EPOCH,
+        finalized_features=[finalized] if final_level else [],
     )
     return encode(response, version)
 

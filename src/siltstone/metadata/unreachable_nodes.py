@@ -1,8 +1,11 @@
-"""Which nodes cannot reach which others, as keys of the metadata: a node writes what it finds, ``siltstone nodes``
-reads it.
+"""Which nodes cannot reach which others, as keys of the metadata: a node writes it, ``siltstone nodes`` shows it.
 
-All nodes reach the metadata, or they are fenced; but a network may be cut between two of them. The value is the epoch
-of the node that writes, and the others: ``7:1,2``. What an ended life has written counts no more.
+All nodes reach the metadata, or they are fenced; but a network may be cut between two of them.
+
+    key      unreachable-from/<node id>
+    value    <node epoch>:<ids of the nodes that it cannot reach, such as 1,2>
+
+What an ended life has written counts no more.
 """
 
 from collections.abc import Collection

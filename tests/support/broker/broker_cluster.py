@@ -231,19 +231,18 @@ class ClusterPeers:
         self._node = node
         self._cluster = cluster
         self._ways: dict[int, NodeWay] = {}
+        self._late: set[asyncio.Task[Any]] = set()
 
     async def ask(self, node_id: int, request: Message, answer: Any, time_limit_ms: float = 10_000) -> Any:
         question = Question(self._node.node_id, node_id, request)
         self._cluster.questions.append(question)
         fate = self._cluster.between_nodes(question)
         if isinstance(fate, asyncio.Future):
-            await fate
+            await self._held(fate, node_id, request, time_limit_ms)
         other = self._cluster.nodes[node_id]
         if fate is Fate.LOST or other.is_dead:
             raise PeerUnreachable(node_id, "it does not answer")
-        if node_id not in self._ways:
-            self._ways[node_id] = NodeWay(other)
-        asked = asyncio.ensure_future(self._ways[node_id].ask(request))
+        asked = asyncio.ensure_future(self._way_to(node_id).ask(request))
         late = asyncio.get_running_loop().create_future()
         timer = self._cluster.clock.call_after_ms(time_limit_ms, lambda: late.done() or late.set_result(None))
         try:
@@ -258,6 +257,32 @@ class ClusterPeers:
             return asked.result()
         except CloseConnection as closed:
             raise PeerUnreachable(node_id, str(closed)) from closed
+
+    async def _held(
+        self, arrives: "asyncio.Future[None]", node_id: int, request: Message, time_limit_ms: float
+    ) -> None:
+        """The question is on its way. If that takes longer than the node waits, it arrives all the same, and nobody
+        hears the answer."""
+        late = asyncio.get_running_loop().create_future()
+        timer = self._cluster.clock.call_after_ms(time_limit_ms, lambda: late.done() or late.set_result(None))
+        await asyncio.wait({arrives, late}, return_when=asyncio.FIRST_COMPLETED)
+        timer.cancel()
+        if arrives.done():
+            return
+
+        def deliver(_: object) -> None:
+            if not self._cluster.nodes[node_id].is_dead:
+                answer = asyncio.ensure_future(self._way_to(node_id).ask(request))
+                self._late.add(answer)
+                answer.add_done_callback(self._late.discard)
+
+        arrives.add_done_callback(deliver)
+        raise PeerUnreachable(node_id, "it does not answer in time")
+
+    def _way_to(self, node_id: int) -> NodeWay:
+        if node_id not in self._ways:
+            self._ways[node_id] = NodeWay(self._cluster.nodes[node_id])
+        return self._ways[node_id]
 
 
 class BrokerCluster:

@@ -56,17 +56,8 @@ class Program:
         assert client is not None
         sequence = client.sequences.get(("t", partition), 0)
         client.sequences["t", partition] = sequence + 1
-        record = Record(timestamp_ms=self.history.world.clock.now_ms(), key=b"k", value=b"%d" % self.open)
-        batch = build_batch(
-            [record], producer_id=client.pid, producer_epoch=client.epoch, base_sequence=sequence,
-            attributes=TRANSACTIONAL_BIT,
-        )  # fmt: skip
-        named = ProduceTopic(name="t", partitions=[ProducePartition(index=partition, records=batch)])
-        request = ProduceRequest(
-            acks=-1, timeout_ms=30_000, topics=[named], transactional_id=self.name
-        )  # version 12 names topics
-        (row,) = rows_of(await client.client.ask(request, client.versions["produce"]))
-        return ErrorCode(row.error_code)
+        assert self.open is not None
+        return await produced(self.history, client, self.open, partition, sequence)
 
     async def end(self, commits: bool) -> None:
         assert self.client is not None and self.open is not None
@@ -88,6 +79,22 @@ class Program:
     def fail(self) -> None:
         """The program ends without knowing; the next instance begins anew."""
         self.client = self.open = None
+
+
+async def produced(
+    history: "History", client: TransactionClient, number: int, partition: int, sequence: int
+) -> ErrorCode:
+    record = Record(timestamp_ms=history.world.clock.now_ms(), key=b"k", value=b"%d" % number)
+    batch = build_batch(
+        [record], producer_id=client.pid, producer_epoch=client.epoch, base_sequence=sequence,
+        attributes=TRANSACTIONAL_BIT,
+    )  # fmt: skip
+    named = ProduceTopic(name="t", partitions=[ProducePartition(index=partition, records=batch)])
+    request = ProduceRequest(
+        acks=-1, timeout_ms=30_000, topics=[named], transactional_id=client.name
+    )  # version 12 names topics
+    (row,) = rows_of(await client.client.ask(request, client.versions["produce"]))
+    return ErrorCode(row.error_code)
 
 
 class History:

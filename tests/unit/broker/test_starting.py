@@ -1,6 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
+from siltstone.broker.features import promise_features, promise_later, wants_features
 from siltstone.broker.security.authorizer import AuthorizationTooWeak
 from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.messages.offset_commit import (
@@ -9,9 +10,11 @@ from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from siltstone.metadata.commands import PutKey
+from siltstone.metadata.commands import PutKey, RemoveKey
+from siltstone.metadata.features import TRANSACTION_VERSION, final_level, put_own_level
 from siltstone.model.acls import AuthorizationMode
 from siltstone.offline.topic_streams import TOPIC_DEFAULTS_KEY, topic_defaults
+from support.broker.broker_cluster import in_broker_cluster
 from support.broker.broker_world import BrokerWorld, in_broker_world
 from support.kafka.kafka_requests import row_of
 from support.metadata.faulty_log import FaultyLog
@@ -62,3 +65,24 @@ def test_nd10_a_broker_does_not_start_on_a_store_that_is_less_strict_than_its_se
 
     with pytest.raises(AuthorizationTooWeak, match="switch it on first"):
         in_broker_world(never, BrokerSettings(authorization=AuthorizationMode.ON))
+
+
+@scenario(in_broker_cluster)
+async def test_tx39_a_feature_is_promised_when_the_last_node_has_it(cluster) -> None:
+    """Node 1 runs a version that knows of no features, and is replaced."""
+    metadata = cluster.nodes[0].node.metadata
+    life = metadata.image.nodes[1].life
+    assert final_level(metadata.image, TRANSACTION_VERSION) == 2
+    await metadata.execute(RemoveKey("feature/transaction.version"))
+    for node_id in (0, 1):
+        await metadata.execute(RemoveKey(f"node-feature/{node_id}/transaction.version"))
+    await promise_features(metadata, 0)
+    assert final_level(metadata.image, TRANSACTION_VERSION) == 0
+    assert wants_features(metadata.image)
+    await promise_later(metadata, 0)
+    await metadata.execute(put_own_level(life, TRANSACTION_VERSION, 2))
+    await promise_later(metadata, 0)
+    assert final_level(metadata.image, TRANSACTION_VERSION) == 2
+    before = metadata.image.version
+    await promise_features(metadata, 1)
+    assert metadata.image.version == before, "nothing is written once all is promised"

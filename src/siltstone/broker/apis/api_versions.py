@@ -12,4 +12,4 @@ from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, A
 async def handle_api_versions(
     parts: BrokerParts, context: RequestContext, request: ApiVersionsRequest
 ) -> EncodedBody | ApiVersionsResponse:
-    return versions_answer(context, request)
+    return versions_answer(context, request, parts.metadata.image)

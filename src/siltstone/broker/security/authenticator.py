@@ -186,7 +186,8 @@ class Authenticator:
         if not lowest <= context.api_version <= highest:
             self._move(context.connection, LoginEvent.VERSIONS_UNKNOWN)
             return frame_of(context, unsupported_version_body())
-        answer = versions_answer(context, decode(ApiVersionsRequest, context.api_version, body))
+        request = decode(ApiVersionsRequest, context.api_version, body)
+        answer = versions_answer(context, request, self._metadata.image)
         is_list = isinstance(answer, EncodedBody)
         self._move(context.connection, LoginEvent.VERSIONS if is_list else LoginEvent.SOFTWARE_UNFIT)
         return self._answered(context, answer)

@@ -12,6 +12,7 @@ from siltstone.maintenance.checking.findings import CheckReport, Finding, Findin
 from siltstone.maintenance.checking.image_check import check_object_ranges, check_streams, check_topics
 from siltstone.maintenance.checking.object_check import ObjectCheck, check_object, judge_copies
 from siltstone.maintenance.checking.table_check import check_tables
+from siltstone.maintenance.checking.transaction_check import check_transactions
 from siltstone.maintenance.copies.planning import objects_short
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import ObjectMetadata
@@ -60,6 +61,7 @@ def check(
             findings += check_bucket(context, bucket_id, image)
     findings += silent.findings()
     findings += _short(image)
+    findings += check_transactions(context, image)
     if tables is not None:
         findings += check_tables(context, tables, context.metadata.refresh())
     return CheckReport(

@@ -7,8 +7,8 @@ import msgspec
 
 class Severity(IntEnum):
     """ERROR: data is missing, damaged, or contradicts the metadata. WARNING: space is used by objects or uploads that
-    the metadata does not name, or one copy of an object is wrong and another one is right. NOTE: an ordinary state that
-    needs nobody: it ends by itself, or costs only the space of what an ended node left."""
+    the metadata does not name, one copy of an object is wrong and another one is right, or readers are held back. NOTE:
+    an ordinary state that needs nobody: it ends by itself, or costs only the space of what an ended node left."""
 
     NOTE = 1
     WARNING = 2
@@ -45,6 +45,7 @@ class FindingKind(IntEnum):
     BUCKET_MISMATCH = 27
     PROBE_LEFT = 28
     TOO_FEW_COPIES = 29
+    TRANSACTION_OPEN = 30
 
 
 _SEVERITIES = {
@@ -54,6 +55,7 @@ _SEVERITIES = {
     FindingKind.MISSING_COPY: Severity.WARNING,
     FindingKind.DAMAGED_COPY: Severity.WARNING,
     FindingKind.PROBE_LEFT: Severity.WARNING,
+    FindingKind.TRANSACTION_OPEN: Severity.WARNING,
     FindingKind.OBJECT_PREPARED: Severity.NOTE,
     FindingKind.OBJECT_AWAITS_DELETION: Severity.NOTE,
     FindingKind.UPLOAD_UNDER_WAY: Severity.NOTE,

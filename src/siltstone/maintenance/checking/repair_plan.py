@@ -44,6 +44,10 @@ ADVICE: dict[FindingKind, str] = {
         "restore the table, or its missing files, from a copy; or drop it, and export the topic again after"
         " siltstone tables forget TOPIC"
     ),
+    FindingKind.TRANSACTION_OPEN: (
+        "start the brokers of the store, which end it when its time is over; if they run, siltstone transactions"
+        " find-hanging shows whether a coordinator knows it, and siltstone transactions abort ends it"
+    ),
     FindingKind.TABLE_NOT_CHECKED: "make sure that the catalog can be reached, then check again",
     FindingKind.ORPHAN_OBJECT: "siltstone check --repair deletes it once it is old enough",
     FindingKind.FOREIGN_KEY: "it is never touched: delete it yourself if no other program needs it",

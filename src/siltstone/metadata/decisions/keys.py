@@ -1,7 +1,9 @@
-"""Decisions about keys (put, remove) and about sequences, whose numbers are each given out once (TakeNumbers)."""
+"""Decisions about keys (put, remove), about the features that all nodes have, and about sequences, whose numbers are
+each given out once (TakeNumbers)."""
 
 from siltstone.metadata.commands import PutKey, RemoveKey, TakeNumbers
 from siltstone.metadata.decisions.fences import Decision
+from siltstone.metadata.features import PromiseFeature, every_node_has, final_level, key_of_final
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import KeyRemoved, KeySet, NumbersTaken
 from siltstone.metadata.refusals import CommandMalformed
@@ -18,6 +20,13 @@ def decide_put_key(view: ImageView, command: PutKey, now_ms: int) -> Decision[by
 
 def decide_remove_key(view: ImageView, command: RemoveKey, now_ms: int) -> Decision[None]:
     return Decision((KeyRemoved(command.key),) if command.key in view.keys else (), None)
+
+
+def decide_promise_feature(view: ImageView, command: PromiseFeature, now_ms: int) -> Decision[int]:
+    standing = final_level(view, command.name)
+    if standing >= command.level or not every_node_has(view, command):
+        return Decision((), standing)
+    return Decision((KeySet(key_of_final(command.name), b"%d" % command.level),), command.level)
 
 
 def decide_take_numbers(view: ImageView, command: TakeNumbers, now_ms: int) -> Decision[int]:

@@ -90,7 +90,12 @@ from siltstone.metadata.decisions.jobs import (
     decide_start_job,
 )
 from siltstone.metadata.decisions.key_compaction import decide_commit_key_compaction
-from siltstone.metadata.decisions.keys import decide_put_key, decide_remove_key, decide_take_numbers
+from siltstone.metadata.decisions.keys import (
+    decide_promise_feature,
+    decide_put_key,
+    decide_remove_key,
+    decide_take_numbers,
+)
 from siltstone.metadata.decisions.leaders import decide_open_partition
 from siltstone.metadata.decisions.membership import (
     decide_claim_failover,
@@ -126,6 +131,7 @@ from siltstone.metadata.decisions.topics import (
 )
 from siltstone.metadata.decisions.uploads import decide_commit_upload
 from siltstone.metadata.decisions.users import decide_alter_users, decide_end_sessions
+from siltstone.metadata.features import PromiseFeature
 from siltstone.metadata.flushes import AnswerFlush, AskFlush
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.quotas import AlterQuotas
@@ -175,6 +181,7 @@ DECISIONS: dict[type[Command[Any]], Callable[[ImageView, Any, int], Decision[Any
     ExpireObjects: decide_expire_objects,
     ForgetObjects: decide_forget_objects,
     PutKey: decide_put_key,
+    PromiseFeature: decide_promise_feature,
     RemoveKey: decide_remove_key,
     StartJob: decide_start_job,
     RenewJob: decide_renew_job,

@@ -1,5 +1,6 @@
 import pytest
 
+from siltstone.broker.features import promise_features
 from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
@@ -22,6 +23,10 @@ async def test_everything_announced_is_answered_in_every_version(world, version)
 @pytest.mark.parametrize(("version", "epoch"), [(2, -1), (3, 0), (4, 0)])
 @scenario(in_admin_world)
 async def test_tx39_transaction_version_2_is_finalized(world, version, epoch) -> None:
+    nothing = await world.answer(OURSELVES, version)
+    assert not nothing.finalized_features, "a node without it may be there"
+    assert nothing.finalized_features_epoch == -1
+    await promise_features(world.parts.metadata, world.parts.node_id)
     answer = await world.answer(OURSELVES, version)
     finalized = [(each.name, each.max_version_level) for each in answer.finalized_features]
     supported = [(each.name, each.min_version, each.max_version) for each in answer.supported_features]

@@ -19,6 +19,7 @@ from support.broker.backlog_world import (
     within_time,
 )
 from support.broker.broker_world import in_broker_world
+from support.broker.transaction_clients import NONE, TransactionClient
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request, row_of, rows_of, sequenced
 from support.scenarios import scenario
@@ -246,3 +247,21 @@ def test_operators_are_told_once_when_records_are_refused_and_once_when_they_are
         return [record.getMessage() for record in caplog.records if "takes" in record.getMessage()]
 
     in_broker_world(scenario)
+
+
+@scenario(in_broker_world)
+async def test_tp56_a_group_is_moved_up_to_an_open_transaction_and_not_past_it(world) -> None:
+    topic = await registered_topic(
+        world, "g", partitions=2, backlog_quota_bytes=str(10 * KIB), backlog_quota_policy=EVICT
+    )
+    record_bytes = len(batch_of(1, value_bytes=100))
+    await store(world, topic, 5)
+    client = TransactionClient(world)
+    assert await client.init(timeout_ms=15 * 60_000) is NONE
+    await client.send(topic, 0)
+    await store(world, topic, 20 * KIB // record_bytes)
+    await pass_long(world, QUOTA_MS)
+    assert await committed(world, "g") == 5, "what follows may be committed later"
+    assert await client.end() is NONE
+    await pass_long(world, QUOTA_MS)
+    assert await committed(world, "g") > 5

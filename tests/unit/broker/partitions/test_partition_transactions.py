@@ -115,3 +115,25 @@ async def test_tp25_aborted_transactions_leave_with_the_start_of_the_log(world) 
     assert len(partition.transactions.aborted) == 1
     await partition.trim(2)
     assert len(partition.transactions.aborted) == 0
+
+
+@scenario(in_broker_world)
+async def test_tp24_many_aborted_transactions_are_listed_exactly_after_a_crash(world, count=500) -> None:
+    """Each snapshot has the whole list, and takes the place of the one before it."""
+    topic = await world.topic()
+    partition = await world.partition(topic)
+    for number in range(count):
+        begin(partition, epoch=number)
+        durable = partition.append_marker(ending(Outcome.ABORT, epoch=number + 1))
+        if number % 100 == 99:
+            await durable
+    expected = [AbortedTransaction(PID, 2 * number, 2 * number + 1) for number in range(count)]
+    assert [*partition.transactions.aborted] == expected
+    await partition.write_snapshot()
+    await partition.write_snapshot()
+    await world.crash()
+    partition = await world.partition(topic)
+    assert [*partition.transactions.aborted] == expected
+    meta = world.parts.metadata.image.streams[topic.metadata.partitions[0].meta_stream_id]
+    assert meta.end_offset - meta.start_offset <= 2, "older snapshots are trimmed"
+    assert partition.last_stable_offset == partition.high_watermark == 2 * count

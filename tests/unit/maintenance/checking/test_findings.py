@@ -18,6 +18,7 @@ WARNINGS = {
     FindingKind.MISSING_COPY,
     FindingKind.DAMAGED_COPY,
     FindingKind.PROBE_LEFT,
+    FindingKind.TRANSACTION_OPEN,
 }
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from siltstone.broker.peers import UnknownPeers
 from siltstone.broker.request import Listener
 from siltstone.broker.security.authenticator import LoginStatistics
 from siltstone.foundation.histogram import HistogramCounts
@@ -229,6 +230,7 @@ def test_a_broker_is_ready_while_it_runs_has_room_and_listens(
     clock = ManualClock()
     broker = large_broker(1, 1, clock)
     broker.parts.partitions.openings = SimpleNamespace(trouble="")
+    broker.parts.peers = UnknownPeers()
     broker.staleness = SimpleNamespace(is_over=False, reason="the metadata could not be read")
     observed = ObservedBroker(
         SimpleNamespace(engine=engine, buckets=None, metadata=None),
