@@ -2,7 +2,7 @@
 on, with real processes and clients. Nothing acknowledged is lost, nothing is there twice, order holds, no committed
 offset goes back, and everybody continues by themselves afterwards.
 
-``make test`` plays six of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
+``make test`` plays three of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
 them are played by ``NIGHT=all pytest tests/crash/test_cluster_kills.py``, in three quarters of an hour.
 ``NIGHT=all KILLS_SEED=7 pytest tests/crash/test_cluster_kills.py -k leader-killed-move`` plays a cell again;
 ``KILLS_CLIENT=franz-go`` chooses the third writer.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.broker.broker_history import faults_in
-from support.broker.kill_matrix import ACTIVITIES, CELLS, HURTS, VICTIMS, Cell, Trial
+from support.broker.kill_matrix import CELLS, Cell, Trial
 from support.broker.server_cluster import ServerCluster
 from support.engine.s3_server import S3Server
 from support.kafka.numbered_writer import clients_of_a_night
@@ -24,9 +24,9 @@ from support.processes.night import drawn_tonight
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
-DRAWN, DRAWN_TONIGHT = 6, 10
-BY_DAY = random.Random(233).sample(CELLS, DRAWN)
-"""The drawn cells have every victim, every way to hurt and every activity among them."""
+DRAWN, DRAWN_TONIGHT = 3, 10
+BY_DAY = random.Random(127).sample(CELLS, DRAWN)
+"""Three cells of three victims, hurt in three ways, in three activities."""
 
 BY_DAY_CLIENTS = ("aiokafka", "kafka-python")
 """The clients of the daytime. A JVM for each cell would take as long as all the others, and a program in Go has to
@@ -76,7 +76,6 @@ def test_a_cell_loses_and_doubles_nothing(
     record_tried("faults in a cluster", 1)
 
 
-def test_by_day_all_kinds_are_among_them() -> None:
+def test_by_day_no_two_are_alike_in_anything() -> None:
     assert len(CELLS) == len(set(CELLS)) == 120
-    for kinds, of_cells in zip((VICTIMS, HURTS, ACTIVITIES), zip(*BY_DAY, strict=True), strict=True):
-        assert set(of_cells) == set(kinds)
+    assert all(len(set(of_cells)) == DRAWN for of_cells in zip(*BY_DAY, strict=True))

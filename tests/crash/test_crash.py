@@ -38,7 +38,7 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.mark.crash
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly(tried="seeds"))])
 def test_killed_processes_lose_nothing(tmp_path: Path, seed: int) -> None:
     kill_repeatedly(tmp_path, seed, kills=5)
 

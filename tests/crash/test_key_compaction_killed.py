@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 @pytest.mark.parametrize("seed", [1])
 def test_killed_drivers_lose_and_resurrect_nothing(tmp_path: Path, seed: int) -> None:
-    kill_repeatedly(tmp_path, seed, kills=5)
+    kill_repeatedly(tmp_path, seed, kills=2)
 
 
 @pytest.mark.nightly

@@ -49,6 +49,7 @@ def test_tb2_drivers_that_are_killed_lose_and_double_nothing(
     kill_drivers(tmp_path / "store", seed, KILLS, TOPICS, record_tried, records=60)
 
 
+@pytest.mark.nightly
 def test_tb2_some_killed_drivers(tmp_path: Path, record_tried: RecordTried) -> None:
     """Plays three of the eight kills that ``make test`` draws; the others are in ``test_sinks_killed``."""
     topics = {name: TOPICS[name] for name in BY_DAY}

@@ -68,6 +68,7 @@ def killed_while_they_write(folder: Path, seed: int, kills: int, record_tried: R
     checked_store(folder)
 
 
+@pytest.mark.nightly(tried="killed nodes")
 def test_tg21_tx45_a_killed_node_of_three_shows_no_torn_transaction(tmp_path: Path) -> None:
     killed_while_they_write(tmp_path / "store", seed=1, kills=1, record_tried=unrecorded)
 

@@ -26,7 +26,7 @@ from support.faults.summary import TRIED
 from support.processes.night import drawn_tonight
 from support.processes.tried import RecordTried
 
-DRAWN = 3
+DRAWN = 1
 """Besides these, one row with copies and one of swapped buckets are drawn."""
 
 DRAWN_TONIGHT = 5

@@ -138,6 +138,7 @@ def test_the_store_that_stays_can_be_served_and_asked(demo: tuple[Path, Outcome]
     assert "late-flights" in told[0].out and len(told[1].out.splitlines()) == 3 and "demo" in told[2].out
 
 
+@pytest.mark.nightly(tried="demos")
 def test_a_temporary_store_is_removed_unless_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     outcome = run(*FEWER)
@@ -174,7 +175,16 @@ def disordered(flights: list[Flight]) -> list[Flight]:
     return changed
 
 
-@pytest.mark.parametrize("wrong", [lost, doubled, altered, disordered])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lost,
+        *(
+            pytest.param(each, marks=pytest.mark.nightly(tried="wrong records"))
+            for each in (doubled, altered, disordered)
+        ),
+    ],
+)
 def test_any_record_that_differs_is_told_with_exit_status_1(
     wrong: Callable[[list[Flight]], list[Flight]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

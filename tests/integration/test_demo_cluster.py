@@ -12,6 +12,7 @@ from support.processes.cli import assert_one_line, run
 
 @pytest.mark.clients
 @pytest.mark.xdist_group("cluster")
+@pytest.mark.nightly(tried="demos with a killed broker")
 def test_a_broker_is_killed_and_nothing_is_lost_or_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

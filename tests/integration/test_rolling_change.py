@@ -188,6 +188,7 @@ def cluster(tmp_path: Path) -> Iterator[RollingCluster]:
 
 
 @pytest.mark.clients
+@pytest.mark.nightly(tried="rolling changes")
 @pytest.mark.xdist_group("cluster")
 def test_ro01_plaintext_to_tls_to_a_login_with_rights_without_a_record_lost_or_doubled(
     cluster: RollingCluster,

@@ -27,7 +27,8 @@ def unregistered(cluster: ClusterProcesses) -> None:
 
 @pytest.mark.clients
 @pytest.mark.xdist_group("cluster")
-@pytest.mark.parametrize("location", ["file", pytest.param("bucket:0", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("location", ["file", "bucket:0"])
 def test_n23_a_node_that_was_unregistered_serves_again_under_its_number(
     tmp_path: Path, location: str, record_tried: RecordTried
 ) -> None:

@@ -31,8 +31,8 @@ class QuickDisk:
         return None
 
 
-FIXED_SEEDS = range(12)
-BUCKET_SEEDS = range(3)
+FIXED_SEEDS = range(8)
+BUCKET_SEEDS = range(2)
 FORKED_SEEDS = (5, 20, 39)
 """Without marks of the entries, or without a node's last mark, these fail."""
 NIGHTLY_SEEDS, NIGHTLY_TESTS = int(os.environ.get("CLUSTER_SEEDS", "30")), 10

@@ -30,7 +30,9 @@ def filled(folder: Path) -> CompactionWorld:
     return world
 
 
-@pytest.mark.parametrize("copy_bytes_per_second", [0, 1000])
+@pytest.mark.parametrize(
+    "copy_bytes_per_second", [pytest.param(0, marks=pytest.mark.nightly(tried="collections")), 1000]
+)
 def test_both_kinds_of_objects(spark: Any, tmp_path: Path, copy_bytes_per_second: int) -> None:
     world = filled(tmp_path / "bucket")
     before = world.records()

@@ -186,6 +186,7 @@ class KillingReader(TopicReader):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.nightly(tried="killed workers")
 def test_sr17_rows_come_once_although_the_worker_that_reads_is_killed(
     spark: Any, broker: siltstone.Broker
 ) -> None:

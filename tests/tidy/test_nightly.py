@@ -32,6 +32,10 @@ def test_that_fails_half_way(record_tried, seed):
     record_tried("frames", 7)
     assert seed
 
+@pytest.mark.nightly(tried="clusters")
+def test_that_is_only_too_long_for_the_day():
+    pass
+
 @pytest.mark.nightly
 def test_that_says_nothing():
     pass
@@ -54,9 +58,10 @@ def test_the_summary_of_a_night(tmp_path: Path) -> None:
         check=False,
     )
     said = re.sub(r"\d+ s\)", "0 s)", done.stdout)
-    assert "2 failed, 6 passed" in said, done.stdout + done.stderr
+    assert "2 failed, 7 passed" in said, done.stdout + done.stderr
     for line in (
         "test_night.py::test_kills: 4 seeds, 2,000 kills (4 passed, 0 s)",
+        "test_night.py::test_that_is_only_too_long_for_the_day: 1 clusters (1 passed, 0 s)",
         "test_night.py::test_that_fails_half_way: 14 frames (1 passed, 1 FAILED, 0 s)",
         "test_night.py::test_that_says_nothing: nothing (0 passed, 1 FAILED, 0 s)",
     ):

@@ -16,7 +16,7 @@ from support.maintenance.foreign_sequences import Sequence
 from support.processes.tried import RecordTried
 
 STEPS = 14
-SEEDS = range(10)
+SEEDS = range(5)
 """Tables of each format and mode; some of them find deletes that are not applied, columns found by
 name, views of Arrow, and a vector or a restore that is overlooked, each put in on purpose."""
 NIGHTLY_SEEDS = 80
