@@ -2,10 +2,8 @@
 PYTHON ?=
 SINCE ?= origin/main
 BIN := .venv/bin
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ $$cores -eq 1 ] && echo 3 || echo 6)
-# Tests that compute need a worker for each core and a half; tests of processes wait more than half of their time. Each
-# worker imports what its tests need, so the two are apart.
-COMPUTERS ?= $(shell [ $(WORKERS) -eq 3 ] && echo 2 || echo 3)
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ $$cores -eq 1 ] && echo 2 || echo 3)
+# Each worker imports what its tests need, so tests that compute and tests of processes are apart.
 COMPUTING := $(addprefix tests/,compatibility contracts model property simulation tidy unit)
 WAITING := $(filter-out $(COMPUTING) tests/support,$(patsubst %/,%,$(filter-out %__pycache__/,$(wildcard tests/*/))))
 
@@ -34,7 +32,7 @@ test: .venv/installed ## Lint, then all tests but the nightly ones (some minutes
 	@$(BIN)/pytest --collect-only -qqq -m "not nightly" >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; \
 		status=$$?; wait; exit $$status  # meanwhile the tests are compiled, once for all workers
 	@echo "Tests that compute"
-	@$(BIN)/pytest $(COMPUTING) -m "not nightly" -n $(COMPUTERS) --dist loadgroup; status=$$?; \
+	@$(BIN)/pytest $(COMPUTING) -m "not nightly" -n 2 --dist loadgroup; status=$$?; \
 		echo "Tests that wait for processes"; \
 		$(BIN)/pytest $(WAITING) -m "not nightly" -n $(WORKERS) --dist loadgroup && exit $$status
 

@@ -28,7 +28,7 @@ def lived(seed: int) -> Counter[str]:
     opened = {store.url: store for store in life.stores.values()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "PacedThreads", InlineExecutor)
-        patch.setattr(reading, "INDEXES", reading.Indexes())  # another store's objects have the same ids
+        reading.INDEXES.clear()  # another store's objects have the same ids
         for url, store in opened.items():
             patch.setitem(source_bytes._opened, url, store)
         try:

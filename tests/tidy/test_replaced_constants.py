@@ -6,7 +6,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 
-REPLACED_MAX = 79
+REPLACED_MAX = 76
 """Lower it with every constant that becomes an argument."""
 
 

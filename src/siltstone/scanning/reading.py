@@ -55,6 +55,12 @@ class Indexes:
                 self._bytes -= len(self._held.popitem(last=False)[1].raw)
         return index
 
+    def clear(self) -> None:
+        """Drops all: what has the same URL and ids is another store from now on."""
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
+
 
 INDEXES = Indexes()
 

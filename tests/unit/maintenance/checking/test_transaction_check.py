@@ -16,8 +16,8 @@ from unit.scanning.test_transactions import PLAIN, Written
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
-    monkeypatch.setattr(reading, "INDEXES", reading.Indexes())  # another world's objects have the same ids
+def written() -> Iterator[Written]:
+    reading.INDEXES.clear()  # another world's objects have the same ids
     with keyed_world() as world:
         yield Written(world)
 
