@@ -44,8 +44,8 @@ from support.security.rights import allow
 NOT_AUDITED = {
     # What nodes and jobs do by themselves: the audit would be a copy of the metadata log.
     "RegisterNode", "ResumeNode", "PromiseFeature", "ClaimFailover", "CreateStream", "OpenStream", "CloseStream",
-    "TrimStream", "DeleteStream", "PrepareObjects", "CommitUpload", "CommitCompaction", "CommitKeyCompaction", "RollSegments",
-    "TrimStreams", "ExpireObjects", "ForgetObjects", "OpenPartition", "GiveUpPartitions", "PlacePartitions",
+    "TrimStream", "DeleteStream", "PrepareObjects", "CommitUpload", "CommitCompaction", "CommitKeyCompaction",
+    "RollSegments", "TrimStreams", "ExpireObjects", "ForgetObjects", "OpenPartition", "GiveUpPartitions", "PlacePartitions",
     "TakeNumbers", "RegisterBuckets", "PrepareCopies", "AddCopies", "WithdrawCopies", "AskFlush", "AnswerFlush",
     # Runs of maintenance are read from the image: their commands come from other processes.
     "StartJob", "RenewJob", "ShortenLease", "FinishJob",
