@@ -45,8 +45,8 @@ NOT_AUDITED = {
     # What nodes and jobs do by themselves: the audit would be a copy of the metadata log.
     "RegisterNode", "ResumeNode", "PromiseFeature", "ClaimFailover", "CreateStream", "OpenStream", "CloseStream",
     "TrimStream", "DeleteStream", "PrepareObjects", "CommitUpload", "CommitCompaction", "CommitKeyCompaction",
-    "RollSegments", "TrimStreams", "ExpireObjects", "ForgetObjects", "OpenPartition", "GiveUpPartitions", "PlacePartitions",
-    "TakeNumbers", "RegisterBuckets", "PrepareCopies", "AddCopies", "WithdrawCopies", "AskFlush", "AnswerFlush",
+    "RollSegments", "TrimStreams", "ExpireObjects", "ForgetObjects", "OpenPartition", "GiveUpPartitions",
+    "PlacePartitions", "TakeNumbers", "RegisterBuckets", "PrepareCopies", "AddCopies", "WithdrawCopies", "AskFlush", "AnswerFlush",
     # Runs of maintenance are read from the image: their commands come from other processes.
     "StartJob", "RenewJob", "ShortenLease", "FinishJob",
     # Scans and sinks.
