@@ -46,7 +46,8 @@ NOT_AUDITED = {
     "RegisterNode", "ResumeNode", "PromiseFeature", "ClaimFailover", "CreateStream", "OpenStream", "CloseStream",
     "TrimStream", "DeleteStream", "PrepareObjects", "CommitUpload", "CommitCompaction", "CommitKeyCompaction",
     "RollSegments", "TrimStreams", "ExpireObjects", "ForgetObjects", "OpenPartition", "GiveUpPartitions",
-    "PlacePartitions", "TakeNumbers", "RegisterBuckets", "PrepareCopies", "AddCopies", "WithdrawCopies", "AskFlush", "AnswerFlush",
+    "PlacePartitions", "TakeNumbers", "RegisterBuckets", "PrepareCopies", "AddCopies", "WithdrawCopies", "AskFlush",
+    "AnswerFlush",
     # Runs of maintenance are read from the image: their commands come from other processes.
     "StartJob", "RenewJob", "ShortenLease", "FinishJob",
     # Scans and sinks.
