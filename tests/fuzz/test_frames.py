@@ -165,6 +165,7 @@ def sent_one_by_one(
         siege.assert_unharmed()
 
 
+@pytest.mark.nightly(tried="frames")
 def test_frames_of_nothing_but_tagged_fields(tmp_path: Path) -> None:
     """Thirty million of them would hold up everybody for seconds; a frame may have 100 MiB by default."""
     header = encode_request_header(RequestHeader(ApiKey.HEARTBEAT, 4, 1, "tags"))[:-1]

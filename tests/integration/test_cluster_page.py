@@ -66,6 +66,7 @@ def three_machines(folder: Path, settings: str, bare: BareEnvironment) -> Iterat
         yield machines
 
 
+@pytest.mark.nightly(tried="killed brokers")
 def test_three_brokers_share_no_folder_and_one_that_is_killed_is_failed_over(
     s3_server: S3Server,
     postgres_server: PostgresServer,

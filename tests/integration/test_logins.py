@@ -298,6 +298,7 @@ def _refused(broker: siltstone.Broker, user: str, password: str) -> bool:
 
 
 @pytest.mark.kafka
+@pytest.mark.nightly(tried="runs of Kafka's tools")
 def test_sa12_javas_tools_make_a_user_and_log_in(tmp_path: Path) -> None:
     """``kafka-configs`` is the first client: it logs in as a user that was made on the stopped store (SA22)."""
     from oracles.java_artifacts import JavaArtifactsUnavailable

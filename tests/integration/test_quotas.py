@@ -81,6 +81,7 @@ def test_qu01_librdkafka_produces_and_kafka_python_reads_at_the_rate(broker: sil
 
 
 @pytest.mark.kafka
+@pytest.mark.nightly(tried="runs of Kafka's tools")
 def test_qu08_kafka_configs_sets_describes_and_removes(broker: siltstone.Broker) -> None:
     from oracles.java_artifacts import JavaArtifactsUnavailable
     from oracles.java_tools import KafkaTools

@@ -117,6 +117,7 @@ def assert_next_round(settings: NodeSettings, history: History) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.nightly(tried="runs of maintenance on Spark")
 def test_maintenance_on_spark_writes_the_same_to_s3(
     settings: NodeSettings, history: History, tmp_path: Path
 ) -> None:

@@ -161,6 +161,7 @@ def test_batch_write_with_compression(broker: Broker, topic: str, spark: Any, co
     assert sorted(broker.values(topic)) == sorted(row.value for row in frame.collect())
 
 
+@pytest.mark.nightly(tried="streams")
 def test_stream_read_goes_on_from_its_checkpoint(broker: Broker, topic: str, tmp_path: Path) -> None:
     broker.write(topic, ["a0", "a1"])
     stream = broker.read_stream(topic, startingOffsets="earliest")
@@ -178,6 +179,7 @@ def test_stream_read_from_offsets(broker: Broker, topic: str, tmp_path: Path) ->
     assert broker.all_there_is(stream, tmp_path) == ["a2"]
 
 
+@pytest.mark.nightly(tried="streams")
 def test_stream_read_from_a_timestamp(broker: Broker, topic: str, tmp_path: Path) -> None:
     broker.write(topic, ["a0", "a1", "a2"])
     broker.write(topic, ["b0"], partition=1)
@@ -190,6 +192,7 @@ def test_stream_read_from_a_timestamp(broker: Broker, topic: str, tmp_path: Path
     assert broker.all_there_is(stream, tmp_path) == ["b1"]
 
 
+@pytest.mark.nightly(tried="streams")
 def test_stream_read_in_limited_batches(broker: Broker, topic: str, tmp_path: Path) -> None:
     broker.write(topic, [f"a{number}" for number in range(7)])
     stream = broker.read_stream(topic, startingOffsets="earliest", maxOffsetsPerTrigger=3)
@@ -200,6 +203,7 @@ def test_stream_read_in_limited_batches(broker: Broker, topic: str, tmp_path: Pa
     assert len(sizes) > 1
 
 
+@pytest.mark.nightly(tried="streams")
 def test_stream_write(broker: Broker, admin: AdminClient, topic: str, tmp_path: Path) -> None:
     """From one topic into another; what the query is given twice it writes once."""
     target = new_topic(admin)

@@ -256,6 +256,7 @@ def test_attempts_side_by_side_write_the_same(
     assert_reads_back(settings, history)
 
 
+@pytest.mark.nightly(tried="attempts")
 def test_attempts_after_the_commit_change_nothing(
     settings: NodeSettings, history: History, runner: SparkRunner
 ) -> None:

@@ -125,6 +125,7 @@ def test_sp02_a_stream_and_a_sink(
         assert files_with(folder, PLANTED) == []
 
 
+@pytest.mark.nightly(tried="batches")
 def test_sp02_a_batch_is_written_with_literals(spark: Any, broker: siltstone.Broker) -> None:
     topic = broker.create_topic("written")
     rows = spark.createDataFrame([(b"a",), (b"b",)], ["value"]).coalesce(1)

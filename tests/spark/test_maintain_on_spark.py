@@ -16,6 +16,7 @@ pytestmark = pytest.mark.spark
 SPLIT = "compaction.split_size_bytes"
 
 
+@pytest.mark.nightly(tried="runs of maintenance on Spark")
 def test_maintain_run_uses_the_spark_that_runs(spark: Any, tmp_path: Path) -> None:
     settings = small_store(tmp_path / "store")
     before = len(object_files(settings.folder))

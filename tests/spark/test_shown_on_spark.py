@@ -38,6 +38,7 @@ def scan_nodes(spark: Any) -> set[str]:
     return {name for name in found if name.startswith("BatchScan")}
 
 
+@pytest.mark.nightly(tried="jobs")
 def test_spark_shows_scans_and_jobs_by_what_they_work_on_and_json_comes_back(
     spark: Any, broker: siltstone.Broker
 ) -> None:
