@@ -32,7 +32,7 @@ test: .venv/installed ## Lint, then all tests but the nightly ones (some minutes
 	@$(BIN)/pytest --collect-only -qqq -m "not nightly" >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; \
 		status=$$?; wait; exit $$status  # meanwhile the tests are compiled, once for all workers
 	@echo "Tests that compute"
-	@$(BIN)/pytest $(COMPUTING) -m "not nightly" -n 2 --dist loadgroup; status=$$?; \
+	@$(BIN)/pytest $(COMPUTING) -m "not nightly" -n 3 --dist loadgroup; status=$$?; \
 		echo "Tests that wait for processes"; \
 		$(BIN)/pytest $(WAITING) -m "not nightly" -n $(WORKERS) --dist loadgroup && exit $$status
 
