@@ -64,7 +64,9 @@ def consumed(address: str, topic: str, partitions: int = 1) -> list[Any]:
 
 
 def values(address: str, topic: str, partitions: int = 1) -> list[bytes]:
-    return sorted(message.value() for message in consumed(address, topic, partitions))
+    return sorted(
+        (message.value() for message in consumed(address, topic, partitions)), key=lambda value: value or b""
+    )
 
 
 def rows_of(first: int, count: int) -> Any:
