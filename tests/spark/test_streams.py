@@ -204,7 +204,7 @@ def test_sw17_sw20_sw24_batches_are_appended_once_or_refused_by_name(
         (frame.withColumn("more", frame.value), "append", {}, "a sink has no column 'more'"),
         (frame, "append", {"sinkName": "loads"}, "sinkName and batchId are given together"),
         (frame, "append", {"mode": "objects"}, "is open at node 0, and only the broker there may append"),
-        (frame, "append", {"mode": "transaction"}, "write relay, to write through the brokers, or objects"),
+        (frame, "append", {"mode": "both"}, "write relay, to write through the brokers"),
         (frame, None, {}, "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
     ):
         prepared = writer(rows, **options)
