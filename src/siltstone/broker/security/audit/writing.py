@@ -76,14 +76,15 @@ class AuditWriter:
     async def write(self, *, is_end: bool = False) -> None:
         self._look()
         while records := self._trail.gathering.take(self._clock.now_ms(), is_end=is_end):
+            left = records
             try:
                 await self._append(records)
                 self._trail.gathering.wrote(records)
-                for note in filter(None, (each.note for each in records)):
-                    await self._metadata.execute(RemoveKey(note))
-                    self._noted.discard(note)
+                left = [each for each in records if each.note]
+                while left:  # a note whose key stays is written again, and what is in the topic is not
+                    await self._metadata.execute(RemoveKey(left[0].note))
+                    self._noted.discard(left.pop(0).note)
             except SiltstoneError as trouble:
-                left = [each for each in records if not each.note or each.note in self._noted]
                 self._trail.gathering.put_back(left)
                 if self._limit.is_due():
                     log.warning("the audit cannot be written now, and is tried again: %s", trouble)

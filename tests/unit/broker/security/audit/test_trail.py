@@ -1,7 +1,9 @@
 """The audit of a broker: who did what, with what came before and after, and never a secret."""
 
 import json
+from collections import Counter
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -374,6 +376,32 @@ async def test_au02_a_topic_that_cannot_be_written_holds_up_nobody(world: Broker
     audit._topic = held
     await passes(world, 2_000)
     assert [each["resource"] for each in await audited(world.parts)] == ["topic t0", "topic t1", "topic t2"]
+
+
+@scenario(partial(in_broker_world, settings=CHANGES))
+async def test_au03_a_note_that_cannot_be_removed_has_no_other_record_written_again(
+    world: BrokerWorld,
+) -> None:
+    audit: Any = world.broker._audit
+    execute = audit._metadata.execute
+    event = AuditEvent(event=AuditKind.MODE, resource="authorization", principal="OS:ops")
+    await world.parts.metadata.execute(note_command("a", AuditNote(1, event)))
+    audit._metadata = SimpleNamespace(execute=_refused, image=audit._metadata.image)
+    await client_of(world).ask(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    )
+    audit._trail.add(event)
+    await passes(world, 5_000)
+    audit._metadata = SimpleNamespace(execute=execute, image=world.parts.metadata.image)
+    await passes(world, 2_000)
+    kinds = Counter(each["resource"] for each in await audited(world.parts))
+    assert kinds["topic t"] == 1
+    assert kinds["authorization"] > 1, "the note itself: it is removed only after it was written"
+    assert not [key for key in world.parts.metadata.image.keys if key.startswith("audit-note/")]
+
+
+async def _refused(command: Any) -> Any:
+    raise LogUnavailable("the metadata cannot be reached")
 
 
 async def _unreachable() -> Any:
