@@ -33,8 +33,8 @@ class Peers(Protocol):
         self, node_id: int, request: Message, answer: type[M], time_limit_ms: float = PEER_TIME_LIMIT_MS
     ) -> M:
         """Sends a request to a live node of the store, in the highest version that both nodes speak, and returns its
-        answer. Requests to one node begin in the order of the calls, and answered in any order. Raises
-        PeerUnreachable."""
+        answer. Requests to one node begin in the order of the calls, and are answered in any order.
+        Raises PeerUnreachable."""
         ...
 
     def unreachable(self) -> Collection[int]:

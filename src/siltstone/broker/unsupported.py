@@ -45,7 +45,7 @@ def _asked(number: int, version: int) -> str:
     api = _known(number)
     if api is None:
         return f"API {number}, which is none of Kafka's"
-    name = f"{api.name.title().replace('_', '')} (API {number}, version {version})"
+    name = f"{api.title} (API {number}, version {version})"
     if api not in ANNOUNCED:
         return f"{name}, which this broker does not support"
     lowest, highest = ANNOUNCED[api]

@@ -1,12 +1,10 @@
 """Leaves a note for the audit when a command has changed the metadata without a broker.
 
 Where the store has a topic of the audit, the note goes to the metadata after the change, and the next broker with
-``broker.audit`` writes it to the topic. The user of the operating system stands for who did it. Who may write the
-metadata could also leave no note.
+``broker.audit`` writes it to the topic. The user of the operating system stands for who did it. A person
+who may write the metadata could also leave no note.
 """
 
-import getpass
-import platform
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,6 +25,8 @@ def leave_notes(client: MetadataClient) -> None:
     def executed(command: Command[Any], before: MetadataImage, after: MetadataImage) -> None:
         if AUDIT_TOPIC not in after.topic_ids or not (events := changes_of(command, before, after)):
             return
+        import platform  # noqa: PLC0415  a command that changes nothing need not load it
+
         rng = system_randomness()
         try:
             for event in events[: max(0, NOTES_MAX - len(waiting_notes(after.keys)))]:
@@ -42,6 +42,8 @@ def leave_notes(client: MetadataClient) -> None:
 
 
 def _operator() -> str:
+    import getpass  # noqa: PLC0415  as above
+
     try:
         return shortened(f"OS:{getpass.getuser()}")
     except (OSError, KeyError):  # a container whose user has no name

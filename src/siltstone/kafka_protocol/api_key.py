@@ -97,3 +97,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+
+    @property
+    def title(self) -> str:
+        """The name as Kafka writes it, such as OffsetCommit."""
+        return "".join(word.capitalize() for word in self.name.split("_"))

@@ -132,16 +132,21 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     value_format: ValueFormat | None = None
 
 
-_LEASE = re.compile(r"(\d{1,12})(ms|s|min|h|d)?")
+_DURATION = re.compile(r"(\d{1,12})(ms|s|min|h|d)?")
 _UNITS_MS = {"ms": 1, "s": limits.SECOND_MS, "min": limits.MINUTE_MS, "h": limits.HOUR_MS, "d": limits.DAY_MS}
 
 
+def duration_ms_of(text: str) -> int | None:
+    """Parses ``1h``, ``90min`` or ``0`` into milliseconds; None for anything else."""
+    parts = _DURATION.fullmatch(text.strip())
+    if parts is None or not (parts[2] or int(parts[1]) == 0):
+        return None
+    return int(parts[1]) * _UNITS_MS[parts[2] or "ms"]
+
+
 def lease_ms_of(text: str) -> int:
-    """Parses ``1h``, ``90min`` or ``0`` into milliseconds. Raises ScanRefused."""
-    parts = _LEASE.fullmatch(text.strip())
-    lease_ms = -1
-    if parts is not None and (parts[2] or int(parts[1]) == 0):
-        lease_ms = int(parts[1]) * _UNITS_MS[parts[2] or "ms"]
-    if not 0 <= lease_ms <= limits.SCAN_PIN_MS_MAX:
+    """Parses the lease of a scan into milliseconds. Raises ScanRefused."""
+    lease_ms = duration_ms_of(text)
+    if lease_ms is None or lease_ms > limits.SCAN_PIN_MS_MAX:
         raise ScanRefused(f"the lease of a scan cannot be {text!r}: write 0 to 24h, such as 90min or 6h")
     return lease_ms

@@ -141,16 +141,16 @@ class NetworkSource:
     async def collect(self, collected: Collected) -> AsyncIterator[None]:
         requests = self._broker.parts.measures.statistics()
         for api_key, begun in requests.begun.items():
-            collected.add("requests", begun, api_name(api_key))
-            collected.add("request_seconds", requests.seconds[api_key], api_name(api_key))
+            collected.add("requests", begun, ApiKey(api_key).title)
+            collected.add("request_seconds", requests.seconds[api_key], ApiKey(api_key).title)
             yield
         for (api_key, code), count in requests.errors.items():
-            collected.add("request_errors", count, api_name(api_key), error_name(code))
+            collected.add("request_errors", count, ApiKey(api_key).title, error_name(code))
         for (api_key, is_refused), count in requests.denied.items():
             outcome = "refused" if is_refused else "passed"
-            collected.add("authorization_denied", count, api_name(api_key), outcome)
+            collected.add("authorization_denied", count, ApiKey(api_key).title, outcome)
         for stage, seconds in requests.stages.items():
-            collected.add("request_stage_seconds", seconds, api_name(stage.api_key), stage.title)
+            collected.add("request_stage_seconds", seconds, ApiKey(stage.api_key).title, stage.title)
         yield
         listeners = self._listeners
         _add_network(collected, listeners.statistics(), [each.name for each in listeners.listeners])
@@ -163,11 +163,6 @@ class NetworkSource:
             collected.add("audit_records", audit.written)
             collected.add("audit_dropped", audit.dropped)
         yield
-
-
-def api_name(api_key: int) -> str:
-    """Kafka's name of an API, such as OffsetCommit."""
-    return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
 
 
 def _add_network(collected: Collected, network: NetworkStatistics, listeners: Sequence[str]) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 import msgspec
 
 from siltstone.metadata.sinks import MODES, TRANSACTION
+from siltstone.model.limits import DAY_MS
 from siltstone.runtime.randomness import random_token, system_randomness
-from siltstone.scanning.failures import ScanRefused
-from siltstone.scanning.request import lease_ms_of
+from siltstone.scanning.request import duration_ms_of
 from siltstone.sinking.failures import SinkRefused
 from siltstone.sinking.plan import EncodingWish, check_sink_name
 from siltstone.sinking.transaction import TRANSACTION_TIMEOUT_MS
@@ -102,11 +102,8 @@ def _transaction_timeout_ms(options: Mapping[str, str]) -> int:
         return TRANSACTION_TIMEOUT_MS
     if options.get("mode") != TRANSACTION:
         raise SinkRefused("option transactionTimeout is for mode=transaction: give that, too")
-    try:
-        timeout_ms = lease_ms_of(f"{text.strip()}in" if text.strip().endswith("m") else text)
-    except ScanRefused:
-        timeout_ms = 0
-    if not timeout_ms:
+    timeout_ms = duration_ms_of(re.sub(r"(?<=\d)m\s*$", "min", text))
+    if not timeout_ms or timeout_ms > DAY_MS:
         raise SinkRefused(f"option transactionTimeout={text!r}: write a duration such as 30s or 10min")
     return timeout_ms
 

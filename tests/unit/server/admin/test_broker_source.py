@@ -12,6 +12,7 @@ from siltstone.broker.request import Listener
 from siltstone.broker.security.authenticator import LoginStatistics
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.kafka_protocol.announced import ANNOUNCED
+from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.model.access import LoginMechanism, SecurityProtocol
 from siltstone.model.serving_limits import SCRAPE_SERIES_MAX, TOPICS_SHOWN_MAX
 from siltstone.runtime.clock import ManualClock, SystemClock
@@ -21,7 +22,6 @@ from siltstone.server.admin.broker_source import (
     NetworkSource,
     ObservedBroker,
     TopicSource,
-    api_name,
 )
 from siltstone.server.admin.exposition import TextFormat
 from siltstone.server.admin.scrape import Scrapes
@@ -112,8 +112,8 @@ async def test_ob04_the_traffic_of_a_topic_is_exact(world) -> None:
 
 
 def test_every_api_has_kafkas_name():
-    assert api_name(0) == "Produce" and api_name(44) == "IncrementalAlterConfigs"
-    assert len({api_name(api_key) for api_key in ANNOUNCED}) == len(ANNOUNCED)
+    assert ApiKey(0).title == "Produce" and ApiKey(44).title == "IncrementalAlterConfigs"
+    assert len({ApiKey(api_key).title for api_key in ANNOUNCED}) == len(ANNOUNCED)
 
 
 @scenario(in_broker_world)

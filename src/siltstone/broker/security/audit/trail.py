@@ -1,8 +1,8 @@
 """Hears of what happens, and says in whose name: the place at which the rest of the broker tells the audit something.
 
 A handler knows nothing of it. Commands are heard where they are executed (``MetadataService``). The request behind a
-command is found by the context of its task, which tasks of Python inherit. Commands without a request are those of the
-node itself, and no events.
+command is found by a context variable, which each task of Python inherits. A command without a request is the node's
+own, and no event.
 """
 
 import logging
@@ -56,7 +56,7 @@ class AuditTrail:
             self.changed(context, event)
 
     def changed(self, context: RequestContext, event: AuditEvent) -> None:
-        event = replace(event, **_asker(context.connection), api=_api_name(context.api_key))
+        event = replace(event, **_asker(context.connection), api=ApiKey(context.api_key).title)
         log.info(
             "%s of %s by %s at %s: %r → %r",
             event.event, event.resource, event.principal, event.host, event.before, event.after,
@@ -110,7 +110,7 @@ class AuditTrail:
                 principal=shortened(caller.principal),
                 host=caller.host,
                 listener=connection.listener.name,
-                api=_api_name(api_key),
+                api=ApiKey(api_key).title,
                 operation=question.operation.name,
                 resource=f"{kind} {'any' if question.name is None else shortened(question.name)}",
                 rule="no ACL allows it" if verdict.binding is None else shortened(str(verdict.binding)),
@@ -124,8 +124,3 @@ def _asker(connection: ConnectionContext) -> dict[str, str]:
         "host": connection.client_host,
         "listener": connection.listener.name,
     }
-
-
-def _api_name(api_key: int) -> str:
-    """Kafka's name of an API, such as OffsetCommit."""
-    return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
