@@ -77,7 +77,7 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``time``: UTC, as in 2026-11-28T19:45:05.123Z; of several events, of the first. ``node``: which node wrote it.
-    ``count``: how many equal events it stands for. The other fields are those of AuditEvent."""
+    ``count``: the number of equal events. The other fields are those of AuditEvent."""
 
     v: int
     time: str

@@ -5,7 +5,7 @@
                           │ Future     the next request is started at once (five Produce requests share a group commit)
                           │ coroutine  runs to its end before the next request is started, and after all Overtakables
                           │ Overtakable  runs, and the next request is handled at once (Produces to other partitions)
-                          │ Independent  the same, and its answer leaves before those of earlier requests (other nodes)
+                          │ Independent  the same, and its answer leaves when it is ready (requests of other nodes)
                           └ failure    no later request is started; reported when all earlier requests are answered
 
 Only the first pending answer has a callback: later answers cannot be sent before it, and answers that a group commit
