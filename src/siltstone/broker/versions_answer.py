@@ -7,10 +7,10 @@ answered before the request is decoded: ``broker.broker`` and ``broker.security.
 import re
 
 from siltstone.broker.request import EncodedBody, RequestContext
-from siltstone.kafka_protocol.announced import api_versions_body
+from siltstone.kafka_protocol.announced import FEATURE_LEVELS, api_versions_body
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from siltstone.metadata.features import TRANSACTION_VERSION, final_level
+from siltstone.metadata.features import final_level
 from siltstone.metadata.image import ImageView
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -29,4 +29,5 @@ def versions_answer(
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name = name
         context.connection.client_software_version = version
-    return EncodedBody(api_versions_body(context.api_version, final_level(image, TRANSACTION_VERSION)))
+    levels = tuple(final_level(image, name) for name in FEATURE_LEVELS)
+    return EncodedBody(api_versions_body(context.api_version, levels))

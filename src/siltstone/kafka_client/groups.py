@@ -21,11 +21,18 @@ import msgspec
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.failures import (
     GroupUnknown,
+    RequestNotSpoken,
     refusal,
     refuse_error,
 )
 from siltstone.kafka_client.offsets import by_topic
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+)
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from siltstone.kafka_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -81,7 +88,7 @@ def _read(data: bytes) -> list[TopicPartition]:
 
 CHANCE_SHOWN = 8
 _NOT_DESCRIBED = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""Errors of DescribeGroups for groups with the newer protocol (KIP-848); such groups are listed without members."""
+"""Errors of DescribeGroups for groups of another protocol, which ConsumerGroupDescribe may describe (KIP-848)."""
 
 
 class ListedMember(msgspec.Struct, frozen=True):
@@ -104,13 +111,15 @@ class ListedMember(msgspec.Struct, frozen=True):
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
-    """A consumer group; ``members`` None: the broker does not list them, as for groups with the KIP-848 protocol."""
+    """A group. ``protocol``: "consumer" for KIP-848, "classic" for the one before, empty if it is not known.
+    ``members`` None: the broker does not list them."""
 
     group_id: str
     state: str
     assignor: str = ""
     coordinator: int = -1
     members: tuple[ListedMember, ...] | None = None
+    protocol: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -168,7 +177,55 @@ def _described(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupSum
             if group.error_code not in _NOT_DESCRIBED:
                 refuse_error(group.error_code, f"group {group.group_id}", group.error_message)
                 found[group.group_id] = _group(group, node_id)
+        of_consumers = [group_id for group_id in theirs if _may_be_of_consumers(found.get(group_id))]
+        found |= _described_consumers(cluster, node_id, of_consumers)
     return found
+
+
+def _may_be_of_consumers(described: GroupSummary | None) -> bool:
+    """Old versions of DescribeGroups say that a group of KIP-848 is dead."""
+    return described is None or described.state == "Dead"
+
+
+def _described_consumers(cluster: Cluster, node_id: int, group_ids: Sequence[str]) -> dict[str, GroupSummary]:
+    if not group_ids:
+        return {}
+    request = ConsumerGroupDescribeRequest(group_ids=list(group_ids))
+    try:
+        answer = cluster.broker(node_id).call(request, ConsumerGroupDescribeResponse)
+    except RequestNotSpoken:
+        return {}
+    found: dict[str, GroupSummary] = {}
+    for group in answer.groups:
+        if group.error_code not in _NOT_DESCRIBED:
+            refuse_error(group.error_code, f"group {group.group_id}", group.error_message)
+            found[group.group_id] = _consumer_group(group, node_id)
+    return found
+
+
+def _consumer_group(described: DescribedConsumerGroup, coordinator: int) -> GroupSummary:
+    return GroupSummary(
+        described.group_id,
+        described.group_state,
+        described.assignor_name,
+        coordinator,
+        tuple(_consumer_member(member) for member in described.members),
+        "consumer",
+    )
+
+
+def _consumer_member(described: DescribedConsumerMember) -> ListedMember:
+    return ListedMember(
+        described.member_id,
+        described.instance_id,
+        described.client_id,
+        described.client_host.removeprefix("/"),
+        tuple(
+            TopicPartition(topic.topic_name, number)
+            for topic in described.assignment.topic_partitions
+            for number in topic.partitions
+        ),
+    )
 
 
 def _group(described: DescribedGroup, coordinator: int) -> GroupSummary:
@@ -178,6 +235,7 @@ def _group(described: DescribedGroup, coordinator: int) -> GroupSummary:
         described.protocol_data,
         coordinator,
         tuple(_member(member) for member in described.members),
+        "classic",
     )
 
 

@@ -35,6 +35,8 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.SYNC_GROUP: (0, 5),
     ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
     # Version 0 is announced and refused: librdkafka looks for exactly it to find out whether there are logins.
     ApiKey.SASL_HANDSHAKE: (0, 1),
     ApiKey.API_VERSIONS: (0, 4),
@@ -79,9 +81,15 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
 })  # fmt: skip
 
 
-TRANSACTION_VERSION = "transaction.version"
-TRANSACTION_VERSION_MAX = 2
-"""Clients that know it raise the epoch of the producer with each transaction (KIP-890)."""
+FEATURE_LEVELS = {"transaction.version": 2, "group.version": 1}
+"""Clients that know the first raise the epoch of the producer with each transaction (KIP-890); the second are the
+groups of KIP-848."""
+
+FEATURE_OF = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "group.version",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "group.version",
+}
+"""These APIs are announced when all nodes have the feature: a group may be at any node."""
 
 FEATURES_EPOCH, NO_FEATURES_EPOCH = 0, -1
 """It rises when a feature gets another level, which none has yet. Clients ignore the features below 0."""
@@ -91,22 +99,25 @@ SUPPORTS_FROM_ZERO_SINCE = 4
 
 
 @cache
-def api_versions_body(version: int, final_level: int = TRANSACTION_VERSION_MAX) -> bytes:
-    """The response body for an ApiVersions request in a supported version. ``final_level``: of transaction.version, 0
-    if not all nodes have it. Raises UnknownVersion."""
-    supported = SupportedFeatureKey(
-        name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_MAX
-    )
-    finalized = FinalizedFeatureKey(
-        name=TRANSACTION_VERSION,
-        max_version_level=final_level,
-        min_version_level=final_level,
-    )
+def api_versions_body(version: int, levels: tuple[int, ...] = tuple(FEATURE_LEVELS.values())) -> bytes:
+    """The response body for an ApiVersions request in a supported version. ``levels``: the final level of each of
+    FEATURE_LEVELS, 0 if not all nodes have it. Raises UnknownVersion."""
+    final = dict(zip(FEATURE_LEVELS, levels, strict=True))
+    supported = [
+        SupportedFeatureKey(name=name, min_version=0, max_version=level)
+        for name, level in FEATURE_LEVELS.items()
+    ]
+    finalized = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in final.items()
+        if level
+    ]
+    missing = {key for key, name in FEATURE_OF.items() if not final[name]}
     response = ApiVersionsResponse(
-        api_keys=[_row(key) for key in ANNOUNCED],
-        supported_features=[supported] if version >= SUPPORTS_FROM_ZERO_SINCE else [],
-        finalized_features_epoch=FEATURES_EPOCH if final_level else NO_FEATURES_EPOCH,
-        finalized_features=[finalized] if final_level else [],
+        api_keys=[_row(key) for key in ANNOUNCED if key not in missing],
+        supported_features=supported if version >= SUPPORTS_FROM_ZERO_SINCE else [],
+        finalized_features_epoch=FEATURES_EPOCH if finalized else NO_FEATURES_EPOCH,
+        finalized_features=finalized,
     )
     return encode(response, version)
 

@@ -16,7 +16,10 @@ from siltstone.model.errors import InvalidRequest
 
 TRANSACTION_VERSION = "transaction.version"
 
-FEATURES = {TRANSACTION_VERSION: 2}
+GROUP_VERSION = "group.version"
+"""Level 1: the groups of KIP-848."""
+
+FEATURES = {TRANSACTION_VERSION: 2, GROUP_VERSION: 1}
 """The highest level of each that this program has."""
 
 _FINAL_PREFIX, _NODE_PREFIX = "feature/", "node-feature/"

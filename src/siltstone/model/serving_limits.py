@@ -79,6 +79,19 @@ GROUP_SESSION_TIMEOUT_MS_MIN = 6 * SECOND_MS
 GROUP_SESSION_TIMEOUT_MS_MAX = 30 * MINUTE_MS
 """The session timeouts a member may choose [Kafka: group.min.session.timeout.ms, group.max.session.timeout.ms]."""
 
+CONSUMER_SESSION_TIMEOUT_MS = 45 * SECOND_MS
+CONSUMER_HEARTBEAT_INTERVAL_MS = 5 * SECOND_MS
+"""A member of a group of KIP-848 is told the interval, and removed when it is silent for so long [Kafka:
+group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms]."""
+
+CONSUMER_ASSIGNMENT_INTERVAL_MS = 1 * SECOND_MS
+"""How far apart the assignments of a group are: members that join at a time share one [Kafka:
+group.consumer.assignment.interval.ms]."""
+
+CONSUMER_REGEX_REFRESH_INTERVAL_MS = 10 * MINUTE_MS
+"""After so long the topics that match a pattern are looked for again [Kafka: group.consumer.regex.refresh.interval.ms].
+"""
+
 GROUP_MEMBERS_MAX = 2**31 - 1
 """The most members of one group [Kafka: group.max.size]; GROUP_BYTES_MAX is reached first."""
 

@@ -27,6 +27,8 @@ from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
 )
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest
+from siltstone.kafka_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from siltstone.kafka_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from siltstone.kafka_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -290,6 +292,10 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
     ApiKey.LEAVE_GROUP: _leave_group,
     ApiKey.SYNC_GROUP: _sync_group,
     ApiKey.DESCRIBE_GROUPS: lambda asked: DescribeGroupsRequest(groups=[asked.group_id]),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda asked: ConsumerGroupHeartbeatRequest(
+        group_id=f"{asked.group_id}-of-kip-848", member_id=STRANGER, member_epoch=1
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda asked: ConsumerGroupDescribeRequest(group_ids=[asked.group_id]),
     ApiKey.LIST_GROUPS: lambda asked: ListGroupsRequest(),
     ApiKey.API_VERSIONS: lambda asked: ApiVersionsRequest(
         client_software_name="raw", client_software_version="1.0"

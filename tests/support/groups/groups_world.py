@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from siltstone.broker.groups.apis.consumer_describe import handle_consumer_group_describe
+from siltstone.broker.groups.apis.consumer_heartbeat import handle_consumer_group_heartbeat
 from siltstone.broker.groups.apis.delete_groups import handle_delete_groups
 from siltstone.broker.groups.apis.describe_groups import handle_describe_groups
 from siltstone.broker.groups.apis.list_groups import handle_list_groups
@@ -51,6 +53,9 @@ class FakeTopics:
     def by_id(self, topic_id: bytes) -> FakeTopic | None:
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
+    def all(self) -> tuple[FakeTopic, ...]:
+        return tuple(self.topics.values())
+
 
 def context(version: int, client_id: str | None = "client") -> RequestContext:
     connection = ConnectionContext(1, "10.0.0.1", Listener("PLAINTEXT", "broker.example", 9092))
@@ -68,6 +73,8 @@ HANDLERS = {
     "SyncGroupRequest": handle_sync_group,
     "HeartbeatRequest": handle_heartbeat,
     "LeaveGroupRequest": handle_leave_group,
+    "ConsumerGroupHeartbeatRequest": handle_consumer_group_heartbeat,
+    "ConsumerGroupDescribeRequest": handle_consumer_group_describe,
     "OffsetCommitRequest": handle_offset_commit,
     "OffsetFetchRequest": handle_offset_fetch,
     "OffsetDeleteRequest": handle_offset_delete,

@@ -155,7 +155,11 @@ def _kafka_python_classes() -> dict[str, Any]:
     return classes
 
 
-NOT_IN_KAFKA_PYTHON = {"UnregisterBrokerRequest", "UnregisterBrokerResponse"}
+NOT_IN_KAFKA_PYTHON = {
+    f"{api}{side}"
+    for api in ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
+    for side in ("Request", "Response")
+}
 
 
 def kafka_python_reads(message: type[Message], version: int, body: bytes) -> tuple[Any, bytes]:

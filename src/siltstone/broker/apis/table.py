@@ -33,6 +33,8 @@ from siltstone.broker.apis.list_partition_reassignments import handle_list_parti
 from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from siltstone.broker.apis.unregister_broker import handle_unregister_broker
+from siltstone.broker.groups.apis.consumer_describe import handle_consumer_group_describe
+from siltstone.broker.groups.apis.consumer_heartbeat import handle_consumer_group_heartbeat
 from siltstone.broker.groups.apis.delete_groups import handle_delete_groups
 from siltstone.broker.groups.apis.describe_groups import handle_describe_groups
 from siltstone.broker.groups.apis.find_coordinator import handle_find_coordinator
@@ -87,6 +89,8 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.LEAVE_GROUP: _of_groups(handle_leave_group),
     ApiKey.SYNC_GROUP: _of_groups(handle_sync_group),
     ApiKey.DESCRIBE_GROUPS: _of_groups(handle_describe_groups),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _of_groups(handle_consumer_group_heartbeat),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups(handle_consumer_group_describe),
     ApiKey.LIST_GROUPS: _of_groups(handle_list_groups),
     ApiKey.API_VERSIONS: handle_api_versions,
     ApiKey.CREATE_TOPICS: handle_create_topics,

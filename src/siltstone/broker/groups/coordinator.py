@@ -99,6 +99,7 @@ class GroupCoordinator:
         self._expiry: OffsetExpiry | None = None
         self._last_writer: LogWriter | None = None
         self._log_records_before = 0
+        self._unknown: Mapping[bytes, bytes] = {}
         self._topics_to_forget: set[str] = set()
         self._is_checkpointing = False
         self._waiting_for_load: set[asyncio.Future[None]] = set()
@@ -261,6 +262,7 @@ class GroupCoordinator:
             return
         writer = LogWriter(group_log, self._tasks, self._fail)
         self._log, self._log_records_before = group_log, loaded.records_read
+        self._unknown = loaded.unknown
         self._groups = KnownGroups(loaded.groups, writer, self._environment, self._ring)
         self._expiry = OffsetExpiry(self._groups, self._environment, self._fail)
         self._expiry.start()
@@ -327,7 +329,7 @@ class GroupCoordinator:
     def _checkpoint_if_long(self) -> None:
         assert self._groups is not None
         settings = self._environment.settings
-        live_records = self._groups.live_records
+        live_records = self._groups.live_records + len(self._unknown)
         limit = max(settings.checkpoint_records_min, settings.checkpoint_live_factor * live_records)
         if self._log_records > limit and not self._is_checkpointing:
             self._is_checkpointing = True
@@ -339,7 +341,7 @@ class GroupCoordinator:
             return
         records_before = groups.writer.records_added
         try:
-            is_done = await write_checkpoint(groups.by_id, groups.writer, group_log)
+            is_done = await write_checkpoint(groups.by_id, groups.writer, group_log, self._unknown)
         except SiltstoneError as trouble:
             log.warning(
                 "__consumer_offsets-%d could not be trimmed, its log stays longer: %s",
@@ -385,9 +387,11 @@ def _resolve(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-async def write_checkpoint(groups: Mapping[str, KnownGroup], writer: LogWriter, log: GroupLog) -> bool:
-    """Writes the live state again at the end of the log, and trims the log before it. False: an append failed, and
-    nothing was trimmed. Raises what trimming raises.
+async def write_checkpoint(
+    groups: Mapping[str, KnownGroup], writer: LogWriter, log: GroupLog, unknown: Mapping[bytes, bytes]
+) -> bool:
+    """Writes the live state again at the end of the log, and trims the log before it. ``unknown``: records that are
+    kept as they are. False: an append failed, and nothing was trimmed. Raises what trimming raises.
 
     Requests continue meanwhile and change ``groups``, and the log is right all the same: each record here holds the
     value at the moment when it is written, and a later change comes later in the log. A key that was removed has its
@@ -396,7 +400,8 @@ async def write_checkpoint(groups: Mapping[str, KnownGroup], writer: LogWriter, 
     between them.
     """
     start_offset = log.next_offset
-    added = 0
+    added = len(unknown)
+    writer.add(list(unknown.items()))
     for offset_and_pending in _live_records(groups):
         for record, producer in offset_and_pending:
             writer.add([record], producer=producer)
@@ -420,9 +425,8 @@ def _live_records(
         known = groups.get(group_id)
         if known is None:
             continue
-        group = known.record_of_group()
-        if group is not None:
-            yield [(encode_record(group), None)]
+        if own := [(encode_record(record), None) for record in known.records_of_group()]:
+            yield list(own)
         for topic_partition in known.partitions:
             records: list[tuple[EncodedRecord, LogProducer | None]] = []
             offset = known.record_of_offset(topic_partition)

@@ -14,6 +14,9 @@ from typing import Any
 
 import msgspec
 
+from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup
+from siltstone.broker.groups.consumer_protocol.log_records import count_of, records_of
+from siltstone.broker.groups.group_kinds import AnyGroup, decide_of_any_kind, timers_of
 from siltstone.broker.groups.log_writer import LogWriter
 from siltstone.broker.groups.offsets_log.record import (
     CommittedOffset,
@@ -28,13 +31,13 @@ from siltstone.broker.groups.offsets_log.record import (
 )
 from siltstone.broker.groups.pending_offsets import PendingOffsets
 from siltstone.broker.groups.ports import KnownTopics
-from siltstone.broker.groups.rules.deciding import decide
 from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, GroupDecision, SetTimer
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
     Close,
     Commit,
     CommitInTransaction,
+    ConsumerBeat,
     DeleteOffsets,
     ExpireOffsets,
     GroupTimer,
@@ -42,7 +45,6 @@ from siltstone.broker.groups.rules.requests import (
     MoveOffsets,
     Request,
     Sync,
-    TimerKind,
     TimerRang,
     TopicPartition,
 )
@@ -116,7 +118,7 @@ class KnownGroup(msgspec.Struct, eq=False):
     ``group`` during a rebalance: a rebalance is not written. ``pending``: the offsets of transactions that have not
     ended. ``offsets_bytes``: the memory charged for the offsets."""
 
-    group: Group
+    group: AnyGroup
     metadata: GroupMetadata | None = None
     offsets: dict[TopicPartition, CommittedOffset] = msgspec.field(default_factory=dict)
     pending: PendingOffsets = msgspec.field(default_factory=PendingOffsets)
@@ -125,7 +127,8 @@ class KnownGroup(msgspec.Struct, eq=False):
     @property
     def live_records(self) -> int:
         """The number of records from which the log can rebuild this group."""
-        return len(self.offsets) + len(self.pending) + (self.metadata is not None)
+        own = count_of(self.group) if isinstance(self.group, ConsumerGroup) else self.metadata is not None
+        return len(self.offsets) + len(self.pending) + own
 
     @property
     def charged_bytes(self) -> int:
@@ -141,9 +144,7 @@ class KnownGroup(msgspec.Struct, eq=False):
     def is_nothing(self) -> bool:
         """Whether the group can be removed from memory: it has no members, no pending ids and no records."""
         group = self.group
-        if group.state is GroupState.DEAD:
-            return True
-        return group.state is GroupState.EMPTY and not group.pending and self.live_records == 0
+        return group.is_dead or (group.is_empty and not group.pending and self.live_records == 0)
 
     def offsets_of(self, partition: TopicPartition) -> Iterator[CommittedOffset]:
         """Yields the committed offset, and the pending ones that may take its place."""
@@ -153,10 +154,10 @@ class KnownGroup(msgspec.Struct, eq=False):
             yield pending
 
     def apply(self, record: Record) -> None:
-        """The record must be one of this group."""
+        """The record must be one of this group. ``group`` itself says what the records of groups of KIP-848 say."""
         if isinstance(record, GroupRecord):
             self.metadata = record.metadata
-        else:
+        elif isinstance(record, OffsetRecord):
             self._apply_offset(record)
 
     def apply_pending(self, producer: LogProducer, record: OffsetRecord) -> None:
@@ -171,8 +172,12 @@ class KnownGroup(msgspec.Struct, eq=False):
         for partition, committed in self.pending.end(producer_id, commits=commits):
             self._set_offset(partition, committed)
 
-    def record_of_group(self) -> GroupRecord | None:
-        return None if self.metadata is None else GroupRecord(GroupKey(self.group.group_id), self.metadata)
+    def records_of_group(self) -> Iterator[Record]:
+        """Yields the live records of the group itself, without those of its offsets."""
+        if isinstance(self.group, ConsumerGroup):
+            yield from records_of(self.group)
+        elif self.metadata is not None:
+            yield GroupRecord(GroupKey(self.group.group_id), self.metadata)
 
     def record_of_offset(self, topic_partition: TopicPartition) -> OffsetRecord | None:
         committed = self.offsets.get(topic_partition)
@@ -203,8 +208,25 @@ def _offset_bytes(committed: CommittedOffset | None) -> int:
 # -- all groups of a coordinator -------------------------------------------------------------------------
 
 
-def _log_rebalance(before: Group, after: Group) -> None:
+def _log_rebalance(before: AnyGroup, after: AnyGroup) -> None:
     """Logs that a rebalance has ended or started, or that the last member has gone."""
+    if isinstance(after, ConsumerGroup):
+        _log_new_targets(before, after)
+    elif isinstance(before, Group):
+        _log_generation(before, after)
+
+
+def _log_new_targets(before: AnyGroup, after: ConsumerGroup) -> None:
+    members = counted(len(after.members), "member")
+    if before.members and not after.members:
+        log.info("group %s is empty: its last member has left", after.group_id)
+    elif not isinstance(before, ConsumerGroup) or before.assignment_epoch != after.assignment_epoch:
+        log.info(
+            "group %s has a new assignment: epoch %d, %s", after.group_id, after.assignment_epoch, members
+        )
+
+
+def _log_generation(before: Group, after: Group) -> None:
     if before.state is after.state and before.generation == after.generation:
         return
     members = counted(len(after.members), "member")
@@ -243,7 +265,7 @@ class KnownGroups:
             self._account(0, known.charged_bytes, 0, known.live_records)
             self._begin_sessions(known.group)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[AnyGroup]:
         return (known.group for known in self.by_id.values())
 
     # -- ask and perform ---------------------------------------------------------------------------------
@@ -269,13 +291,14 @@ class KnownGroups:
         if known is None:
             known = KnownGroup(Group(group_id))
         environment = self._environment
-        decision = decide(known.group, request, ticket, environment.clock.now_ms(), environment.settings)
+        now_ms, settings = environment.clock.now_ms(), environment.settings
+        decision = decide_of_any_kind(known.group, request, ticket, now_ms, settings, environment.topics)
         records = [encode_record(record) for record in decision.records]
         pending = [encode_record(record) for record in decision.pending]
         producer = request.producer if isinstance(request, CommitInTransaction) else None
         self._take(group_id, known, decision, producer, stays=isinstance(request, DeleteOffsets))
         if records:
-            self.writer.add(records, group_id)
+            self.writer.add(records, group_id, is_one=isinstance(decision.group, ConsumerGroup))
         if pending:
             self.writer.add(pending, group_id, producer)
         for action in decision.actions:
@@ -325,7 +348,7 @@ class KnownGroups:
         self,
         group_id: str,
         known: KnownGroup,
-        decision: GroupDecision,
+        decision: GroupDecision[Any],
         producer: LogProducer | None,
         *,
         stays: bool,
@@ -358,28 +381,27 @@ class KnownGroups:
         members and new offsets are refused; heartbeats, members that rejoin and offsets that are committed again are
         not."""
         if (
-            isinstance(request, Join | Sync | Commit | CommitInTransaction | MoveOffsets)
+            isinstance(request, Join | Sync | ConsumerBeat | Commit | CommitInTransaction | MoveOffsets)
             and self.writer.has_backlog
         ):
             return True
         if (
-            not isinstance(request, Join | Commit | CommitInTransaction)
+            not isinstance(request, Join | ConsumerBeat | Commit | CommitInTransaction)
             or not self._environment.memory.is_full
         ):
             return False
         known = self.by_id.get(group_id)
         if known is None:
             return True
-        if isinstance(request, Join):
+        if isinstance(request, Join | ConsumerBeat):
             return request.member_id not in known.group.members
         return any((offset.topic, offset.partition) not in known.offsets for offset in request.offsets)
 
     # -- timers ------------------------------------------------------------------------------------------
 
-    def _begin_sessions(self, group: Group) -> None:
-        for member in group.members.values():
-            session = GroupTimer(TimerKind.SESSION, member.member_id)
-            self._set_timer(group.group_id, session, member.session_timeout_ms)
+    def _begin_sessions(self, group: AnyGroup) -> None:
+        for timer, delay_ms in timers_of(group, self._environment.settings):
+            self._set_timer(group.group_id, timer, delay_ms)
 
     def _set_timer(self, group_id: str, timer: GroupTimer, delay_ms: int) -> None:
         self._timers.add((group_id, timer))

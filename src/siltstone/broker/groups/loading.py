@@ -3,7 +3,9 @@ transaction counts when the marker says that the transaction was committed."""
 
 import logging
 
+from siltstone.broker.groups.consumer_protocol.log_records import ReplayedConsumerGroup
 from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.offsets_log.consumer_records import ConsumerRecord
 from siltstone.broker.groups.offsets_log.record import (
     EncodedRecord,
     GroupMetadata,
@@ -20,11 +22,14 @@ log = logging.getLogger(__name__)
 
 
 class Replay:
-    """``groups``: group id → known group. They have their members only after ``finish``."""
+    """``groups``: group id → known group. They have their members only after ``finish``. ``unknown``: key → value of
+    the newest records of kinds that this program does not know."""
 
     def __init__(self) -> None:
         self.groups: dict[str, KnownGroup] = {}
+        self.unknown: dict[bytes, bytes] = {}
         self.records_read = 0
+        self._of_consumers: dict[str, ReplayedConsumerGroup] = {}
         self._groups_of: dict[int, set[str]] = {}
         self._unknown_versions: set[int] = set()
 
@@ -38,9 +43,12 @@ class Replay:
         encoded: EncodedRecord = entry.encoded if isinstance(entry, RecordInTransaction) else entry
         record = decode_record(encoded)
         if isinstance(record, UnknownKey):
-            self._skip(record)
+            self._keep(record, encoded)
             return
         group_id = record.key.group_id
+        if isinstance(record, ConsumerRecord):
+            self._read_of_consumers(group_id, record)
+            return
         known = self.groups.get(group_id)
         if known is None:
             known = self.groups[group_id] = KnownGroup(Group(group_id))
@@ -50,6 +58,12 @@ class Replay:
         else:
             known.apply(record)
         self._drop_if_empty(group_id, known)
+
+    def _read_of_consumers(self, group_id: str, record: ConsumerRecord) -> None:
+        replayed = self._of_consumers.setdefault(group_id, ReplayedConsumerGroup(group_id))
+        replayed.read(record)
+        if replayed.is_nothing:
+            del self._of_consumers[group_id]
 
     def _end(self, end: TransactionEnd) -> None:
         for group_id in self._groups_of.pop(end.producer_id, ()):
@@ -65,13 +79,20 @@ class Replay:
         for group_id, known in self.groups.items():
             if known.metadata is not None:
                 known.group = group_of(group_id, known.metadata)
+        for group_id, replayed in self._of_consumers.items():
+            known = self.groups.setdefault(group_id, KnownGroup(Group(group_id)))
+            known.group = replayed.group()
         return self.groups
 
-    def _skip(self, key: UnknownKey) -> None:
+    def _keep(self, key: UnknownKey, encoded: EncodedRecord) -> None:
+        if encoded[1] is None:
+            self.unknown.pop(encoded[0], None)
+        else:
+            self.unknown[encoded[0]] = encoded[1]
         if key.version not in self._unknown_versions:
             self._unknown_versions.add(key.version)
             log.warning(
-                "skipped records of __consumer_offsets with keys of version %d, which this program does not know",
+                "records of __consumer_offsets have keys of version %d, unknown to this program: it keeps them",
                 key.version,
             )
 

@@ -83,11 +83,15 @@ class LogWriter:
         records: Sequence[EncodedRecord],
         group_id: str | None = None,
         producer: LogProducer | None = None,
+        *,
+        is_one: bool = False,
     ) -> None:
         """``group_id``: answers about that group wait until these records are durable. ``producer``: they are in its
-        transaction."""
+        transaction. ``is_one``: they are in one append if they fit one, so that a crash leaves all or none."""
         if self._has_ended:
             return
+        if is_one and records:
+            self._make_room(sum(len(key) + len(value or b"") for key, value in records), producer)
         for record in records:
             record_bytes = len(record[0]) + len(record[1] or b"")
             self._waiting_bytes += record_bytes + RECORD_OVERHEAD_BYTES
@@ -147,11 +151,14 @@ class LogWriter:
         self._give_up()
 
     def _batch_for(self, record_bytes: int, producer: LogProducer | None) -> _Batch:
-        if not self._batches or not self._batches[-1].has_room_for(record_bytes, producer):
-            self._batches.append(_Batch(producer))
+        self._make_room(record_bytes, producer)
         batch = self._batches[-1]
         batch.size_bytes += record_bytes
         return batch
+
+    def _make_room(self, size_bytes: int, producer: LogProducer | None) -> None:
+        if not self._batches or not self._batches[-1].has_room_for(size_bytes, producer):
+            self._batches.append(_Batch(producer))
 
     async def _write(self) -> None:
         while self._batches:

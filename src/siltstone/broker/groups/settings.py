@@ -6,7 +6,13 @@ import msgspec
 from siltstone.model import limits, serving_limits
 from siltstone.model.errors import InvalidRequest
 
-_MAY_BE_ZERO = frozenset({"group_initial_rebalance_delay_ms", "offset_metadata_max_bytes"})
+_MAY_BE_ZERO = frozenset(
+    {
+        "group_initial_rebalance_delay_ms",
+        "group_consumer_assignment_interval_ms",
+        "offset_metadata_max_bytes",
+    }
+)
 
 
 class InvalidGroupSetting(InvalidRequest):
@@ -19,6 +25,11 @@ class GroupSettings(msgspec.Struct, frozen=True):
     group_max_session_timeout_ms: int = serving_limits.GROUP_SESSION_TIMEOUT_MS_MAX
     group_max_size: int = serving_limits.GROUP_MEMBERS_MAX
     new_member_join_timeout_ms: int = serving_limits.GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS
+    group_consumer_session_timeout_ms: int = serving_limits.CONSUMER_SESSION_TIMEOUT_MS
+    group_consumer_heartbeat_interval_ms: int = serving_limits.CONSUMER_HEARTBEAT_INTERVAL_MS
+    group_consumer_assignment_interval_ms: int = serving_limits.CONSUMER_ASSIGNMENT_INTERVAL_MS
+    group_consumer_regex_refresh_interval_ms: int = serving_limits.CONSUMER_REGEX_REFRESH_INTERVAL_MS
+    group_consumer_max_size: int = serving_limits.GROUP_MEMBERS_MAX
     offset_metadata_max_bytes: int = serving_limits.OFFSET_METADATA_BYTES_MAX
     offsets_retention_minutes: int = serving_limits.OFFSETS_RETENTION_MINUTES
     offsets_retention_check_interval_ms: int = serving_limits.OFFSETS_RETENTION_CHECK_INTERVAL_MS

@@ -86,6 +86,7 @@ def _facts(
     return facts(
         group=cell(group.group_id),
         state=group.state.lower(),
+        protocol="consumer (KIP-848)" if group.protocol == "consumer" else None,
         members="not reported by this broker" if group.members is None else count_words(len(group.members)),
         assignor=cell(group.assignor) if group.assignor else None,
         coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
@@ -158,6 +159,7 @@ def _as_json(
         **measured,
         "group": group.group_id,
         "state": group.state,
+        "protocol": group.protocol or None,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
         "partitions_without_commit": _without_commit(rows),

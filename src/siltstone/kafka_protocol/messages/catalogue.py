@@ -29,6 +29,14 @@ from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from siltstone.kafka_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from siltstone.kafka_protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from siltstone.kafka_protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from siltstone.kafka_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -136,6 +144,8 @@ CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyTy
         ApiKey.HEARTBEAT: (HeartbeatRequest, HeartbeatResponse),
         ApiKey.LEAVE_GROUP: (LeaveGroupRequest, LeaveGroupResponse),
         ApiKey.SYNC_GROUP: (SyncGroupRequest, SyncGroupResponse),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
         ApiKey.API_VERSIONS: (ApiVersionsRequest, ApiVersionsResponse),
         ApiKey.INIT_PRODUCER_ID: (InitProducerIdRequest, InitProducerIdResponse),
         ApiKey.DESCRIBE_GROUPS: (DescribeGroupsRequest, DescribeGroupsResponse),

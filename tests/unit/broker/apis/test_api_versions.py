@@ -13,6 +13,7 @@ OURSELVES = ApiVersionsRequest(client_software_name="a-client", client_software_
 @pytest.mark.parametrize("version", range(5))
 @scenario(in_admin_world)
 async def test_everything_announced_is_answered_in_every_version(world, version) -> None:
+    await promise_features(world.parts.metadata, world.parts.node_id)
     answer = await world.answer(OURSELVES, version)
     rows = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
     assert rows == dict(ANNOUNCED)
@@ -30,8 +31,10 @@ async def test_tx39_transaction_version_2_is_finalized(world, version, epoch) ->
     answer = await world.answer(OURSELVES, version)
     finalized = [(each.name, each.max_version_level) for each in answer.finalized_features]
     supported = [(each.name, each.min_version, each.max_version) for each in answer.supported_features]
-    assert finalized == ([("transaction.version", 2)] if version >= 3 else [])
-    assert supported == ([("transaction.version", 0, 2)] if version >= 4 else []), "KAFKA-17011"
+    assert finalized == ([("transaction.version", 2), ("group.version", 1)] if version >= 3 else [])
+    assert supported == ([("transaction.version", 0, 2), ("group.version", 0, 1)] if version >= 4 else []), (
+        "KAFKA-17011"
+    )
     assert answer.finalized_features_epoch == epoch
 
 

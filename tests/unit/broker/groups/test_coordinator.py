@@ -210,7 +210,7 @@ async def test_a_bug_in_a_timer_makes_it_read_the_log_again(
         raise AssertionError("believed in vain")
 
     with monkeypatch.context() as patched:
-        patched.setattr("siltstone.broker.groups.known_groups.decide", bug)
+        patched.setattr("siltstone.broker.groups.known_groups.decide_of_any_kind", bug)
         await world.pass_ms(11_000)
     assert statistics(world).loads == 2
     assert await first.beat() == ErrorCode.NONE

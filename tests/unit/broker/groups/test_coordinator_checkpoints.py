@@ -147,8 +147,8 @@ class LiveGroup:
         self.partitions = list(self.offsets)
         self.pending = PendingOffsets()
 
-    def record_of_group(self) -> None:
-        return None
+    def records_of_group(self) -> tuple[()]:
+        return ()
 
     def record_of_offset(self, key: tuple[str, int]) -> OffsetRecord:
         return OffsetRecord(OffsetKey(GROUP, *key), CommittedOffset(self.offsets[key], -1, "", 1))
@@ -168,7 +168,7 @@ def test_a_checkpoint_writes_all_in_steps_and_trims_only_what_it_has_written_aga
         await writer.flushed()
         log.held = True
         groups: Any = {GROUP: LiveGroup(5)}
-        checkpoint = asyncio.ensure_future(write_checkpoint(groups, writer, log))
+        checkpoint = asyncio.ensure_future(write_checkpoint(groups, writer, log, {}))
         step = 0
         while not checkpoint.done():
             await turns()

@@ -36,10 +36,10 @@ def test_offsets_are_charged_while_they_are_there() -> None:
 
 def test_records_of_what_holds_now() -> None:
     cell = KnownGroup(Group("g"))
-    assert cell.record_of_group() is None and cell.record_of_offset(("flights", 0)) is None
+    assert not list(cell.records_of_group()) and cell.record_of_offset(("flights", 0)) is None
     cell.apply(GroupRecord(GroupKey("g"), METADATA))
     cell.apply(offset("x"))
-    assert cell.record_of_group() == GroupRecord(GroupKey("g"), METADATA)
+    assert list(cell.records_of_group()) == [GroupRecord(GroupKey("g"), METADATA)]
     assert cell.record_of_offset(("flights", 0)) == offset("x")
     assert cell.live_records == 2
 

@@ -84,14 +84,17 @@ def test_members_without_a_protocol_are_members() -> None:
     assert group.protocol_type is None
 
 
-def test_unknown_kinds_are_skipped_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_ng25_unknown_kinds_are_kept_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     done = Replay()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            done.read((b"\x00\x05whatever", b"x"))
+            done.read((b"\x00\x18whatever", b"x"))
+        done.read((b"\x00\x18gone", b"x"))
+        done.read((b"\x00\x18gone", None))
         done.read(encode_record(offset(1)))
-    assert done.finish().keys() == {"g"} and done.records_read == 4
-    assert len(caplog.records) == 1 and "version 5" in caplog.text
+    assert done.finish().keys() == {"g"} and done.records_read == 6
+    assert len(caplog.records) == 1 and "version 24" in caplog.text
+    assert done.unknown == {b"\x00\x18whatever": b"x"}
 
 
 def test_damage_is_not_skipped() -> None:

@@ -24,9 +24,16 @@ def test_retention_in_milliseconds() -> None:
     assert GroupSettings(offsets_retention_minutes=2).offsets_retention_ms == 120_000
 
 
+MAY_BE_ZERO = {
+    "group_initial_rebalance_delay_ms",
+    "group_consumer_assignment_interval_ms",
+    "offset_metadata_max_bytes",
+}
+
+
 @pytest.mark.parametrize("name", GroupSettings.__struct_fields__)
 def test_values_that_cannot_work_are_refused(name: str) -> None:
-    least = 0 if name in {"group_initial_rebalance_delay_ms", "offset_metadata_max_bytes"} else 1
+    least = 0 if name in MAY_BE_ZERO else 1
     with pytest.raises(InvalidGroupSetting, match=name):
         GroupSettings(**{name: least - 1})
     if name != "group_max_session_timeout_ms":

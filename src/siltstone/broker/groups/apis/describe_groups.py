@@ -41,7 +41,8 @@ async def _describe(groups: Groups, version: int, group_id: str) -> DescribedGro
 
 
 def _described(known: KnownGroup | None) -> DescribedGroup | None:
-    if known is None:
+    """Returns None if the group is not known, or follows another protocol than clients of this API expect."""
+    if known is None or not isinstance(known.group, Group):
         return None
     group = known.group
     is_stable = group.state is GroupState.STABLE

@@ -1,12 +1,14 @@
-"""ListGroups, filtered by state and by type if the request has filters. All groups have the type classic."""
+"""ListGroups, filtered by state and by type if the request has filters. A group has the type of
+its protocol."""
 
+from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-GROUP_TYPE = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 async def handle_list_groups(
@@ -20,7 +22,8 @@ async def handle_list_groups(
         groups=[
             group
             for group in listed
-            if (not states or group.group_state.lower() in states) and (not types or GROUP_TYPE in types)
+            if (not states or group.group_state.lower() in states)
+            and (not types or group.group_type in types)
         ]
     )
 
@@ -36,5 +39,5 @@ def _listed(known: KnownGroup) -> ListedGroup:
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
         group_state=group.state.value,
-        group_type=GROUP_TYPE,
+        group_type=CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC,
     )

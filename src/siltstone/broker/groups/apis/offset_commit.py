@@ -64,6 +64,7 @@ async def _commit(
         generation=request.generation_id_or_member_epoch,
         offsets=offsets,
         retention_ms=None if request.retention_time_ms < 0 else request.retention_time_ms,
+        knows_epochs=context.api_version >= NO_SUCH_GROUP_SINCE,
     )
     knows_no_such_group = context.api_version >= NO_SUCH_GROUP_SINCE
 

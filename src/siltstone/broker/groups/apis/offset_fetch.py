@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.offsets_log.record import CommittedOffset
@@ -31,6 +32,7 @@ from siltstone.runtime.turns import side_by_side
 
 TOP_LEVEL_ERROR_SINCE = 2
 SEVERAL_SINCE = 8
+MEMBERS_SINCE = 9
 TOPIC_IDS_SINCE = 10
 NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
 
@@ -66,7 +68,9 @@ async def _fetch(
         None if request.topics is None else [_asked(groups.topics, topic, by_id) for topic in request.topics]
     )
 
-    def take(known: KnownGroup | None) -> list[OffsetFetchResponseTopics]:
+    def take(known: KnownGroup | None) -> list[OffsetFetchResponseTopics] | ErrorCode:
+        if version >= MEMBERS_SINCE and (refusal := _membership_refusal(known, request)) is not None:
+            return refusal
         topics = _everything(groups.topics, known, by_id) if asked is None else asked
         return [_topic_response(known, topic, requires_stable) for topic in topics]
 
@@ -75,6 +79,17 @@ async def _fetch(
         topics = [_refused_topic(topic, found) for topic in asked or ()] if version < SEVERAL_SINCE else []
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics, error_code=found)
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=found)
+
+
+def _membership_refusal(known: KnownGroup | None, request: OffsetFetchRequestGroup) -> ErrorCode | None:
+    """A member of a group of KIP-848 that is in another epoch may have lost the partition meanwhile."""
+    group = None if known is None else known.group
+    if not isinstance(group, ConsumerGroup) or (request.member_id is None and request.member_epoch < 0):
+        return None
+    member = group.members.get(request.member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return None if request.member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _asked(topics: KnownTopics, asked: OffsetFetchRequestTopics, by_id: bool) -> _Asked:

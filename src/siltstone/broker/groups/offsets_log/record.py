@@ -66,14 +66,23 @@ A member in it:
 ====== =================== ========================= ==========
 
 Version 3 is written. A group without members is *Empty*, a group with members is *Stable*; the states of a rebalance
-are not written. Keys of higher versions belong to the groups of newer protocols (KIP-848 and later), which this
-program does not serve.
+are not written. ``consumer_records`` has the records of consumer groups of KIP-848. Other keys of higher versions
+belong to groups that this program does not serve (KIP-932, KIP-1071); they are kept.
 """
 
 from typing import TypeAlias
 
 import msgspec
 
+from siltstone.broker.groups.offsets_log.consumer_records import (
+    KEY_VERSIONS,
+    ConsumerKey,
+    ConsumerRecord,
+    decode_consumer_key,
+    decode_consumer_record,
+    encode_consumer_key,
+    encode_consumer_value,
+)
 from siltstone.broker.groups.offsets_log.fields import (
     DamagedGroupRecord,
     FieldReader,
@@ -124,11 +133,13 @@ class UnknownKey(msgspec.Struct, frozen=True):
     version: int
 
 
-RecordKey: TypeAlias = OffsetKey | GroupKey | UnknownKey
+RecordKey: TypeAlias = OffsetKey | GroupKey | ConsumerKey | UnknownKey
 
 
-def encode_key(key: OffsetKey | GroupKey) -> bytes:
+def encode_key(key: OffsetKey | GroupKey | ConsumerKey) -> bytes:
     """Raises TextTooLong."""
+    if isinstance(key, ConsumerKey):
+        return encode_consumer_key(key)
     if isinstance(key, GroupKey):
         return int16(GROUP_KEY_VERSION) + string(key.group_id)
     return int16(OFFSET_KEY_VERSION) + string(key.group_id) + string(key.topic) + int32(key.partition)
@@ -145,6 +156,8 @@ def decode_key(encoded: bytes) -> RecordKey:
         key = OffsetKey(reader.string(), reader.string(), reader.int32())
     elif version == GROUP_KEY_VERSION:
         key = GroupKey(reader.string())
+    elif version in KEY_VERSIONS:
+        return decode_consumer_key(version, reader)
     else:
         return UnknownKey(version)
     reader.end()
@@ -297,12 +310,14 @@ class GroupRecord(msgspec.Struct, frozen=True):
     metadata: GroupMetadata | None
 
 
-Record: TypeAlias = OffsetRecord | GroupRecord
+Record: TypeAlias = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 def encode_record(record: Record) -> EncodedRecord:
     """Raises TextTooLong."""
     key = encode_key(record.key)
+    if isinstance(record, ConsumerRecord):
+        return key, encode_consumer_value(record)
     if isinstance(record, OffsetRecord):
         return key, None if record.committed is None else encode_committed_offset(record.committed)
     return key, None if record.metadata is None else encode_group_metadata(record.metadata)
@@ -315,4 +330,6 @@ def decode_record(encoded: EncodedRecord) -> Record | UnknownKey:
         return OffsetRecord(key, None if value is None else decode_committed_offset(value))
     if isinstance(key, GroupKey):
         return GroupRecord(key, None if value is None else decode_group_metadata(value))
+    if isinstance(key, ConsumerKey):
+        return decode_consumer_record(key, value)
     return key

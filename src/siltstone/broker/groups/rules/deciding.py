@@ -88,7 +88,7 @@ EventOrAnswer: TypeAlias = GroupEvent | Answer
 
 def decide(
     group: Group, request: Request, ticket: int, now_ms: int, settings: GroupSettings
-) -> GroupDecision:
+) -> GroupDecision[Group]:
     """``ticket``: the number under which this decision, or a later one, answers the request. ``group`` itself is not
     changed."""
     draft = Draft(group, ticket, now_ms, settings)
@@ -250,6 +250,8 @@ def _timer_event(group: Group, rang: TimerRang, _: int, __: GroupSettings) -> Ev
             return GroupEvent.SYNC_TIME_ENDS
         case TimerKind.SESSION:
             return _session_event(group, rang.timer.member_id)
+        case TimerKind.REVOCATION:
+            raise AssertionError("members of the classic protocol give their partitions back when they join")
 
 
 def _session_event(group: Group, member_id: str) -> GroupEvent:

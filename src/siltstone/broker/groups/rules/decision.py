@@ -4,7 +4,7 @@ Each request has a ticket; its answer names the ticket, and may be part of a lat
 Steps write a ``Draft``; ``Draft.decision`` is the finished value, which ``known_groups`` performs.
 """
 
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ from siltstone.broker.groups.rules.requests import Answer, GroupTimer, TimerKind
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
+
+G = TypeVar("G", bound=msgspec.Struct)
+"""A group of the classic protocol or of KIP-848."""
 
 JOIN_TIMER = GroupTimer(TimerKind.JOIN)
 SYNC_TIMER = GroupTimer(TimerKind.SYNC)
@@ -45,21 +48,21 @@ class CancelTimer(msgspec.Struct, frozen=True):
 Action: TypeAlias = AnswerTo | SetTimer | CancelTimer
 
 
-class GroupDecision(msgspec.Struct, frozen=True):
+class GroupDecision(msgspec.Struct, Generic[G], frozen=True):
     """``records`` must be durable before any of the answers is sent, and so must ``pending``, which are written in the
     transaction of the request."""
 
-    group: Group
+    group: G
     actions: tuple[Action, ...] = ()
     records: tuple[Record, ...] = ()
     pending: tuple[OffsetRecord, ...] = ()
 
 
-class Draft:
-    """A decision that steps are still adding to. ``before`` is the group as the request found it, and is not
-    changed."""
+class AnyDraft(Generic[G]):
+    """A decision about a group that steps are still adding to. ``before`` is the group as the request
+    found it, and is not changed."""
 
-    def __init__(self, group: Group, ticket: int, now_ms: int, settings: GroupSettings) -> None:
+    def __init__(self, group: G, ticket: int, now_ms: int, settings: GroupSettings) -> None:
         self.before = group
         self.group = group
         self.ticket = ticket
@@ -67,12 +70,36 @@ class Draft:
         self.settings = settings
         self.records: list[Record] = []
         self.pending: list[OffsetRecord] = []
-        self._actions: list[Action] = []
-        self._members: dict[str, Member] | None = None
-        self._to_be_saved = False
+        self.actions: list[Action] = []
 
     def change(self, **fields: object) -> None:
         self.group = msgspec.structs.replace(self.group, **fields)
+
+    def answer(self, answer: Answer) -> None:
+        """Answers the request that is being decided."""
+        self.answer_ticket(self.ticket, answer)
+
+    def answer_ticket(self, ticket: int, answer: Answer) -> None:
+        self.actions.append(AnswerTo(ticket, answer))
+
+    def begin_session(self, member_id: str, delay_ms: int) -> None:
+        self.set_timer(GroupTimer(TimerKind.SESSION, member_id), delay_ms)
+
+    def end_session(self, member_id: str) -> None:
+        self.cancel_timer(GroupTimer(TimerKind.SESSION, member_id))
+
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
+        self.actions.append(SetTimer(timer, delay_ms))
+
+    def cancel_timer(self, timer: GroupTimer) -> None:
+        self.actions.append(CancelTimer(timer))
+
+
+class Draft(AnyDraft[Group]):
+    def __init__(self, group: Group, ticket: int, now_ms: int, settings: GroupSettings) -> None:
+        super().__init__(group, ticket, now_ms, settings)
+        self._members: dict[str, Member] | None = None
+        self._to_be_saved = False
 
     def become(self, state: GroupState) -> None:
         if state is not self.group.state:
@@ -82,11 +109,11 @@ class Draft:
         """Writes a record of the group as it is when the decision is complete."""
         self._to_be_saved = True
 
-    def decision(self) -> GroupDecision:
+    def decision(self) -> GroupDecision[Group]:
         if self._to_be_saved:
             self.change(is_saved=True)
             self.records.append(GroupRecord(GroupKey(self.group.group_id), metadata_of(self.group)))
-        return GroupDecision(self.group, tuple(self._actions), tuple(self.records), tuple(self.pending))
+        return GroupDecision(self.group, tuple(self.actions), tuple(self.records), tuple(self.pending))
 
     # -- members -----------------------------------------------------------------------------------------
 
@@ -119,13 +146,6 @@ class Draft:
 
     # -- answers -----------------------------------------------------------------------------------------
 
-    def answer(self, answer: Answer) -> None:
-        """Answers the request that is being decided."""
-        self.answer_ticket(self.ticket, answer)
-
-    def answer_ticket(self, ticket: int, answer: Answer) -> None:
-        self._actions.append(AnswerTo(ticket, answer))
-
     def answer_join(self, member: Member, answer: Answer) -> Member:
         """Answers the member's JoinGroup if one awaits an answer."""
         if member.join_ticket is None:
@@ -150,18 +170,6 @@ class Draft:
 
     def keep_session(self, member: Member) -> None:
         self.begin_session(member.member_id, member.session_timeout_ms)
-
-    def begin_session(self, member_id: str, delay_ms: int) -> None:
-        self.set_timer(GroupTimer(TimerKind.SESSION, member_id), delay_ms)
-
-    def end_session(self, member_id: str) -> None:
-        self.cancel_timer(GroupTimer(TimerKind.SESSION, member_id))
-
-    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
-        self._actions.append(SetTimer(timer, delay_ms))
-
-    def cancel_timer(self, timer: GroupTimer) -> None:
-        self._actions.append(CancelTimer(timer))
 
 
 def metadata_of(group: Group) -> GroupMetadata:

@@ -19,9 +19,12 @@ import struct
 from collections import Counter
 from collections.abc import Collection, Mapping
 from struct import Struct
+from typing import Any
+from typing import Protocol as TypingProtocol
 
 import msgspec
 
+from siltstone.broker.groups.offsets_log.record import CommittedOffset
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.kafka_protocol.error_code import ErrorCode
 
@@ -168,6 +171,49 @@ class Group(msgspec.Struct, frozen=True):
         if self.subscribed_topics is not None:
             return topic in self.subscribed_topics
         return self.protocol_type == CONSUMER_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    def keeps_offsets_of(self, topic: str) -> bool:
+        """Whether no offset of the topic expires: members use it, or may do so."""
+        if self.state is GroupState.EMPTY:
+            return False
+        knows_topics = self.subscribed_topics is not None
+        return self.state is not GroupState.STABLE or not knows_topics or self.is_subscribed_to(topic)
+
+    def offset_age_begins_ms(self, committed: CommittedOffset) -> int:
+        """Returns when the retention time of the offset begins."""
+        if self.state is GroupState.EMPTY and not self.is_simple:
+            return max(committed.committed_ms, self.state_since_ms)
+        return committed.committed_ms
+
+
+class OwnerOfOffsets(TypingProtocol):
+    """What the rules of offsets ask of a group, whatever protocol its members speak."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def members(self) -> Mapping[str, Any]: ...
+
+    @property
+    def pending(self) -> frozenset[str]: ...
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    def is_subscribed_to(self, topic: str) -> bool: ...
+
+    def keeps_offsets_of(self, topic: str) -> bool: ...
+
+    def offset_age_begins_ms(self, committed: CommittedOffset) -> int: ...
 
 
 def membership_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode | None:

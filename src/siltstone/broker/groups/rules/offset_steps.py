@@ -18,7 +18,7 @@ the records that were kept for it. Kafka counts from the moment of the first lin
 administrator sets in a group that has been empty for long expires at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from siltstone.broker.groups.offsets_log.record import (
@@ -28,8 +28,8 @@ from siltstone.broker.groups.offsets_log.record import (
     OffsetKey,
     OffsetRecord,
 )
-from siltstone.broker.groups.rules.decision import Draft
-from siltstone.broker.groups.rules.group import Group
+from siltstone.broker.groups.rules.decision import AnyDraft, Draft
+from siltstone.broker.groups.rules.group import OwnerOfOffsets
 from siltstone.broker.groups.rules.requests import (
     Commit,
     CommitInTransaction,
@@ -43,7 +43,6 @@ from siltstone.broker.groups.rules.requests import (
     OffsetToCommit,
     TopicPartition,
 )
-from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.topic_configs.values import LONG_MAX
@@ -51,19 +50,23 @@ from siltstone.topic_configs.values import LONG_MAX
 # -- steps -----------------------------------------------------------------------------------------------
 
 
-def accept_offsets(draft: Draft, commit: Commit) -> None:
+def accept_offsets(draft: AnyDraft[Any], commit: Commit) -> None:
+    draft.answer(OffsetErrors(tuple(accept(draft, draft.records, commit.offsets, commit.retention_ms))))
+
+
+def accept_pending_offsets(draft: AnyDraft[Any], commit: CommitInTransaction) -> None:
+    draft.answer(OffsetErrors(tuple(accept(draft, draft.pending, commit.offsets, None))))
+
+
+def accept(
+    draft: AnyDraft[Any], accepted: list[Any], offsets: Iterable[OffsetToCommit], retention_ms: int | None
+) -> list[ErrorCode]:
     """Accepts or refuses each offset by itself: one with too much metadata does not stop the others."""
-    expires_ms = None if commit.retention_ms is None else min(draft.now_ms + commit.retention_ms, LONG_MAX)
-    errors = [_accept_offset(draft, draft.records, offset, expires_ms) for offset in commit.offsets]
-    draft.answer(OffsetErrors(tuple(errors)))
+    expires_ms = None if retention_ms is None else min(draft.now_ms + retention_ms, LONG_MAX)
+    return [_accept_offset(draft, accepted, offset, expires_ms) for offset in offsets]
 
 
-def accept_pending_offsets(draft: Draft, commit: CommitInTransaction) -> None:
-    errors = [_accept_offset(draft, draft.pending, offset, None) for offset in commit.offsets]
-    draft.answer(OffsetErrors(tuple(errors)))
-
-
-def delete_offsets(draft: Draft, request: DeleteOffsets) -> None:
+def delete_offsets(draft: AnyDraft[Any], request: DeleteOffsets) -> None:
     """Offsets in topics that members subscribe to are refused: the members would commit them again."""
     errors: list[ErrorCode] = []
     has_members = bool(draft.group.members)
@@ -77,17 +80,21 @@ def delete_offsets(draft: Draft, request: DeleteOffsets) -> None:
     draft.answer(OffsetErrors(tuple(errors)))
 
 
-def drop_expired_offsets(draft: Draft, request: ExpireOffsets) -> None:
+def drop_expired_offsets(draft: AnyDraft[Any], request: ExpireOffsets) -> None:
     for topic_partition in expired_offsets(draft.group, request, draft.now_ms, draft.settings):
         _delete_offset(draft, topic_partition)
 
 
-def forget_offsets(draft: Draft, request: ForgetOffsets) -> None:
-    for topic_partition in request.committed:
+def forget_offsets(draft: AnyDraft[Any], request: ForgetOffsets) -> None:
+    delete_offsets_of(draft, request.committed)
+
+
+def delete_offsets_of(draft: AnyDraft[Any], partitions: Iterable[TopicPartition]) -> None:
+    for topic_partition in partitions:
         _delete_offset(draft, topic_partition)
 
 
-def move_offsets(draft: Draft, request: MoveOffsets) -> None:
+def move_offsets(draft: AnyDraft[Any], request: MoveOffsets) -> None:
     """Moves offsets. A moved offset has no leader epoch, since the record at it is not known, and loses the old
     offset's metadata."""
     moved = {
@@ -103,8 +110,7 @@ def move_offsets(draft: Draft, request: MoveOffsets) -> None:
 
 def forget_group(draft: Draft, request: DeleteGroup | ExpireOffsets) -> None:
     """Writes a tombstone for every record of the group."""
-    for topic_partition in request.committed:
-        _delete_offset(draft, topic_partition)
+    delete_offsets_of(draft, request.committed)
     if draft.group.is_saved:
         draft.records.append(GroupRecord(GroupKey(draft.group.group_id), None))
     for member_id in draft.group.pending:
@@ -115,7 +121,7 @@ def forget_group(draft: Draft, request: DeleteGroup | ExpireOffsets) -> None:
 
 
 def _accept_offset(
-    draft: Draft, accepted: list[Any], offset: OffsetToCommit, expires_ms: int | None
+    draft: AnyDraft[Any], accepted: list[Any], offset: OffsetToCommit, expires_ms: int | None
 ) -> ErrorCode:
     if len(offset.metadata.encode()) > draft.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -125,7 +131,7 @@ def _accept_offset(
     return ErrorCode.NONE
 
 
-def _delete_offset(draft: Draft, topic_partition: TopicPartition) -> None:
+def _delete_offset(draft: AnyDraft[Any], topic_partition: TopicPartition) -> None:
     draft.records.append(OffsetRecord(OffsetKey(draft.group.group_id, *topic_partition), None))
 
 
@@ -133,33 +139,23 @@ def _delete_offset(draft: Draft, topic_partition: TopicPartition) -> None:
 
 
 def expired_offsets(
-    group: Group, request: ExpireOffsets, now_ms: int, settings: GroupSettings
+    group: OwnerOfOffsets, request: ExpireOffsets, now_ms: int, settings: GroupSettings
 ) -> Iterator[TopicPartition]:
     for topic_partition, committed in request.committed.items():
         if topic_partition[0] in request.kept_topics:
             continue
-        if _is_dispensable(group, topic_partition[0]) and _is_past(group, committed, now_ms, settings):
+        if not group.keeps_offsets_of(topic_partition[0]) and _is_past(group, committed, now_ms, settings):
             yield topic_partition
 
 
-def all_expire(group: Group, request: ExpireOffsets, now_ms: int, settings: GroupSettings) -> bool:
+def all_expire(group: OwnerOfOffsets, request: ExpireOffsets, now_ms: int, settings: GroupSettings) -> bool:
     """Returns whether the group is empty and has no offset that stays."""
-    if group.state is not GroupState.EMPTY or group.pending:
+    if not group.is_empty or group.pending:
         return False
     return sum(1 for _ in expired_offsets(group, request, now_ms, settings)) == len(request.committed)
 
 
-def _is_dispensable(group: Group, topic: str) -> bool:
-    if group.state is GroupState.EMPTY:
-        return True
-    knows_topics = group.subscribed_topics is not None
-    return group.state is GroupState.STABLE and knows_topics and not group.is_subscribed_to(topic)
-
-
-def _is_past(group: Group, committed: CommittedOffset, now_ms: int, settings: GroupSettings) -> bool:
+def _is_past(group: OwnerOfOffsets, committed: CommittedOffset, now_ms: int, settings: GroupSettings) -> bool:
     if committed.expires_ms is not None:
         return now_ms >= committed.expires_ms
-    since_ms = committed.committed_ms
-    if group.state is GroupState.EMPTY and not group.is_simple:
-        since_ms = max(since_ms, group.state_since_ms)
-    return now_ms - since_ms >= settings.offsets_retention_ms
+    return now_ms - group.offset_age_begins_ms(committed) >= settings.offsets_retention_ms

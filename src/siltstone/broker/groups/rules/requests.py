@@ -52,6 +52,30 @@ class Heartbeat(msgspec.Struct, frozen=True):
     generation: int
 
 
+class ConsumerBeat(msgspec.Struct, frozen=True):
+    """A heartbeat of KIP-848. ``epoch``: 0 to join, -1 to leave, -2 to leave for a while. None: unchanged since the
+    last heartbeat, and so is a rebalance timeout of -1. ``regex`` empty: no pattern. ``owned``: (topic id, partition).
+    """
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: frozenset[tuple[bytes, int]] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the member says everything, because it may have missed an answer."""
+        says_topics = self.topics is not None or self.regex is not None
+        return self.rebalance_timeout_ms != -1 and says_topics and self.owned is not None
+
+
 class LeavingMember(msgspec.Struct, frozen=True):
     """An administrator names static members by ``instance_id`` alone."""
 
@@ -79,6 +103,8 @@ class Commit(msgspec.Struct, frozen=True):
     generation: int
     offsets: Sequence[OffsetToCommit]
     retention_ms: int | None = None
+    knows_epochs: bool = True
+    """Whether the client could be a member of a group of KIP-848 (OffsetCommit v9)."""
 
 
 class CommitInTransaction(msgspec.Struct, frozen=True):
@@ -134,10 +160,12 @@ class TimerKind(Enum):
     SESSION = auto()
     JOIN = auto()
     SYNC = auto()
+    REVOCATION = auto()
+    """A member of a group of KIP-848 has to give partitions back."""
 
 
 class GroupTimer(msgspec.Struct, frozen=True):
-    """``member_id`` is set for a session only."""
+    """``member_id`` is set for a session and a revocation only."""
 
     kind: TimerKind
     member_id: str = ""
@@ -155,6 +183,7 @@ Request: TypeAlias = (
     Join
     | Sync
     | Heartbeat
+    | ConsumerBeat
     | Leave
     | Commit
     | CommitInTransaction
@@ -202,6 +231,14 @@ class Assigned(msgspec.Struct, frozen=True):
     assignment: bytes
 
 
+class Beaten(msgspec.Struct, frozen=True):
+    """The answer to a ``ConsumerBeat``. ``assigned`` None: unchanged."""
+
+    member_id: str
+    epoch: int
+    assigned: frozenset[tuple[bytes, int]] | None
+
+
 class Left(msgspec.Struct, frozen=True):
     """One error code per member of the request."""
 
@@ -220,4 +257,6 @@ class OffsetsMoved(msgspec.Struct, frozen=True):
     moved: Mapping[TopicPartition, int]
 
 
-Answer: TypeAlias = ErrorCode | MemberIdGiven | Joined | Assigned | Left | OffsetErrors | OffsetsMoved
+Answer: TypeAlias = (
+    ErrorCode | MemberIdGiven | Joined | Assigned | Beaten | Left | OffsetErrors | OffsetsMoved
+)

@@ -79,6 +79,8 @@ REQUIRED: Mapping[ApiKey, tuple[Requirement, ...]] = {
     ApiKey.SYNC_GROUP: _MEMBER,
     ApiKey.HEARTBEAT: _MEMBER,
     ApiKey.LEAVE_GROUP: _MEMBER,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (_group(AclOperation.READ), _topic(AclOperation.DESCRIBE)),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (_group(AclOperation.DESCRIBE), _topic(AclOperation.DESCRIBE)),
     ApiKey.OFFSET_COMMIT: (_group(AclOperation.READ), _topic(AclOperation.READ)),
     ApiKey.OFFSET_FETCH: (_group(AclOperation.DESCRIBE), _topic(AclOperation.DESCRIBE)),
     ApiKey.OFFSET_DELETE: (_group(AclOperation.DELETE), _topic(AclOperation.READ)),

@@ -21,6 +21,11 @@ from siltstone.broker.security.gates.gate import (
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages import delete_groups, describe_groups, offset_delete, offset_fetch
+from siltstone.kafka_protocol.messages.consumer_group_describe import DescribedConsumerGroup
+from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from siltstone.kafka_protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -79,6 +84,24 @@ heartbeat = of_member(lambda *_: HeartbeatResponse(error_code=GROUP_DENIED))
 leave_group = of_member(lambda *_: LeaveGroupResponse(error_code=GROUP_DENIED))
 
 
+async def consumer_heartbeat(
+    parts: BrokerParts, context: RequestContext, request: ConsumerGroupHeartbeatRequest, handle: Handle
+) -> Any:
+    """A topic that the client may not see fails the heartbeat, as a subscription in Metadata would."""
+    if not context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
+        return ConsumerGroupHeartbeatResponse(
+            error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED]
+        )
+    _, denied = await parted(
+        lambda name: context.may_topic(AclOperation.DESCRIBE, name), request.subscribed_topic_names or ()
+    )
+    if denied:
+        return ConsumerGroupHeartbeatResponse(
+            error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
+        )
+    return await handle(request)
+
+
 def by_group(operation: AclOperation, named: str, answered: str, denied_row: Callable[[str], Any]) -> Gate:
     """Returns the gate of an API that names groups; ``named`` and ``answered`` are the fields with the groups of the
     request and their rows in the response."""
@@ -100,6 +123,45 @@ describe = by_group(
     "groups",
     lambda group_id: describe_groups.DescribedGroup(group_id=group_id, error_code=GROUP_DENIED),
 )
+_describe_consumers = by_group(
+    AclOperation.DESCRIBE,
+    "group_ids",
+    "groups",
+    lambda group_id: DescribedConsumerGroup(group_id=group_id, error_code=GROUP_DENIED),
+)
+
+
+async def describe_consumers(
+    parts: BrokerParts, context: RequestContext, request: Any, handle: Handle
+) -> Any:
+    """A group with a topic that the client may not see is not shown, without the names of its topics."""
+    response = await _describe_consumers(parts, context, request, handle)
+    _, hidden = await parted(lambda group: _sees_topics_of(context, group), response.groups)
+    hidden_ids = {group.group_id for group in hidden}
+    rows = [
+        DescribedConsumerGroup(
+            group_id=group.group_id, error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
+        )
+        if group.group_id in hidden_ids
+        else group
+        for group in response.groups
+    ]
+    return replace(response, groups=rows)
+
+
+def _sees_topics_of(context: RequestContext, group: DescribedConsumerGroup) -> bool:
+    names = {
+        name
+        for member in group.members
+        for name in (
+            *member.subscribed_topic_names,
+            *(topic.topic_name for topic in member.assignment.topic_partitions),
+            *(topic.topic_name for topic in member.target_assignment.topic_partitions),
+        )
+    }
+    return all(context.may_topic(AclOperation.DESCRIBE, name) for name in names)
+
+
 delete = by_group(
     AclOperation.DELETE,
     "groups_names",

@@ -32,6 +32,8 @@ GATES: Mapping[int, Gate] = {
     ApiKey.SYNC_GROUP: groups.sync_group,
     ApiKey.HEARTBEAT: groups.heartbeat,
     ApiKey.LEAVE_GROUP: groups.leave_group,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: groups.describe_consumers,
     ApiKey.OFFSET_COMMIT: groups.offset_commit,
     ApiKey.OFFSET_FETCH: groups.fetch_offsets,
     ApiKey.OFFSET_DELETE: groups.delete_offsets,

@@ -43,8 +43,11 @@ from support.security.rights import AskedRights, allow, client_of, refusals_in, 
 ASKED_BY_HANDLERS = {ApiKey.PRODUCE, ApiKey.FETCH}
 """They have no gate, because the broker calls them itself."""
 
-ASKED_OF_ROWS = {ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS}
-"""They ask about each row of the answer, and there is none here: ``test_transactions`` has some."""
+ASKED_OF_ROWS = {
+    ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS, ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+}  # fmt: skip
+"""They ask about each topic or row, and there is none here: ``test_transactions`` and ``test_groups`` have some."""
 
 ASKED_LATER = {ApiKey.ADD_PARTITIONS_TO_TXN: {(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)}}
 """Asked from a version on that is not announced: ``test_transactions``."""

@@ -1,0 +1,180 @@
+"""A consumer group of KIP-848 and its members as values.
+
+A partition of a topic is (16 bytes of the topic's id, number): a topic that is deleted and created again is another
+one.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum, IntEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from siltstone.broker.groups.offsets_log.consumer_records import ClassicMember
+from siltstone.broker.groups.offsets_log.record import CommittedOffset
+from siltstone.broker.groups.rules.group import CONSUMER_TYPE, MEMBER_OVERHEAD_BYTES
+
+PartitionOfId: TypeAlias = tuple[bytes, int]
+Partitions: TypeAlias = frozenset[PartitionOfId]
+
+JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
+"""Epochs that a member sends: when it has none yet, when it leaves, and when a static member will be back."""
+
+PARTITION_BYTES = 150
+"""The memory that a partition takes in the targets, the assignments and the holders together."""
+
+
+class MemberState(IntEnum):
+    """The values are the numbers in records. *Unrevoked*: the member still has to give partitions back. *Unreleased*:
+    partitions of its target are still with other members."""
+
+    STABLE = 0
+    UNREVOKED = 1
+    UNRELEASED = 2
+
+
+class ConsumerGroupState(Enum):
+    """The values are the names that clients see. *Assigning*: the target assignment is older than the group's epoch.
+    *Reconciling*: a member does not have its target yet."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ConsumerMember(msgspec.Struct, frozen=True):
+    """``topics``: the names that it subscribes to, in order. ``regex``: a pattern of names, None if it has none.
+    ``assignor`` None: it has no wish. ``classic``: what it said by the classic protocol, if it speaks that.
+    ``assigned`` and ``revoking``: partition → the member's epoch when it got the partition. It still owns what is
+    being revoked."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicMember | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Mapping[PartitionOfId, int] = {}
+    revoking: Mapping[PartitionOfId, int] = {}
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether this static member has left for a while."""
+        return self.epoch == LEAVES_FOR_A_WHILE
+
+    @property
+    def held(self) -> Iterator[PartitionOfId]:
+        """Yields the partitions that nobody else may have yet."""
+        yield from self.assigned
+        yield from self.revoking
+
+
+class ResolvedPattern(msgspec.Struct, frozen=True):
+    """The topics whose names match a pattern, in order, as they were at that time."""
+
+    topics: tuple[str, ...]
+    resolved_ms: int
+
+
+class ConsumerGroup(msgspec.Struct, frozen=True):
+    """``targets``: member id → the partitions that it is to have, as of ``assignment_epoch``. ``holders``: partition →
+    the member that has it or has to give it back. ``seen``: the topics for which ``metadata_hash`` is, not in the log.
+    """
+
+    group_id: str
+    epoch: int = 0
+    metadata_hash: int = 0
+    assignment_epoch: int = 0
+    assignment_ms: int = 0
+    members: Mapping[str, ConsumerMember] = {}
+    targets: Mapping[str, Partitions] = {}
+    holders: Mapping[PartitionOfId, str] = {}
+    patterns: Mapping[str, ResolvedPattern] = {}
+    members_bytes: int = 0
+    is_dead: bool = False
+    seen: Any = None
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if self.is_dead:
+            return ConsumerGroupState.DEAD
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(self.is_settled(member) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def protocol_type(self) -> str:
+        return CONSUMER_TYPE
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the log holds records of it."""
+        return self.epoch > 0
+
+    @property
+    def charged_bytes(self) -> int:
+        return self.members_bytes + PARTITION_BYTES * len(self.holders)
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """No client waits for a member id: a client makes its own, or gets one with its first answer."""
+        return frozenset()
+
+    def is_settled(self, member: ConsumerMember) -> bool:
+        """Whether the member has its target."""
+        return member.epoch == self.assignment_epoch and member.state is MemberState.STABLE
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        for member in self.members.values():
+            if member.instance_id == instance_id:
+                return member
+        return None
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """Returns the names of all topics that it subscribes to."""
+        matching = self.patterns.get(member.regex or "")
+        return frozenset(member.topics if matching is None else (*member.topics, *matching.topics))
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return any(topic in self.topics_of(member) for member in self.members.values())
+
+    def keeps_offsets_of(self, topic: str) -> bool:
+        """Whether no offset of the topic expires: members use it."""
+        return self.is_subscribed_to(topic)
+
+    def offset_age_begins_ms(self, committed: CommittedOffset) -> int:
+        return committed.committed_ms
+
+
+def consumer_member_bytes(member: ConsumerMember) -> int:
+    """Returns the memory that a member is charged."""
+    texts = (
+        member.member_id,
+        member.client_id,
+        member.client_host,
+        member.instance_id,
+        member.regex,
+        *member.topics,
+    )
+    return MEMBER_OVERHEAD_BYTES + sum(len(text) for text in texts if text)

@@ -1,0 +1,206 @@
+"""Decides a heartbeat of KIP-848: who the member is, what it wants, what it gets.
+
+The errors and their order are those of Apache Kafka 4.3 (GroupMetadataManager).
+"""
+
+from collections import Counter
+
+from msgspec.structs import replace
+
+from siltstone.broker.groups.consumer_protocol.assignors import ASSIGNORS, UNIFORM, Subscriber
+from siltstone.broker.groups.consumer_protocol.draft import ConsumerDraft
+from siltstone.broker.groups.consumer_protocol.group import (
+    JOINS,
+    LEAVES,
+    LEAVES_FOR_A_WHILE,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    Partitions,
+    consumer_member_bytes,
+)
+from siltstone.broker.groups.consumer_protocol.reconciliation import reconciled
+from siltstone.broker.groups.consumer_protocol.subscriptions import (
+    hash_of_topics,
+    partition_counts,
+    subscribed_ids,
+)
+from siltstone.broker.groups.rules.requests import Beaten, ConsumerBeat
+from siltstone.kafka_protocol.error_code import ErrorCode
+
+
+def decide_beat(draft: ConsumerDraft, beat: ConsumerBeat) -> None:
+    member = _member_of(draft, beat)
+    if isinstance(member, ErrorCode):
+        draft.answer(member)
+    elif beat.epoch == LEAVES:
+        remove_members(draft, [member])
+        draft.answer(Beaten(member.member_id, LEAVES, None))
+    elif beat.epoch == LEAVES_FOR_A_WHILE:
+        draft.put(replace(member, epoch=LEAVES_FOR_A_WHILE))
+        draft.answer(Beaten(member.member_id, LEAVES_FOR_A_WHILE, None))
+    else:
+        _go_on(draft, member, beat)
+
+
+def remove_members(draft: ConsumerDraft, members: list[ConsumerMember]) -> None:
+    """Removes members that leave, or whose time is over. The others get their partitions in the next epoch."""
+    for member in members:
+        draft.remove(member)
+    _refresh_topics(draft)
+    draft.raise_epoch()
+
+
+# -- who it is -------------------------------------------------------------------------------------------
+
+
+def _member_of(draft: ConsumerDraft, beat: ConsumerBeat) -> ConsumerMember | ErrorCode:
+    """Returns the member as it is in the group, or a new one; or why it is not a member."""
+    if beat.instance_id is not None:
+        return _static_member_of(draft, beat, beat.instance_id)
+    known = draft.group.members.get(beat.member_id)
+    if known is None:
+        return _newcomer(draft, beat) if beat.epoch == JOINS else ErrorCode.UNKNOWN_MEMBER_ID
+    return _checked_epoch(known, beat)
+
+
+def _static_member_of(
+    draft: ConsumerDraft, beat: ConsumerBeat, instance_id: str
+) -> ConsumerMember | ErrorCode:
+    known = draft.group.static_member(instance_id)
+    if known is None:
+        return _newcomer(draft, beat) if beat.epoch == JOINS else ErrorCode.UNKNOWN_MEMBER_ID
+    if known.member_id == beat.member_id:
+        return _checked_epoch(known, beat)
+    if beat.epoch != JOINS:
+        return ErrorCode.FENCED_INSTANCE_ID
+    return _taken_over(draft, known, beat.member_id) if known.is_away else ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def _newcomer(draft: ConsumerDraft, beat: ConsumerBeat) -> ConsumerMember | ErrorCode:
+    group, settings = draft.group, draft.settings
+    if len(group.members) >= settings.group_consumer_max_size:
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    member = ConsumerMember(beat.member_id, instance_id=beat.instance_id)
+    if group.charged_bytes + consumer_member_bytes(_as_asked(member, beat)) > settings.group_bytes_max:
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    return member
+
+
+def _taken_over(draft: ConsumerDraft, away: ConsumerMember, member_id: str) -> ConsumerMember:
+    """A static member that is back has another member id. It gets what it had, and nobody else is disturbed."""
+    target = draft.group.targets.get(away.member_id)
+    draft.remove(away)
+    back = replace(away, member_id=member_id)
+    draft.put(back)
+    if target is not None:
+        draft.set_target(member_id, target)
+    return back
+
+
+def _checked_epoch(known: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember | ErrorCode:
+    """The answer with the present epoch may have been lost: the member may then still be in the epoch before, if it
+    owns no more than what it was given."""
+    if beat.epoch <= JOINS or beat.epoch == known.epoch:
+        return known
+    is_behind = beat.epoch < known.epoch and beat.epoch == known.previous_epoch
+    if is_behind and beat.owned is not None and beat.owned <= known.assigned.keys():
+        return known
+    return ErrorCode.FENCED_MEMBER_EPOCH
+
+
+# -- what it wants and what it gets ----------------------------------------------------------------------
+
+
+def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> None:
+    asked = _as_asked(member, beat)
+    known = draft.group.members.get(member.member_id)
+    wants_other = known is None or (asked.topics, asked.regex) != (member.topics, member.regex)
+    if asked != known:
+        draft.put(asked)
+    if wants_other:
+        drop_unused_patterns(draft)
+    has_other_topics = (
+        _refresh_topics(draft) if wants_other or draft.group.seen is not draft.topics.all() else False
+    )
+    if wants_other or has_other_topics:
+        draft.raise_epoch()
+    _assign_if_due(draft)
+    subscribed = subscribed_ids(draft.group, asked, draft.topics)
+    after = reconciled(draft.group, asked, subscribed, beat.owned)
+    if after is not asked:
+        draft.put(after)
+    draft.watch_revocation(known, after)
+    draft.keep_session(after)
+    is_told = beat.epoch == JOINS or beat.is_full or after.assigned.keys() != asked.assigned.keys()
+    draft.answer(Beaten(after.member_id, after.epoch, frozenset(after.assigned) if is_told else None))
+
+
+def _as_asked(member: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember:
+    """Returns the same object if the member says nothing new."""
+    asked = replace(
+        member,
+        rack_id=member.rack_id if beat.rack_id is None else beat.rack_id,
+        client_id=beat.client_id,
+        client_host=beat.client_host,
+        topics=member.topics if beat.topics is None else tuple(sorted(set(beat.topics))),
+        regex=member.regex if beat.regex is None else beat.regex or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms
+        if beat.rebalance_timeout_ms == -1
+        else beat.rebalance_timeout_ms,
+        assignor=member.assignor if beat.assignor is None else beat.assignor,
+        classic=None,
+    )
+    return member if asked == member else asked
+
+
+def drop_unused_patterns(draft: ConsumerDraft) -> None:
+    used = {member.regex for member in draft.group.members.values()}
+    if not draft.group.patterns.keys() <= used:
+        kept = {pattern: found for pattern, found in draft.group.patterns.items() if pattern in used}
+        draft.change(patterns=kept)
+
+
+def _refresh_topics(draft: ConsumerDraft) -> bool:
+    """Returns whether the topics of the group are others than those of its epoch."""
+    found = hash_of_topics(draft.group, draft.topics)
+    is_other = found != draft.group.metadata_hash
+    draft.change(metadata_hash=found, seen=draft.topics.all())
+    return is_other
+
+
+def _assign_if_due(draft: ConsumerDraft) -> None:
+    """Makes a target for the group's epoch, unless the last one is very young: many members that join at a time share
+    the next one."""
+    group = draft.group
+    due_ms = group.assignment_ms + draft.settings.group_consumer_assignment_interval_ms
+    if group.epoch == group.assignment_epoch or (group.assignment_epoch and draft.now_ms < due_ms):
+        return
+    for member_id, target in _targets(draft).items():
+        if group.targets.get(member_id) != target:
+            draft.set_target(member_id, target)
+    draft.change(assignment_epoch=group.epoch, assignment_ms=draft.now_ms)
+
+
+def _targets(draft: ConsumerDraft) -> dict[str, Partitions]:
+    group = draft.group
+    subscribers = [
+        Subscriber(
+            member.member_id,
+            member.instance_id,
+            subscribed_ids(group, member, draft.topics),
+            group.targets.get(member.member_id, frozenset()),
+        )
+        for member in group.members.values()
+    ]
+    return ASSIGNORS[preferred_assignor(group)](subscribers, partition_counts(group, draft.topics))
+
+
+def preferred_assignor(group: ConsumerGroup) -> str:
+    """Returns the assignor that most members with a wish wish for."""
+    wishes = Counter(member.assignor for member in group.members.values() if member.assignor is not None)
+    return wishes.most_common(1)[0][0] if wishes else UNIFORM
+
+
+def revocation_is_late(member: ConsumerMember | None) -> bool:
+    return member is not None and member.state is MemberState.UNREVOKED

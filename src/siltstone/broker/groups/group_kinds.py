@@ -1,0 +1,70 @@
+"""Which rules a group follows: those of the classic protocol, or those of KIP-848. Pure.
+
+The first request of a member decides. A group without members changes its kind with the next member, and keeps its
+offsets.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from siltstone.broker.groups.consumer_protocol.deciding import decide_for_consumers
+from siltstone.broker.groups.consumer_protocol.draft import revocation_timer
+from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, MemberState
+from siltstone.broker.groups.consumer_protocol.log_records import tombstones_of
+from siltstone.broker.groups.offsets_log.record import GroupKey, GroupRecord, Record
+from siltstone.broker.groups.ports import KnownTopics
+from siltstone.broker.groups.rules.deciding import decide
+from siltstone.broker.groups.rules.decision import AnswerTo, GroupDecision
+from siltstone.broker.groups.rules.group import Group
+from siltstone.broker.groups.rules.requests import ConsumerBeat, GroupTimer, Join, Request, TimerKind
+from siltstone.broker.groups.settings import GroupSettings
+from siltstone.kafka_protocol.error_code import ErrorCode
+
+AnyGroup: TypeAlias = Group | ConsumerGroup
+
+
+def decide_of_any_kind(
+    group: AnyGroup,
+    request: Request,
+    ticket: int,
+    now_ms: int,
+    settings: GroupSettings,
+    topics: KnownTopics,
+) -> GroupDecision[Any]:
+    """``ticket``: the number under which this decision, or a later one, answers the request."""
+    left: Iterator[Record] = iter(())
+    if isinstance(request, ConsumerBeat) and isinstance(group, Group):
+        if group.members or group.pending:
+            return GroupDecision(group, (AnswerTo(ticket, ErrorCode.GROUP_ID_NOT_FOUND),))
+        left = _records_of_empty(group)
+        group = ConsumerGroup(group.group_id)
+    elif isinstance(request, Join) and isinstance(group, ConsumerGroup) and group.is_empty:
+        left = tombstones_of(group) if group.is_saved else left
+        group = Group(group.group_id)
+    decision: GroupDecision[Any]
+    if isinstance(group, ConsumerGroup):
+        decision = decide_for_consumers(group, request, ticket, now_ms, settings, topics)
+    else:
+        decision = decide(group, request, ticket, now_ms, settings)
+    return replace(decision, records=(*left, *decision.records))
+
+
+def _records_of_empty(group: Group) -> Iterator[Record]:
+    if group.is_saved:
+        yield GroupRecord(GroupKey(group.group_id), None)
+
+
+def timers_of(group: AnyGroup, settings: GroupSettings) -> Iterator[tuple[GroupTimer, int]]:
+    """Yields the timers of a group that was loaded, and how long they run: in full, because nobody knows what was left
+    of them."""
+    if isinstance(group, Group):
+        for member in group.members.values():
+            yield GroupTimer(TimerKind.SESSION, member.member_id), member.session_timeout_ms
+        return
+    for consumer in group.members.values():
+        session = GroupTimer(TimerKind.SESSION, consumer.member_id)
+        yield session, settings.group_consumer_session_timeout_ms
+        if consumer.state is MemberState.UNREVOKED:
+            yield revocation_timer(consumer.member_id), consumer.rebalance_timeout_ms

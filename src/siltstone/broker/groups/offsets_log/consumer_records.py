@@ -1,0 +1,464 @@
+"""The records of consumer groups of KIP-848 in ``__consumer_offsets``, byte for byte as Kafka writes them. Pure.
+
+Keys are version (int16), then strings with an int16 length; values are version 0 (int16), then fields in the notation
+of Kafka's flexible messages: compact lengths, and tagged fields at the end of each structure.
+
+======= ================================ ==================================================
+version key                              value
+======= ================================ ==================================================
+3       group                            its epoch; tag 0: hash of its topics
+4       group                            none: older brokers wrote the partitions of topics
+5       group, member                    the member's subscription
+6       group                            epoch of the targets; tag 0: when they were made, ms
+7       group, member                    the member's target
+8       group, member                    what the member has, and its epoch
+16      group, pattern                   the topics that match the pattern
+======= ================================ ==================================================
+
+Records of share groups and of streams groups have other keys, which are kept as they are.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+
+import msgspec
+
+from siltstone.broker.groups.offsets_log.fields import DamagedGroupRecord, FieldReader, int16, string
+from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.malformed import MalformedMessage
+from siltstone.kafka_protocol.notation import (
+    NO_UUID,
+    Bytes,
+    Int8,
+    Int32,
+    Int64,
+    Message,
+    Structure,
+    Tag,
+    Uuid,
+)
+
+PartitionOfId: TypeAlias = tuple[bytes, int]
+_VALUE_VERSION = 0
+_M = TypeVar("_M", bound=Message)
+
+
+# -- values ----------------------------------------------------------------------------------------------
+
+
+class GroupEpoch(msgspec.Struct, frozen=True):
+    epoch: int
+    metadata_hash: int
+
+
+class TargetEpoch(msgspec.Struct, frozen=True):
+    epoch: int
+    assigned_ms: int
+
+
+class ClassicMember(msgspec.Struct, frozen=True):
+    """What a member said that joined by the classic protocol: (name, subscription) of each assignment strategy."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+class MemberSubscription(msgspec.Struct, frozen=True):
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    regex: str | None
+    rebalance_timeout_ms: int
+    assignor: str | None
+    classic: ClassicMember | None = None
+
+
+class CurrentAssignment(msgspec.Struct, frozen=True):
+    """``assigned`` and ``revoking``: partition → the member's epoch when it got it."""
+
+    epoch: int
+    previous_epoch: int
+    state: int
+    assigned: Mapping[PartitionOfId, int]
+    revoking: Mapping[PartitionOfId, int]
+
+
+class ResolvedTopics(msgspec.Struct, frozen=True):
+    """``version``: that of Kafka's metadata."""
+
+    topics: tuple[str, ...]
+    version: int
+    resolved_ms: int
+
+
+# -- keys and records ------------------------------------------------------------------------------------
+
+
+class EpochKey(msgspec.Struct, frozen=True):
+    group_id: str
+
+
+class PartitionMetadataKey(msgspec.Struct, frozen=True):
+    group_id: str
+
+
+class TargetEpochKey(msgspec.Struct, frozen=True):
+    group_id: str
+
+
+class SubscriptionKey(msgspec.Struct, frozen=True):
+    group_id: str
+    member_id: str
+
+
+class TargetKey(msgspec.Struct, frozen=True):
+    group_id: str
+    member_id: str
+
+
+class CurrentAssignmentKey(msgspec.Struct, frozen=True):
+    group_id: str
+    member_id: str
+
+
+class PatternKey(msgspec.Struct, frozen=True):
+    group_id: str
+    pattern: str
+
+
+ConsumerKey: TypeAlias = (
+    EpochKey
+    | PartitionMetadataKey
+    | TargetEpochKey
+    | SubscriptionKey
+    | TargetKey
+    | CurrentAssignmentKey
+    | PatternKey
+)
+KEY_VERSIONS: Mapping[int, type[ConsumerKey]] = {
+    3: EpochKey,
+    4: PartitionMetadataKey,
+    5: SubscriptionKey,
+    6: TargetEpochKey,
+    7: TargetKey,
+    8: CurrentAssignmentKey,
+    16: PatternKey,
+}
+_VERSIONS = {key: version for version, key in KEY_VERSIONS.items()}
+
+
+class EpochRecord(msgspec.Struct, frozen=True):
+    key: EpochKey
+    value: GroupEpoch | None
+
+
+class PartitionMetadataRecord(msgspec.Struct, frozen=True):
+    """Only ever deleted."""
+
+    key: PartitionMetadataKey
+    value: None = None
+
+
+class SubscriptionRecord(msgspec.Struct, frozen=True):
+    key: SubscriptionKey
+    value: MemberSubscription | None
+
+
+class TargetEpochRecord(msgspec.Struct, frozen=True):
+    key: TargetEpochKey
+    value: TargetEpoch | None
+
+
+class TargetRecord(msgspec.Struct, frozen=True):
+    key: TargetKey
+    value: frozenset[PartitionOfId] | None
+
+
+class CurrentAssignmentRecord(msgspec.Struct, frozen=True):
+    key: CurrentAssignmentKey
+    value: CurrentAssignment | None
+
+
+class PatternRecord(msgspec.Struct, frozen=True):
+    key: PatternKey
+    value: ResolvedTopics | None
+
+
+ConsumerRecord: TypeAlias = (
+    EpochRecord
+    | PartitionMetadataRecord
+    | SubscriptionRecord
+    | TargetEpochRecord
+    | TargetRecord
+    | CurrentAssignmentRecord
+    | PatternRecord
+)
+
+
+# -- what Kafka calls the values -------------------------------------------------------------------------
+
+
+class _Value(Message, frozen=True, kw_only=True):
+    versions: ClassVar[tuple[int, int]] = (_VALUE_VERSION, _VALUE_VERSION)
+    flexible_since: ClassVar[int | None] = _VALUE_VERSION
+
+
+class _EpochValue(_Value, frozen=True, kw_only=True):
+    epoch: Int32 = 0
+    metadata_hash: Annotated[Int64, Tag(0)] = 0
+
+
+class _TargetEpochValue(_Value, frozen=True, kw_only=True):
+    assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, Tag(0)] = 0
+
+
+class _ClassicProtocol(Structure, frozen=True, kw_only=True):
+    name: str = ""
+    metadata: Bytes = b""
+
+
+class _ClassicMetadata(Structure, frozen=True, kw_only=True):
+    session_timeout_ms: Int32 = 0
+    supported_protocols: list[_ClassicProtocol] = []
+
+
+class _SubscriptionValue(_Value, frozen=True, kw_only=True):
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = []
+    subscribed_topic_regex: str | None = None
+    rebalance_timeout_ms: Int32 = -1
+    server_assignor: str | None = None
+    classic_member_metadata: Annotated[_ClassicMetadata | None, Tag(0)] = None
+
+
+class _TopicPartitions(Structure, frozen=True, kw_only=True):
+    topic_id: Uuid = NO_UUID
+    partitions: list[Int32] = []
+
+
+class _TargetValue(_Value, frozen=True, kw_only=True):
+    topic_partitions: list[_TopicPartitions] = []
+
+
+class _HeldPartitions(Structure, frozen=True, kw_only=True):
+    topic_id: Uuid = NO_UUID
+    partitions: list[Int32] = []
+    assignment_epochs: Annotated[list[Int32] | None, Tag(0)] = None
+
+
+class _CurrentValue(_Value, frozen=True, kw_only=True):
+    member_epoch: Int32 = 0
+    previous_member_epoch: Int32 = 0
+    state: Int8 = 0
+    assigned_partitions: list[_HeldPartitions] = []
+    partitions_pending_revocation: list[_HeldPartitions] = []
+
+
+class _PatternValue(_Value, frozen=True, kw_only=True):
+    topics: list[str] = []
+    version: Int64 = 0
+    timestamp: Int64 = 0
+
+
+# -- encode and decode -----------------------------------------------------------------------------------
+
+
+def encode_consumer_key(key: ConsumerKey) -> bytes:
+    """Raises TextTooLong."""
+    texts = (getattr(key, name) for name in key.__struct_fields__)
+    return int16(_VERSIONS[type(key)]) + b"".join(map(string, texts))
+
+
+def decode_consumer_key(version: int, reader: FieldReader) -> ConsumerKey:
+    """``reader`` stands behind the version, which is one of KEY_VERSIONS. Raises DamagedGroupRecord."""
+    kind: Callable[..., ConsumerKey] = KEY_VERSIONS[version]
+    key = kind(*(reader.string() for _ in KEY_VERSIONS[version].__struct_fields__))
+    reader.end()
+    return key
+
+
+def encode_consumer_value(record: ConsumerRecord) -> bytes | None:
+    """Raises UnencodableMessage for a text that is longer than Kafka's strings."""
+    if record.value is None:
+        return None
+    return int16(_VALUE_VERSION) + encode(_ENCODERS[type(record)](record.value), _VALUE_VERSION)
+
+
+def decode_consumer_record(key: ConsumerKey, value: bytes | None) -> ConsumerRecord:
+    """Unknown tagged fields are skipped, as in Kafka. Raises DamagedGroupRecord."""
+    kind, decoder = _DECODERS[type(key)]
+    if value is None or decoder is None:
+        return kind(key, None)
+    version = FieldReader(value).int16()
+    if version != _VALUE_VERSION:
+        raise DamagedGroupRecord(
+            f"a record of a consumer group has version {version}; this program reads {_VALUE_VERSION}"
+        )
+    return kind(key, decoder(value[2:]))
+
+
+def _decoded(message: type[_M], body: bytes) -> _M:
+    try:
+        return decode(message, _VALUE_VERSION, body)
+    except MalformedMessage as malformed:
+        raise DamagedGroupRecord(f"a record of a consumer group cannot be read: {malformed}") from malformed
+
+
+def _subscription_value(subscription: MemberSubscription) -> _SubscriptionValue:
+    classic = subscription.classic
+    return _SubscriptionValue(
+        instance_id=subscription.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=list(subscription.topics),
+        subscribed_topic_regex=subscription.regex,
+        rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+        server_assignor=subscription.assignor,
+        classic_member_metadata=None
+        if classic is None
+        else _ClassicMetadata(
+            session_timeout_ms=classic.session_timeout_ms,
+            supported_protocols=[
+                _ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols
+            ],
+        ),
+    )
+
+
+def _subscription(body: bytes) -> MemberSubscription:
+    value = _decoded(_SubscriptionValue, body)
+    classic = value.classic_member_metadata
+    return MemberSubscription(
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        topics=tuple(value.subscribed_topic_names),
+        regex=value.subscribed_topic_regex,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        assignor=value.server_assignor,
+        classic=None
+        if classic is None
+        else ClassicMember(
+            classic.session_timeout_ms,
+            tuple((protocol.name, bytes(protocol.metadata)) for protocol in classic.supported_protocols),
+        ),
+    )
+
+
+def _target_value(target: frozenset[PartitionOfId]) -> _TargetValue:
+    return _TargetValue(
+        topic_partitions=[
+            _TopicPartitions(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in _by_topic(target).items()
+        ]
+    )
+
+
+def _target(body: bytes) -> frozenset[PartitionOfId]:
+    topics = _decoded(_TargetValue, body).topic_partitions
+    return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
+
+
+def _current_value(current: CurrentAssignment) -> _CurrentValue:
+    return _CurrentValue(
+        member_epoch=current.epoch,
+        previous_member_epoch=current.previous_epoch,
+        state=current.state,
+        assigned_partitions=_held_value(current.assigned),
+        partitions_pending_revocation=_held_value(current.revoking),
+    )
+
+
+def _current(body: bytes) -> CurrentAssignment:
+    """Records of Kafka before 4.3 have no epochs of partitions: the member's stands for them."""
+    value = _decoded(_CurrentValue, body)
+    if not 0 <= value.state <= _STATES_MAX:
+        raise DamagedGroupRecord(f"a member of a consumer group has state {value.state}, which is not known")
+    return CurrentAssignment(
+        value.member_epoch,
+        value.previous_member_epoch,
+        value.state,
+        _held(value.assigned_partitions, value.member_epoch),
+        _held(value.partitions_pending_revocation, value.member_epoch),
+    )
+
+
+def _held_value(held: Mapping[PartitionOfId, int]) -> list[_HeldPartitions]:
+    return [
+        _HeldPartitions(
+            topic_id=topic_id,
+            partitions=partitions,
+            assignment_epochs=[held[topic_id, partition] for partition in partitions],
+        )
+        for topic_id, partitions in _by_topic(held).items()
+    ]
+
+
+def _held(topics: Iterable[_HeldPartitions], epoch: int) -> dict[PartitionOfId, int]:
+    held: dict[PartitionOfId, int] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs or [epoch] * len(topic.partitions)
+        if len(epochs) != len(topic.partitions):
+            raise DamagedGroupRecord(
+                f"{len(topic.partitions)} partitions of a member have {len(epochs)} epochs"
+            )
+        held.update(
+            ((topic.topic_id, number), at) for number, at in zip(topic.partitions, epochs, strict=True)
+        )
+    return held
+
+
+def _by_topic(partitions: Iterable[PartitionOfId]) -> dict[bytes, list[int]]:
+    """In the order of their ids and numbers: the same assignment has the same bytes."""
+    numbers: defaultdict[bytes, list[int]] = defaultdict(list)
+    for topic_id, number in sorted(partitions):
+        numbers[topic_id].append(number)
+    return numbers
+
+
+def _epoch(body: bytes) -> GroupEpoch:
+    value = _decoded(_EpochValue, body)
+    return GroupEpoch(value.epoch, value.metadata_hash)
+
+
+def _target_epoch(body: bytes) -> TargetEpoch:
+    value = _decoded(_TargetEpochValue, body)
+    return TargetEpoch(value.assignment_epoch, value.assignment_timestamp)
+
+
+def _pattern(body: bytes) -> ResolvedTopics:
+    value = _decoded(_PatternValue, body)
+    return ResolvedTopics(tuple(value.topics), value.version, value.timestamp)
+
+
+_STATES_MAX = 2
+_ENCODERS: Mapping[type[ConsumerRecord], Callable[[Any], _Value]] = {
+    EpochRecord: lambda value: _EpochValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
+    SubscriptionRecord: _subscription_value,
+    TargetEpochRecord: lambda value: _TargetEpochValue(
+        assignment_epoch=value.epoch, assignment_timestamp=value.assigned_ms
+    ),
+    TargetRecord: _target_value,
+    CurrentAssignmentRecord: _current_value,
+    PatternRecord: lambda value: _PatternValue(
+        topics=list(value.topics), version=value.version, timestamp=value.resolved_ms
+    ),
+}
+_DECODERS: Mapping[type[ConsumerKey], tuple[Callable[..., ConsumerRecord], Callable[[bytes], Any] | None]] = {
+    EpochKey: (EpochRecord, _epoch),
+    PartitionMetadataKey: (PartitionMetadataRecord, None),
+    SubscriptionKey: (SubscriptionRecord, _subscription),
+    TargetEpochKey: (TargetEpochRecord, _target_epoch),
+    TargetKey: (TargetRecord, _target),
+    CurrentAssignmentKey: (CurrentAssignmentRecord, _current),
+    PatternKey: (PatternRecord, _pattern),
+}
