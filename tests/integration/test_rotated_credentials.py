@@ -120,7 +120,7 @@ def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_a_rotated_password_of_the_database_is_taken_from_its_file_under_load(tmp_path: Path) -> None:
+def test_ro05_a_rotated_password_of_the_database_is_taken_from_its_file_under_load(tmp_path: Path) -> None:
     passwords = tmp_path / "passwords"
 
     def broker_has_password(word: str) -> None:
@@ -147,6 +147,7 @@ def test_a_rotated_password_of_the_database_is_taken_from_its_file_under_load(tm
                 load.goes_on()
             assert broker.stop() == 0, broker.log
             assert "password authentication failed" not in broker.log
+            assert "fenced" not in broker.log, "its life goes on over the lost connection"
 
 
 def rotate_password(server: PostgresServer, word: str) -> None:

@@ -400,6 +400,8 @@ class CreateTopic(Command[TopicMetadata], frozen=True):
 
     ``leaders`` has the leader of each partition; empty: live nodes that are not being drained are chosen, those with
     the fewest partitions first (``decisions.placement``). Refused with NoLiveNode, TargetUnfit.
+
+    ``partitions_max``: the most partitions that the store may have afterwards; 0: any number. Refused with StoreFull.
     """
 
     node_id: int
@@ -411,18 +413,20 @@ class CreateTopic(Command[TopicMetadata], frozen=True):
     configs: dict[str, str] = {}
     is_internal: bool = False
     leaders: tuple[int, ...] = ()
+    partitions_max: int = 0
 
 
 class AddPartitions(Command[TopicMetadata], frozen=True):
     """→ TopicMetadata. ``partition_count`` is the new total and must be larger than the current one. A caller that
     repeats the command after an unknown outcome is therefore refused when the first attempt succeeded, and finds the
-    new partitions in the image. ``leaders`` of the new partitions: as in CreateTopic."""
+    new partitions in the image. ``leaders`` of the new partitions, and ``partitions_max``: as in CreateTopic."""
 
     node_id: int
     node_epoch: int
     topic_id: str
     partition_count: int
     leaders: tuple[int, ...] = ()
+    partitions_max: int = 0
 
 
 class MovePartitions(Command[None], frozen=True):

@@ -3,7 +3,8 @@
 It only reads: a schema by its id or GUID, the newest version of a subject, and the versions that a schema refers to;
 for Protobuf with ``format=serialized``, which returns a descriptor and not the text of a ``.proto`` file. The user name
 and the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL appears in plans
-and logs. A request that fails is repeated a few times.
+and logs. They go to the host of that URL alone: redirects are not followed, and without TLS only this machine gets
+them. A request that fails is repeated a few times.
 """
 
 import base64
@@ -14,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from siltstone.foundation.credentials import without_url_credentials
+from siltstone.foundation.credentials import is_this_machine, without_url_credentials
 from siltstone.model.limits import MIB
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.value_formats.failures import FormatRefused, RegistryNotReachable, SchemaUnknown
@@ -30,6 +31,7 @@ PAUSE_MS = 500
 _IMPORTS_MAX = 1_000
 _NOT_FOUND = 404
 _OK = 200
+_ELSEWHERE = range(300, 400)
 _KINDS = {"AVRO": FormatKind.AVRO, "JSON": FormatKind.JSON, "PROTOBUF": FormatKind.PROTOBUF}
 
 
@@ -65,6 +67,10 @@ class HttpRegistry:
         self._parts = parts
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if auth := environment.get(AUTH_VARIABLE):
+            if parts.scheme == "http" and not is_this_machine(parts.hostname):
+                raise FormatRefused(
+                    f"the password of {AUTH_VARIABLE} is not sent to {parts.hostname} without TLS: write https://…"
+                )
             self._headers["Authorization"] = "Basic " + base64.b64encode(auth.encode()).decode()
         self._clock = clock or SystemClock()
         self._cache = SchemaCache()
@@ -122,6 +128,8 @@ class HttpRegistry:
             if status == _OK:
                 return self._read(path, body)
             trouble = f"it answers {status} to GET {path}"
+            if status in _ELSEWHERE:
+                trouble += "; that is not followed, so name the registry itself"
             if status < 500:
                 break
         raise RegistryNotReachable(f"the schema registry {self._url} cannot be asked: {trouble}")
