@@ -44,8 +44,8 @@ class AuditTrail:
     def has_all(self) -> bool:
         return self.level is AuditLevel.ALL
 
-    def add(self, event: AuditEvent, time_ms: int | None = None, note: str = "") -> None:
-        self.gathering.add(event, self._clock.now_ms() if time_ms is None else time_ms, note)
+    def add(self, event: AuditEvent, time_ms: int | None = None) -> None:
+        self.gathering.add(event, self._clock.now_ms() if time_ms is None else time_ms)
 
     def executed(self, command: Command[Any], before: MetadataImage, after: MetadataImage) -> None:
         """A command of this node has been executed. Changes are in the node's log, too."""
