@@ -134,7 +134,7 @@ class AuditGathering:
 
 def _key_of(event: AuditEvent) -> AuditEvent:
     """Returns what has to be equal for two events to be one record."""
-    if event.event is AuditKind.OFFSETS:  # which offsets is in the first record only
+    if event.event in (AuditKind.OFFSETS, AuditKind.RECORDS):  # which offsets is in the first record only
         return msgspec.structs.replace(event, before="", after="")
     if event.event is not AuditKind.LOGIN or event.principal:
         return event
