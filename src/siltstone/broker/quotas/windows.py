@@ -7,6 +7,7 @@ overdrawn once.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
@@ -47,10 +48,11 @@ class MeasuredRate:
 
     def debt_ms(self, limit: float, now_ms: float) -> float:
         """Returns how long the client has to wait; 0: it is not above its limit, which is of a second."""
-        used = self.used(now_ms)
-        measured_ms = self._measured_ms(now_ms)
-        rate = used / measured_ms * SECOND_MS
-        return (rate - limit) / limit * measured_ms if rate > limit else 0.0
+        rate = self.per_second(now_ms)
+        return (rate - limit) / limit * self._measured_ms(now_ms) if rate > limit else 0.0
+
+    def per_second(self, now_ms: float) -> float:
+        return self.used(now_ms) / self._measured_ms(now_ms) * SECOND_MS
 
     def _measured_ms(self, now_ms: float) -> float:
         """Returns the time over which the rate is measured. At least ten full windows count: the first uses of a client
@@ -58,6 +60,18 @@ class MeasuredRate:
         passed_ms = now_ms - self._windows[0].start_ms if self._windows else 0.0
         full_windows = int(passed_ms // QUOTA_WINDOW_MS)
         return max(passed_ms + max(FULL_WINDOWS - full_windows, 0) * QUOTA_WINDOW_MS, 1.0)
+
+
+def fair_share(rates: Iterable[float], limit: float) -> float:
+    """Returns the most that each of several may use so that all together use the limit. Who uses less leaves the rest
+    to the others, so a share is never smaller than the limit divided by their number."""
+    left, sorted_rates = limit, sorted(rates)
+    for place, rate in enumerate(sorted_rates):
+        share = left / (len(sorted_rates) - place)
+        if rate > share:
+            return share
+        left -= rate
+    return limit
 
 
 class MutationBucket:
