@@ -2,7 +2,7 @@
 PYTHON ?=
 SINCE ?= origin/main
 BIN := .venv/bin
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ $$cores -eq 1 ] && echo 2 || echo 4)
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ $$cores -eq 1 ] && echo 2 || echo 5)
 # Each worker imports what its tests need, so tests that compute and tests of processes are apart.
 COMPUTING := $(addprefix tests/,compatibility contracts model property simulation tidy unit)
 WAITING := $(filter-out $(COMPUTING) tests/support,$(patsubst %/,%,$(filter-out %__pycache__/,$(wildcard tests/*/))))

@@ -2,7 +2,7 @@
 on, with real processes and clients. Nothing acknowledged is lost, nothing is there twice, order holds, no committed
 offset goes back, and everybody continues by themselves afterwards.
 
-``make test`` plays three of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
+``make test`` plays one of the 120 cells, always the same; a night plays others beside, drawn by its date; all of
 them are played by ``NIGHT=all pytest tests/crash/test_cluster_kills.py``, in three quarters of an hour.
 ``NIGHT=all KILLS_SEED=7 pytest tests/crash/test_cluster_kills.py -k leader-killed-move`` plays a cell again;
 ``KILLS_CLIENT=franz-go`` chooses the third writer.
@@ -24,9 +24,9 @@ from support.processes.night import drawn_tonight
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
-DRAWN, DRAWN_TONIGHT = 3, 10
+DRAWN, DRAWN_TONIGHT = 1, 10
 BY_DAY = random.Random(127).sample(CELLS, DRAWN)
-"""Three cells of three victims, hurt in three ways, in three activities."""
+"""The leader is killed while partitions move."""
 
 BY_DAY_CLIENTS = ("aiokafka", "kafka-python")
 """The clients of the daytime. A JVM for each cell would take as long as all the others, and a program in Go has to
@@ -76,6 +76,5 @@ def test_a_cell_loses_and_doubles_nothing(
     record_tried("faults in a cluster", 1)
 
 
-def test_by_day_no_two_are_alike_in_anything() -> None:
+def test_no_cell_is_there_twice() -> None:
     assert len(CELLS) == len(set(CELLS)) == 120
-    assert all(len(set(of_cells)) == DRAWN for of_cells in zip(*BY_DAY, strict=True))

@@ -363,7 +363,7 @@ CASES = [
     Case(serving_with_a_hanging_disk_of_the_bucket, STOPPED_EARLY),
     Case(serving_with_a_silent_bucket, STOPPED_EARLY, marks=(pytest.mark.s3,)),
 ]
-OFTEN = {"starting_with_locked_metadata", "serving_with_locked_metadata", "serving_with_nothing_that_hangs"}
+OFTEN = {"starting_with_locked_metadata", "serving_with_nothing_that_hangs"}
 
 
 NIGHTLY = [

@@ -37,6 +37,7 @@ def test_sw2_sw23_killed_drivers_of_all_modes_lose_and_double_nothing(
     kill_drivers(tmp_path, seed_or(random.SystemRandom().randrange(1, 1_000_000)), RUNS, record_tried)
 
 
+@pytest.mark.nightly
 def test_sw2_sw23_some_killed_drivers(tmp_path: Path, record_tried: RecordTried) -> None:
     kill_drivers(tmp_path, seed_or(SEED_BY_DAY), RUNS_BY_DAY, record_tried)
 

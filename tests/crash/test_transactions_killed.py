@@ -27,7 +27,7 @@ from support.kafka.transactional_writers import (
 )
 from support.processes.ports import free_port
 from support.processes.seeds import seed_of_this_run
-from support.processes.tried import RecordTried, unrecorded
+from support.processes.tried import RecordTried
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -63,10 +63,6 @@ def kill_while_they_write(folder: Path, seed: int, kills: int, record_tried: Rec
         record_tried("transactions", told)
         assert told > 20 and "Traceback" not in broker.log
     checked_store(folder / "store")
-
-
-def test_tx31_a_killed_broker_shows_no_torn_transaction(tmp_path: Path) -> None:
-    kill_while_they_write(tmp_path, seed=1, kills=4, record_tried=unrecorded)
 
 
 @pytest.mark.nightly

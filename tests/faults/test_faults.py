@@ -13,7 +13,7 @@ from support.faults.scene import SEED, Scene, Unwanted
 from support.faults.small_disk import why_not_mounted
 from support.faults.summary import TRIED
 
-DRAWN = 3
+DRAWN = 1
 DRAW = frozenset(row.id for row in Random(SEED).sample(ROWS, DRAWN))
 
 

@@ -1,17 +1,14 @@
 """One of three buckets is broken under a live broker: two S3 servers and a folder on a disk of its own.
 
-Eight rows are drawn for ``make test``, by ``SILTSTONE_FAULTS_SEED`` like those of the other table, and five others
-for a night, by its date. ``NIGHT=all`` plays all rows.
+Five rows are drawn for a night, by its date. ``NIGHT=all`` plays all rows.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from support.engine.s3_server import S3Server, running_s3_server
-from support.faults.scene import SEED
 from support.faults.several_buckets import (
     BUCKETS,
     FOLDER_BUCKET,
@@ -26,9 +23,6 @@ from support.faults.summary import TRIED
 from support.processes.night import drawn_tonight
 from support.processes.tried import RecordTried
 
-DRAWN = 1
-"""By day. Rows with copies, and of swapped buckets, are played at night."""
-
 DRAWN_TONIGHT = 5
 
 WITHOUT_ORDER = ("round-robin", "dynamic-sharding")
@@ -42,8 +36,6 @@ ROWS = [
     if (fault, bucket) != ("killed", FOLDER_BUCKET)
     and (strategy not in WITHOUT_ORDER or bucket != SECOND_S3_BUCKET)
 ]
-ALONE = [row for row in ROWS if row.strategy != "replication"]
-DRAW = frozenset(row.id for row in Random(SEED).sample(ALONE, DRAWN))
 
 pytestmark = [
     pytest.mark.faults,
@@ -58,19 +50,17 @@ def servers() -> Iterator[list[S3Server]]:
         yield [first, second]
 
 
-TONIGHT = drawn_tonight([row for row in ROWS if row.id not in DRAW], DRAWN_TONIGHT)
-PLAYED = [row for row in ROWS if row in TONIGHT or row.id in DRAW]
+TONIGHT = drawn_tonight(ROWS, DRAWN_TONIGHT)
 
 
 def marks_of(row: BucketRow) -> list[pytest.MarkDecorator]:
     """Two workers share the rows, each with servers of its own: one after the other, they would be the longest part of
     a night."""
     half = "b" if row.strategy in WITHOUT_ORDER else "a"
-    marks = [pytest.mark.xdist_group(f"faults-buckets-{half}")]
-    return marks if row.id in DRAW else [*marks, pytest.mark.nightly]
+    return [pytest.mark.xdist_group(f"faults-buckets-{half}"), pytest.mark.nightly]
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.id, marks=marks_of(row)) for row in PLAYED])
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.id, marks=marks_of(row)) for row in TONIGHT])
 def test_b04_a_bucket_that_is_broken_holds_nobody_up_and_loses_nothing(
     row: BucketRow, servers: list[S3Server], tmp_path: Path, record_property, record_tried: RecordTried
 ) -> None:

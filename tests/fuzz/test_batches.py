@@ -113,6 +113,7 @@ def send_mutated_batches(folder: Path, seed: int) -> None:
         siege.assert_unharmed()
 
 
+@pytest.mark.nightly(tried="bombs")
 def test_ab04_bombs(tmp_path: Path) -> None:
     send_bombs(tmp_path, seed_of_this_run("FUZZ_SEED", SEED))
 

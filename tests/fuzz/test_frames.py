@@ -193,6 +193,7 @@ COSTLIEST = {"DescribeConfigsRequest", "OffsetForLeaderEpochRequest", "ProduceRe
 """A single one of these has stopped everything for seconds."""
 
 
+@pytest.mark.nightly(tried="requests of elements")
 def test_requests_that_are_nothing_but_elements(tmp_path: Path) -> None:
     sent_one_by_one(tmp_path, COSTLIEST, 7 * MEBIBYTE, REQUEST_ELEMENTS_MAX - 10, apart=False)
 

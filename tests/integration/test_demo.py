@@ -17,6 +17,9 @@ from support.processes.cli import Outcome, assert_one_line, run
 FEW = ("demo", "--flights", "6000", "--runner", "in-process")
 FEWER = ("demo", "--flights", "300", "--runner", "in-process")
 
+pytestmark = pytest.mark.xdist_group("demo")
+"""One worker runs the demo, once for all."""
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
@@ -119,6 +122,7 @@ def test_the_store_that_stays_can_be_looked_at(demo: tuple[Path, Outcome]) -> No
     assert sum(row["end_offset"] for row in rows) >= 6_060
 
 
+@pytest.mark.nightly(tried="demos")
 def test_the_store_that_stays_can_be_served_and_asked(demo: tuple[Path, Outcome]) -> None:
     _, outcome = demo
     commands = commands_of(outcome)

@@ -65,6 +65,7 @@ def test_fo01_fo16_fo17_a_killed_node_with_its_log_in_the_bucket_is_failed_over(
     record_tried("kills", 1)
 
 
+@pytest.mark.nightly(tried="logs given up")
 @pytest.mark.clients
 @pytest.mark.xdist_group("cluster")
 def test_fo04_a_log_in_files_that_is_given_up_costs_its_records_only_and_stays_as_it_is(

@@ -14,11 +14,12 @@ PROGRAM = "from siltstone.cli.main import main; main()"
 
 
 BY_NIGHT = [
-    pytest.param(moment, marks=pytest.mark.nightly) for moment in ("Before compaction", "Consume all")
+    pytest.param(moment, marks=pytest.mark.nightly)
+    for moment in ("Produce January", "Before compaction", "Consume all")
 ]
 
 
-@pytest.mark.parametrize("moment", ["Produce January", "Compact in", *BY_NIGHT])
+@pytest.mark.parametrize("moment", ["Compact in", *BY_NIGHT])
 def test_ctrl_c_leaves_one_line_and_no_folder(tmp_path: Path, moment: str, record_tried: RecordTried) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "demo", "--runner", "in-process"],

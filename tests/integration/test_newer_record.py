@@ -31,6 +31,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
+@pytest.mark.nightly(tried="records of a newer version")
 def test_a_broker_that_does_not_know_a_record_stops_and_loses_nothing(tmp_path: Path) -> None:
     store = tmp_path / "store"
     newer = BrokerProcess(store, options=("--node-id", "0"))

@@ -19,6 +19,8 @@ from support.broker.broker_process import BrokerProcess
 from support.processes.cli import run
 
 SECONDS_MAX = 60
+PLACES = [False, pytest.param(True, marks=pytest.mark.nightly(tried="logs in a bucket"))]
+"""Whether the log is in the bucket."""
 BEFORE, AFTER = 100, 200
 REFUSED = re.compile(
     r"ends with the offsets \d+ to \d+ of stream \d+, appended with version \d+ of the metadata, now at \d+"
@@ -79,7 +81,7 @@ def put_back(source: Path, folder: Path) -> None:
         shutil.copy(path, folder / path.name)
 
 
-@pytest.mark.parametrize("in_bucket", [False, True])
+@pytest.mark.parametrize("in_bucket", PLACES)
 def test_rule_13_metadata_of_a_minute_ago_is_refused_by_name_and_the_newest_copy_is_accepted(
     tmp_path: Path, in_bucket: bool
 ) -> None:
@@ -110,7 +112,7 @@ def test_rule_13_metadata_of_a_minute_ago_is_refused_by_name_and_the_newest_copy
         assert values_in(broker, "b") == records("b", AFTER)
 
 
-@pytest.mark.parametrize("in_bucket", [False, True])
+@pytest.mark.parametrize("in_bucket", PLACES)
 def test_rule_13_an_entry_that_no_record_depends_on_is_missed_too(tmp_path: Path, in_bucket: bool) -> None:
     """The partition was open before, so each record continues its stream. Only the version of the metadata, which each
     record has, tells that a configuration is missing."""

@@ -58,6 +58,7 @@ def send(store: Path, url: str, word: str) -> None:
         assert broker.stop() == 0, broker.log
 
 
+@pytest.mark.nightly(tried="backups")
 def test_a_dump_beside_a_bucket_that_was_not_written_since_continues(
     server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -170,6 +170,7 @@ def test_p20_another_process_does_not_answer_from_what_a_cancelled_wait_left(ope
     assert client.execute(RemoveKey("absent")) is None
 
 
+@pytest.mark.nightly(tried="lost standbys")
 def test_p08_without_the_synchronous_standby_nothing_is_acknowledged_and_it_heals(opened, standby) -> None:
     log = opened(call_deadline_ms=2_000)
     client = client_of(log)

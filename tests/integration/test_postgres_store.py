@@ -176,6 +176,7 @@ def test_p22_brokers_and_maintenance_that_start_while_the_server_is_down_wait_fo
             assert PASSWORD not in each.read_text() and "Traceback" not in each.read_text()
 
 
+@pytest.mark.nightly(tried="refused starts")
 def test_p23_what_a_server_refuses_ends_a_start_at_once(server: PostgresServer, tmp_path: Path) -> None:
     rules = server.data / "pg_hba.conf"
     server.sql("CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'right'")

@@ -43,6 +43,7 @@ def called(broker: siltstone.Broker, *words: str) -> str:
     return outcome.words
 
 
+@pytest.mark.nightly(tried="clients with quotas")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_qu01_librdkafka_produces_and_kafka_python_reads_at_the_rate(broker: siltstone.Broker) -> None:
     called(broker, "set", f"producer_byte_rate={MB}", f"consumer_byte_rate={MB}", "--default", "user")

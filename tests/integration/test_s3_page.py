@@ -67,6 +67,7 @@ def test_the_blocks_work_on_minio(
     record_tried("pages on MinIO", 1)
 
 
+@pytest.mark.nightly(tried="pages")
 def test_the_blocks_work(s3_server: S3Server, bare: BareEnvironment, tmp_path: Path) -> None:
     blocks_work(s3_server, bare, tmp_path)
 

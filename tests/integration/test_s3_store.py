@@ -139,6 +139,7 @@ def test_maintenance_on_spark_writes_the_same_to_s3(
     assert_bucket_is_exact(settings)
 
 
+@pytest.mark.nightly(tried="forsaken uploads")
 def test_an_upload_forsaken_by_a_killed_driver_is_aborted_by_the_sweep(
     settings: NodeSettings, history: History, tmp_path: Path
 ) -> None:

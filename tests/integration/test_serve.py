@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import pytest
+
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.groups.raw_group import RawMember
@@ -40,6 +42,7 @@ def test_a_broker_goes_on_while_its_bucket_refuses_and_uploads_when_it_grants_ag
     assert "clean" in checked_store(folder)
 
 
+@pytest.mark.nightly(tried="starts")
 def test_a_broker_starts_while_its_bucket_refuses_reads_its_log_and_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with BrokerProcess(folder) as broker:

@@ -151,6 +151,7 @@ def test_b15_a_bucket_that_is_added_is_used_by_a_broker_that_writes(place: Place
     checked_store(place.store)
 
 
+@pytest.mark.nightly(tried="buckets added")
 def test_b15_three_nodes_use_a_bucket_that_is_added_at_once(place: Place) -> None:
     with ClusterProcesses(place.store, 3, SOON) as cluster:
         with Producing(cluster.bootstrap, 6) as producing:
@@ -333,6 +334,7 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(raw)
 
 
+@pytest.mark.nightly(tried="lost buckets")
 def test_b11_copies_are_read_repaired_and_outlive_a_bucket(place: Place) -> None:
     """Replication with two copies: one is deleted by hand, one flipped, and then the first bucket is gone for good."""
     first = place.store / "bucket"

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from siltstone.server.admin.exposition import TextFormat
 from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.kafka.raw_calls import batch_of, create_topic, produce_well
@@ -92,6 +94,7 @@ def test_an_upload_that_hangs_is_an_outage_though_no_request_has_failed(tmp_path
         assert "uploads to file://" in broker.log and "again, after" in broker.log
 
 
+@pytest.mark.nightly(tried="silent buckets")
 def test_a_bucket_that_hangs_is_said_and_its_return_too(tmp_path: Path) -> None:
     folder, hangs = tmp_path / "store", tmp_path / "hangs"
     program = (sys.executable, "-m", "support.faults.hanging_serve", str(folder / "bucket"), str(hangs))

@@ -315,6 +315,7 @@ def lines_of(broker: BrokerProcess) -> dict[str, str]:
     raise AssertionError(broker.log)
 
 
+@pytest.mark.nightly(tried="clients with TLS")
 @pytest.mark.kafka
 def test_tl21_lines_that_are_printed_are_all_that_clients_need(tmp_path: Path) -> None:
     from oracles.java_artifacts import JavaArtifactsUnavailable
@@ -442,6 +443,7 @@ def test_a_topic_partition_is_found_over_tls(broker: siltstone.Broker) -> None:
 # -- one listener for the nodes among themselves
 
 
+@pytest.mark.nightly(tried="scans over TLS")
 def test_scans_read_the_tail_over_the_listener_that_the_store_names(
     tmp_path: Path, authority: Authority, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_n23_a_node_that_was_unregistered_serves_again_under_its_number(
     checked_store(cluster.folder)
 
 
+@pytest.mark.nightly(tried="stopped nodes")
 @pytest.mark.clients
 @pytest.mark.xdist_group("cluster")
 def test_n24_a_process_that_was_unregistered_while_it_was_stopped_ends_when_it_wakes(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def files_with(folder: Path, secret: str) -> list[Path]:
     return [each for each in folder.rglob("*") if each.is_file() and secret.encode() in each.read_bytes()]
 
 
+@pytest.mark.nightly(tried="scans with logins on Spark")
 @pytest.mark.parametrize("way", ["file", "literals"])
 def test_sp02_a_batch_reads_what_is_in_no_object_yet(
     spark: Any, broker: siltstone.Broker, client_file: Path, way: str, caplog: pytest.LogCaptureFixture
@@ -83,6 +84,7 @@ def test_sp02_a_batch_reads_what_is_in_no_object_yet(
         assert PLANTED not in shown
 
 
+@pytest.mark.nightly(tried="refused logins")
 def test_sp06_without_a_login_the_error_says_what_to_set(spark: Any, broker: siltstone.Broker) -> None:
     topic = broker.create_topic("without")
     produce(broker, topic, 0, 10)
@@ -101,6 +103,7 @@ def test_sp06_without_a_login_the_error_says_what_to_set(spark: Any, broker: sil
     assert "another" not in str(refused.value).replace("another store", "")
 
 
+@pytest.mark.nightly(tried="streams with logins on Spark")
 def test_sp02_a_stream_and_a_sink(
     spark: Any, broker: siltstone.Broker, client_file: Path, tmp_path: Path
 ) -> None:

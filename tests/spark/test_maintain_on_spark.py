@@ -44,6 +44,7 @@ def test_b15_tasks_on_spark_write_to_a_bucket_that_was_added(spark: Any, tmp_pat
     assert run("check", *here).status == 0
 
 
+@pytest.mark.nightly(tried="checks of workers")
 def test_workers_without_the_package_are_found_by_one_check_and_nothing_is_set_aside(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -276,6 +276,7 @@ def test_decoded_values_are_those_that_spark_itself_decodes_from_kafkas_connecto
     assert ours.select("partition", "offset", "value").orderBy("partition", "offset").collect() == expected
 
 
+@pytest.mark.nightly(tried="reads of bad values")
 def test_a_bad_value_fails_the_job_by_its_place_and_times_choose_records(
     spark: Any, broker: siltstone.Broker
 ) -> None:

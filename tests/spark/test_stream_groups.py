@@ -78,6 +78,7 @@ def ended(query: Any) -> bool:
     return True
 
 
+@pytest.mark.nightly(tried="dead brokers")
 def test_ss13_a_run_of_one_micro_batch_commits_it_though_the_first_broker_is_dead(
     spark: Any, cluster: siltstone.Broker, tmp_path: Path
 ) -> None:

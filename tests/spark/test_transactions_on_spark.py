@@ -12,6 +12,7 @@ from support.kafka.partition_writers import Writers, consumed
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
+@pytest.mark.nightly(tried="reads of transactions on Spark")
 def test_tp49_a_data_frame_and_a_stream_have_each_committed_record_once(spark: Any, tmp_path: Path) -> None:
     files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
     with siltstone.Broker(tmp_path / "store") as broker:
