@@ -72,6 +72,7 @@ class KafkaBroker:
     ) -> None:
         self.staleness = staleness
         self.trail = trail
+        self._tells_logins = trail.has_all
         self._audit = AuditWriter(trail, parts)
         self.moves = moves
         self.authorizer = authorizer
@@ -147,7 +148,7 @@ class KafkaBroker:
                 self._clock.monotonic_ms(), self.authorizer,
             )  # fmt: skip
             connection.client_id = header.client_id or ""
-            if self.trail.has_all and not connection.is_told:
+            if self._tells_logins and not connection.is_told:
                 self.trail.came(connection)
             if header.api_key not in ANSWERED_WHEN_STALE and self.staleness.is_over:
                 raise CloseConnection(self.staleness.reason)
@@ -198,7 +199,7 @@ class KafkaBroker:
             if isinstance(request, DeleteRecordsRequest):
                 starts = log_starts(self.parts, request)
                 response = await self._gated(api, context, request)
-                events = deletion_events(response, starts)  # type: ignore[arg-type]  its own response
+                events = deletion_events(response, starts)
             elif changed := groups_changed(request):
                 before = await known_offsets(self.parts.groups, changed)
                 response = await self._gated(api, context, request)

@@ -394,15 +394,11 @@ class CancelJob(Command[None], frozen=True):
 class CreateTopic(Command[TopicMetadata], frozen=True):
     """→ TopicMetadata. Creates two streams for each partition, with tags ``topic``, ``partition`` and ``kind``
     (``data`` or ``meta``).
-
     ``topic_id`` is a random token of 32 hex digits: while the topic exists, repeating the command with the same id
     changes nothing and returns the topic. Another id for an existing name is refused with TopicAlreadyExists.
-
     ``leaders`` has the leader of each partition; empty: live nodes that are not being drained are chosen, those with
-    the fewest partitions first (``decisions.placement``). Refused with NoLiveNode, TargetUnfit.
-
-    ``partitions_max``: the most partitions that the store may have afterwards; 0: any number. Refused with StoreFull.
-    """
+    the fewest partitions first (``decisions.placement``). ``partitions_max``: the most partitions that the store may
+    have afterwards; 0: any number. Refused with NoLiveNode, TargetUnfit, StoreFull."""
 
     node_id: int
     node_epoch: int

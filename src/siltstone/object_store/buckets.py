@@ -210,8 +210,8 @@ class Buckets:
         }
 
     def look(self) -> None:
-        """Logs which buckets do not answer, and asks those that nobody else asks. The owner calls it once in
-        BUCKET_LOOK_INTERVAL_MS, perhaps on an event loop, so a bucket is asked in a thread: it may hang."""
+        """Logs which buckets do not answer, and has silent ones asked that get no other request. The owner calls it
+        once in BUCKET_LOOK_INTERVAL_MS, perhaps on an event loop, so a bucket is asked in a thread: it may hang."""
         for store in tuple(self._stores.values()):
             if isinstance(store, RetryingStore):
                 store.watch.look()

@@ -54,8 +54,9 @@ class WaitingRecord(msgspec.Struct, frozen=True):
 
 
 class AuditGathering:
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
         self._node_id = node_id
+        self._waiting_bytes_max = waiting_bytes_max
         self._kinds: dict[AuditEvent, _Kind] = {}
         self._waiting: deque[WaitingRecord] = deque()
         self._waiting_bytes = 0
@@ -84,7 +85,7 @@ class AuditGathering:
 
     def _wait(self, record: WaitingRecord) -> bool:
         """Returns whether there is room."""
-        if self._waiting_bytes + len(record.value) > WAITING_BYTES_MAX:
+        if self._waiting_bytes + len(record.value) > self._waiting_bytes_max:
             return False
         self._waiting.append(record)
         self._waiting_bytes += len(record.value)
@@ -119,7 +120,7 @@ class AuditGathering:
         self._waiting.extendleft(reversed(records))
         self._waiting_bytes += sum(len(each.value) for each in records)
         left: list[str] = []
-        while self._waiting_bytes > WAITING_BYTES_MAX:
+        while self._waiting_bytes > self._waiting_bytes_max:
             dropped = self._waiting.pop()
             self._waiting_bytes -= len(dropped.value)
             if dropped.note:

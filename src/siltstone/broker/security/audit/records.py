@@ -7,7 +7,9 @@ as commits of offsets are.
 from collections.abc import Iterator, Mapping
 
 from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import EncodedBody
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from siltstone.kafka_protocol.notation import Message
 from siltstone.model.audit import (
     NAME_CHARACTERS,
     AuditEvent,
@@ -24,16 +26,18 @@ def log_starts(parts: BrokerParts, request: DeleteRecordsRequest) -> Starts:
     """Returns where the partitions begin that the request names and that this node has open."""
     found: dict[tuple[str, int], int] = {}
     for asked in request.topics:
-        topic = parts.topics.by_name(asked.name)
-        for each in asked.partitions if topic is not None else ():
+        if (topic := parts.topics.by_name(asked.name)) is None:
+            continue
+        for each in asked.partitions:
             partition = parts.partitions.opened(topic.id, each.partition_index)
             if partition is not None:
                 found[asked.name, each.partition_index] = partition.log_start_offset
     return found
 
 
-def deletion_events(response: DeleteRecordsResponse, before: Starts) -> Iterator[AuditEvent]:
-    """Yields what was deleted. A partition that has lost nothing is not named."""
+def deletion_events(response: Message | EncodedBody, before: Starts) -> Iterator[AuditEvent]:
+    """Yields what the answer to a DeleteRecords says. A partition that has lost nothing is not named."""
+    assert isinstance(response, DeleteRecordsResponse)
     for topic in response.topics:
         after = {
             (topic.name, row.partition_index): row.low_watermark

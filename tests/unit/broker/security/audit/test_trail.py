@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from siltstone.broker.security.audit import gathering
-from siltstone.broker.security.audit.gathering import KINDS_MAX, RECORDS_PER_SECOND_MAX
+from siltstone.broker.security.audit.gathering import KINDS_MAX, RECORDS_PER_SECOND_MAX, AuditGathering
 from siltstone.broker.settings import BrokerSettings
 from siltstone.foundation.scram import salted_password
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -412,10 +411,10 @@ async def _unreachable() -> Any:
 
 @scenario(partial(in_broker_world, settings=CHANGES))
 async def test_au03_notes_without_room_are_written_when_there_is_some(
-    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+    world: BrokerWorld,
 ) -> None:
     """The topic cannot be written while a hundred notes come and changes fill the memory."""
-    monkeypatch.setattr(gathering, "WAITING_BYTES_MAX", 10_000)
+    world.broker.trail.gathering = AuditGathering(world.parts.node_id, waiting_bytes_max=10_000)
     event = AuditEvent(event=AuditKind.USER, outcome="done", resource="user eve", after="x" * 500)
     await world.parts.creation.audit_topic()
     working = world.broker._audit._append
