@@ -17,6 +17,7 @@ import msgspec
 
 from siltstone.foundation.credentials import is_this_machine, without_url_credentials
 from siltstone.model.limits import MIB
+from siltstone.model.secret import NO_SECRET, Secret
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.value_formats.failures import FormatRefused, RegistryNotReachable, SchemaUnknown
 from siltstone.value_formats.schemas.port import SchemaCache
@@ -66,12 +67,13 @@ class HttpRegistry:
         self._url = url.rstrip("/")
         self._parts = parts
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        self._login = NO_SECRET
         if auth := environment.get(AUTH_VARIABLE):
             if parts.scheme == "http" and not is_this_machine(parts.hostname):
                 raise FormatRefused(
                     f"the password of {AUTH_VARIABLE} is not sent to {parts.hostname} without TLS: write https://…"
                 )
-            self._headers["Authorization"] = "Basic " + base64.b64encode(auth.encode()).decode()
+            self._login = Secret("Basic " + base64.b64encode(auth.encode()).decode())
         self._clock = clock or SystemClock()
         self._cache = SchemaCache()
 
@@ -149,7 +151,8 @@ class HttpRegistry:
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname, parts.port, timeout=ANSWER_SECONDS_MAX)
         try:
-            connection.request("GET", parts.path.rstrip("/") + path, headers=self._headers)
+            login = {"Authorization": self._login.revealed()} if self._login else {}
+            connection.request("GET", parts.path.rstrip("/") + path, headers=self._headers | login)
             answer: HTTPResponse = connection.getresponse()
             body = answer.read(ANSWER_BYTES_MAX + 1)
             if len(body) > ANSWER_BYTES_MAX:
