@@ -29,13 +29,17 @@ class MeasuredRate:
 
     def __init__(self) -> None:
         self._windows: deque[_Window] = deque()
+        self._total = 0.0
+        """Of all windows, those included that do not count any more."""
 
     def add(self, amount: float, now_ms: float) -> None:
         """Counts a use; a negative one takes an earlier one back."""
         newest = self._windows[-1] if self._windows else None
         if newest is None or now_ms - newest.start_ms >= QUOTA_WINDOW_MS:
             newest = _Window(now_ms, now_ms, 0.0)
+            self.used(now_ms)
             self._windows.append(newest)
+        self._total += amount
         newest.amount += amount
         newest.latest_ms = now_ms
 
@@ -43,11 +47,15 @@ class MeasuredRate:
         """Returns what was used in the windows that still count."""
         windows = self._windows
         while windows and now_ms - windows[0].latest_ms >= _KEPT_MS:
-            windows.popleft()
-        return sum(window.amount for window in windows)
+            self._total -= windows.popleft().amount
+        if not windows:
+            self._total = 0.0  # exactly
+        return self._total
 
     def debt_ms(self, limit: float, now_ms: float) -> float:
         """Returns how long the client has to wait; 0: it is not above its limit, which is of a second."""
+        if self._total <= limit * FULL_WINDOWS * QUOTA_WINDOW_MS / SECOND_MS:
+            return 0.0  # the measured time is never shorter
         rate = self.per_second(now_ms)
         return (rate - limit) / limit * self._measured_ms(now_ms) if rate > limit else 0.0
 
