@@ -67,8 +67,9 @@ nightly: .venv/installed ## The long tests, and what each has tried (half an hou
 mutants: .venv/installed ## Mutate the modules changed since the last landing; list what no test of theirs notices (nightly)
 	@$(BIN)/python tools/mutants --since $(SINCE)
 
-wheel: .venv/installed ## Build the wheel, as it would be published, into dist
+wheel: .venv/installed ## Build the wheel, as it would be published, into dist, with its bill of materials
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@$(BIN)/python tools/bill-of-materials >dist/siltstone.cdx.json
 
 constraints: .venv/installed ## Write requirements/constraints.txt from what .venv holds
 	@$(BIN)/python -m pip freeze --exclude-editable --exclude siltstone >requirements/constraints.txt

@@ -114,7 +114,7 @@ def send_mutated_batches(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.nightly(tried="bombs")
-def test_bombs(tmp_path: Path) -> None:
+def test_ab04_bombs(tmp_path: Path) -> None:
     send_bombs(tmp_path, seed_of_this_run("FUZZ_SEED", SEED))
 
 

@@ -4,7 +4,10 @@ and lets a client in that has the password.
 A failure names its seed, which ``FUZZ_SEED`` replays.
 """
 
+import socket
+import ssl
 import subprocess
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -26,12 +29,17 @@ from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.kafka.raw_kafka import ConnectionClosed, RawConnection, request_bytes
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
+from support.security.attacks import EVE, PASSWORD, TlsConnection
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.nightly, pytest.mark.xdist_group("fuzz")]
 
 SEED = 20_281
 CONNECTIONS = 1_500
 REQUESTS_MAX = 6
+HELLOS, OPEN_HELLOS = 2_000, 200
+BYTES_OF_A_STRANGER_MAX = 200_000
+"""What a connection without a login may take at most: the buffers of TLS, twice."""
+
 VERSIONS = ApiVersionsRequest(client_software_name="fuzz", client_software_version="1")
 TOKENS = (
     b"n,,n=ada,r=abc",
@@ -99,3 +107,41 @@ def test_sa03_spoilt_logins_log_nobody_in(tmp_path: Path, record_tried: RecordTr
         assert "Traceback" not in broker.log and "a request failed" not in broker.log
     record_tried("spoilt requests", sent)
     record_tried("answers", answered)
+
+
+def client_hello(host: str) -> bytes:
+    """The first bytes that a client of TLS sends."""
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(received, sent, server_hostname=host).do_handshake()
+    return sent.read()
+
+
+def test_tl08_spoilt_handshakes_of_tls_leave_nothing_behind(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    """Each is kept open for a while, as many at a time as there may be strangers of a host."""
+    rng, folder = Random(seed_of_this_run("FUZZ_SEED", SEED)), tmp_path / "store"
+    options = ("--listener", "SASL_SSL://127.0.0.1:0", "--tls-self-signed")
+    settings = {"listener.SASL_SSL.sasl_mechanisms": "SCRAM-SHA-512,PLAIN"}
+    with BrokerProcess(folder, settings, options=options) as broker:
+        added = [SILTSTONE, "users", "add", EVE, "--password-file", "-", "--store", folder]
+        subprocess.run(added, input=PASSWORD.encode(), check=True, capture_output=True)
+        with TlsConnection(broker.address, timeout_s=60) as connection:
+            assert connection.log_in() == 0
+        before_bytes, open_ones = broker.resident_bytes, deque[socket.socket]()
+        for _ in range(HELLOS):
+            with suppress(OSError):
+                opened = socket.create_connection(broker.address, timeout=60)
+                open_ones.append(opened)
+                opened.sendall(spoilt(rng, client_hello("localhost"))[: rng.choice([5, 60, 10_000])])
+            if len(open_ones) > OPEN_HELLOS:
+                open_ones.popleft().close()
+        assert broker.resident_bytes - before_bytes < OPEN_HELLOS * BYTES_OF_A_STRANGER_MAX
+        with TlsConnection(broker.address, timeout_s=60) as connection:
+            assert connection.log_in() == 0, "a good client gets in between"
+        for opened in open_ones:
+            opened.close()
+        assert "Traceback" not in broker.log and broker.stop() == 0, broker.log
+    record_tried("spoilt handshakes of TLS", HELLOS)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from support.broker.broker_process import SILTSTONE, BrokerProcess
-from support.engine.s3_server import running_s3_server
+from support.engine.s3_server import S3Server, running_s3_server
 from support.kafka.quiet_client import QUIET
 from support.metadata.postgres_server import PostgresServer, running_postgres_server
 from support.processes.tried import RecordTried
@@ -88,12 +89,10 @@ def loaded(broker: BrokerProcess) -> Iterator[Load]:
         load.end()
 
 
-@pytest.mark.nightly
-def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(
-    tmp_path: Path, record_tried: RecordTried
-) -> None:
-    record_tried("rotated keys of a bucket", 1)
-    identities, own = tmp_path / "identities.json", tmp_path / "credentials"
+@contextmanager
+def keyed_bucket(folder: Path) -> Iterator[tuple[S3Server, Path, Path]]:
+    """An S3 server that accepts OLD, the file of what it accepts, and the file of a broker, which has OLD."""
+    identities, own = folder / "identities.json", folder / "credentials"
     server_accepts(identities, OLD)
     broker_has(own, OLD)
     # The patch ends before the server does, which puts back the keys that this process had before it.
@@ -104,23 +103,65 @@ def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.delenv(name)
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(own))
+        yield server, identities, own
+
+
+def server_takes_only(server: S3Server, identities: Path, key: tuple[str, str]) -> None:
+    server.kill()
+    server_accepts(identities, key)
+    server.start(keys=key)
+
+
+def assert_sound(folder: Path, options: list[str]) -> None:
+    command = [str(SILTSTONE), "check", "--store", str(folder), *options]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.nightly
+def test_a_rotated_key_of_the_bucket_is_taken_from_its_file_under_load(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    record_tried("rotated keys of a bucket", 1)
+    with keyed_bucket(tmp_path) as (server, identities, own):
         options = ["--bucket", server.new_url()]
         with BrokerProcess(tmp_path / "store", SOON, options=options, environment=dict(os.environ)) as broker:
             with loaded(broker) as load:
                 broker_has(own, NEW)
                 load.goes_on()
-                server.kill()
-                server_accepts(identities, NEW)
-                server.start(keys=NEW)
+                server_takes_only(server, identities, NEW)
                 load.goes_on()
             assert "InvalidAccessKeyId" not in broker.log
             assert broker.stop() == 0, broker.log
-        command = [str(SILTSTONE), "check", "--store", str(tmp_path / "store"), *options]
-        checked = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert checked.returncode == 0, checked.stdout + checked.stderr
+        assert_sound(tmp_path / "store", options)
 
 
-def test_a_rotated_password_of_the_database_is_taken_from_its_file_under_load(tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_ro06_while_the_bucket_refuses_the_key_appends_continue_and_a_new_key_is_taken_by_itself(
+    tmp_path: Path, record_tried: RecordTried
+) -> None:
+    record_tried("expired keys of a bucket", 1)
+    folder = tmp_path / "store"
+
+    with keyed_bucket(tmp_path) as (server, identities, own):
+        options = ["--bucket", server.new_url()]
+        with BrokerProcess(folder, SOON, options=options, environment=dict(os.environ)) as broker:
+            with loaded(broker) as load:
+                server_takes_only(server, identities, NEW)
+                deadline = time.monotonic() + 120
+                while "credentials" not in broker.log:
+                    assert time.monotonic() < deadline, broker.log
+                    load.goes_on()
+                refused = len(broker.log)
+                broker_has(own, NEW)
+                while " uploads to s3://" not in broker.log[refused:]:
+                    assert time.monotonic() < deadline, broker.log
+                    load.goes_on()
+            assert broker.stop() == 0, broker.log
+        assert_sound(folder, options)
+
+
+def test_ro05_a_rotated_password_of_the_database_is_taken_from_its_file_under_load(tmp_path: Path) -> None:
     passwords = tmp_path / "passwords"
 
     def broker_has_password(word: str) -> None:
@@ -147,6 +188,7 @@ def test_a_rotated_password_of_the_database_is_taken_from_its_file_under_load(tm
                 load.goes_on()
             assert broker.stop() == 0, broker.log
             assert "password authentication failed" not in broker.log
+            assert "fenced" not in broker.log, "its life goes on over the lost connection"
 
 
 def rotate_password(server: PostgresServer, word: str) -> None:

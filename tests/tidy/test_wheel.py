@@ -1,6 +1,7 @@
 """The wheel, as ``make wheel`` makes it and as it would be published, installed alone in an environment of its own: the
 commands that need no extra work, and those that need one say which."""
 
+import json
 import os
 import re
 import subprocess
@@ -53,9 +54,7 @@ def run(line: str, folder: Path, bin_folder: Path | None = None) -> subprocess.C
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
+def built_into(folder: Path) -> Path:
     target = re.search(r"^wheel:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert target
     recipe = target[1].replace("\t@", "").replace("$(BIN)/", "").replace("dist", str(folder))
@@ -63,6 +62,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done
     (built,) = folder.glob("siltstone-*.whl")
     return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built_into(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.mark.nightly
+def test_ab14_two_builds_have_the_same_bytes_and_the_bill_is_that_of_the_constraints(
+    wheel: Path, tmp_path: Path, record_tried: RecordTried
+) -> None:
+    again = built_into(tmp_path)
+    assert again.name == wheel.name and again.read_bytes() == wheel.read_bytes()
+    bills = [json.loads((each / "siltstone.cdx.json").read_bytes()) for each in (wheel.parent, tmp_path)]
+    assert bills[0] == bills[1]
+    pinned = [f"{each['name']}=={each['version']}" for each in bills[0]["components"]]
+    assert pinned == (ROOT / "requirements" / "constraints.txt").read_text().split()
+    assert len({each["purl"] for each in bills[0]["components"]}) == len(pinned)
+    record_tried("builds of the wheel", 2)
 
 
 @pytest.mark.nightly

@@ -30,6 +30,7 @@ from siltstone.broker.request import (
     frame_of,
 )
 from siltstone.broker.security.audit.offsets import groups_changed, known_offsets, offset_events
+from siltstone.broker.security.audit.records import deletion_events, log_starts
 from siltstone.broker.security.audit.trail import REQUEST, AuditTrail
 from siltstone.broker.security.audit.writing import AuditWriter
 from siltstone.broker.security.authenticator import Authenticator, LoginStatistics
@@ -44,6 +45,7 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode, encode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
+from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest
 from siltstone.kafka_protocol.notation import Message
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.access import NODE
@@ -70,6 +72,7 @@ class KafkaBroker:
     ) -> None:
         self.staleness = staleness
         self.trail = trail
+        self._tells_logins = trail.has_all
         self._audit = AuditWriter(trail, parts)
         self.moves = moves
         self.authorizer = authorizer
@@ -145,6 +148,8 @@ class KafkaBroker:
                 self._clock.monotonic_ms(), self.authorizer,
             )  # fmt: skip
             connection.client_id = header.client_id or ""
+            if self._tells_logins and not connection.is_told:
+                self.trail.came(connection)
             if header.api_key not in ANSWERED_WHEN_STALE and self.staleness.is_over:
                 raise CloseConnection(self.staleness.reason)
             if self.authenticator.is_wanted(context):
@@ -191,12 +196,18 @@ class KafkaBroker:
             return await self._gated(api, context, request)
         under_way = REQUEST.set(context)
         try:
-            if not (changed := groups_changed(request)):
+            if isinstance(request, DeleteRecordsRequest):
+                starts = log_starts(self.parts, request)
+                response = await self._gated(api, context, request)
+                events = deletion_events(response, starts)
+            elif changed := groups_changed(request):
+                before = await known_offsets(self.parts.groups, changed)
+                response = await self._gated(api, context, request)
+                after = await known_offsets(self.parts.groups, changed)
+                events = offset_events(request, response, before, after)
+            else:
                 return await self._gated(api, context, request)
-            before = await known_offsets(self.parts.groups, changed)
-            response = await self._gated(api, context, request)
-            after = await known_offsets(self.parts.groups, changed)
-            for event in offset_events(request, response, before, after):
+            for event in events:
                 self.trail.changed(context, event)
             return response
         finally:

@@ -115,7 +115,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     come. On a listener with a login that is nobody until the login, whatever certificate the client has. ``channel``:
     a hash of the certificate that the listener showed, empty without TLS.
     ``muted_until_ms``: until then, by the monotonic clock, the network begins no request of this connection; 0: it is
-    not muted. ``quotas.throttling`` writes it, and the network ends it.
+    not muted. ``quotas.throttling`` writes it, and the network ends it. ``is_told``: the audit has heard of it.
     """
 
     connection_id: int
@@ -135,6 +135,7 @@ class ConnectionContext(msgspec.Struct, eq=False, weakref=True):
     quotas: KeptQuotas = msgspec.field(default_factory=KeptQuotas)
     muted_until_ms: float = 0.0
     session: LoginSession = msgspec.field(default_factory=LoginSession)
+    is_told: bool = False
 
     def __post_init__(self) -> None:
         if self.listener.protocol.wants_login:

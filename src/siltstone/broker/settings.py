@@ -23,6 +23,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     rack: str = ""
     auto_create_topics_enable: bool = True
     num_partitions: int = 1
+    partitions_max: int = serving_limits.PARTITIONS_MAX
     default_replication_factor: int = 1
     offsets_topic_num_partitions: int = limits.OFFSETS_TOPIC_PARTITIONS
     transaction_state_log_num_partitions: int = limits.TRANSACTION_STATE_PARTITIONS

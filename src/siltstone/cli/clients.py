@@ -13,13 +13,13 @@ from siltstone.cli.cluster_options import client_config_option
 from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.store_options import json_option
 from siltstone.cli.words import cell, count_words, seconds_words
+from siltstone.foundation.credentials import is_this_machine
 from siltstone.kafka_client.client_settings import PLAIN, ClientSettings, settings_of_file
 from siltstone.kafka_client.tls import client_context
 from siltstone.model.access import ANONYMOUS
 from siltstone.model.errors import InvalidRequest, Unavailable
 from siltstone.runtime.clock import SystemClock
 from siltstone.server.admin.endpoints import ClientsReport
-from siltstone.server.network.addresses import is_this_machine
 from siltstone.server.network.statistics import ClientConnection
 
 DEFAULT_ADMIN = "127.0.0.1:9644"

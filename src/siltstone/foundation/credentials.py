@@ -1,7 +1,9 @@
-"""Takes credentials out of texts that people, logs, plans or the metadata get to see: a URL may hold them."""
+"""Takes credentials out of texts that people, logs, plans or the metadata get to see: a URL may hold them. Says which
+hosts credentials may go to in clear."""
 
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 
 HIDDEN = "****"
 
@@ -51,3 +53,11 @@ def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
         name: without_url_credentials(value) if name in _SHOWN else HIDDEN
         for name, value in properties.items()
     }
+
+
+def is_this_machine(host: str) -> bool:
+    """Returns whether what is sent to the host stays on this machine, so that it needs no TLS."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

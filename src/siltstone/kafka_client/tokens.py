@@ -15,6 +15,7 @@ import msgspec
 from siltstone.kafka_client.client_settings import ClientSettings
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import SECOND_MS
+from siltstone.model.secret import Secret
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.https import HttpsNotAnswered, https_answer
 
@@ -32,7 +33,7 @@ class _Issued(msgspec.Struct):
 
 
 class _KeptToken(msgspec.Struct, frozen=True):
-    token: str
+    token: Secret
     until_ms: float
 
 
@@ -52,7 +53,7 @@ class TokenSource:
             kept = self._kept.get(settings)
             if kept is None or self._clock.monotonic_ms() >= kept.until_ms:
                 kept = self._kept[settings] = self._issued(settings)
-        return kept.token
+        return kept.token.revealed()
 
     def _issued(self, settings: ClientSettings) -> _KeptToken:
         form = {"grant_type": "client_credentials"}
@@ -72,14 +73,19 @@ class TokenSource:
                 urlencode(form).encode(),
                 headers,
             )
-            issued = msgspec.json.decode(answer, type=_Issued)
         except HttpsNotAnswered as failure:
             raise TokenNotObtained(f"no token to log in with: {failure}") from failure
-        except msgspec.DecodeError:
-            raise TokenNotObtained("the issuer of tokens answers without an access_token") from None
-        return _KeptToken(
-            _checked(issued.access_token, "the issuer"), asked_ms + issued.expires_in * SECOND_MS * KEPT_PART
-        )
+        return _issued_token(answer, asked_ms)
+
+
+def _issued_token(answer: bytes, asked_ms: float) -> _KeptToken:
+    """Raises TokenNotObtained."""
+    try:
+        issued = msgspec.json.decode(answer, type=_Issued)
+    except msgspec.DecodeError:
+        raise TokenNotObtained("the issuer of tokens answers without an access_token") from None
+    token = Secret(_checked(issued.access_token, "the issuer"))
+    return _KeptToken(token, asked_ms + issued.expires_in * SECOND_MS * KEPT_PART)
 
 
 def _read(path: str) -> str:

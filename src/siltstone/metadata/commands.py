@@ -394,13 +394,11 @@ class CancelJob(Command[None], frozen=True):
 class CreateTopic(Command[TopicMetadata], frozen=True):
     """→ TopicMetadata. Creates two streams for each partition, with tags ``topic``, ``partition`` and ``kind``
     (``data`` or ``meta``).
-
     ``topic_id`` is a random token of 32 hex digits: while the topic exists, repeating the command with the same id
     changes nothing and returns the topic. Another id for an existing name is refused with TopicAlreadyExists.
-
     ``leaders`` has the leader of each partition; empty: live nodes that are not being drained are chosen, those with
-    the fewest partitions first (``decisions.placement``). Refused with NoLiveNode, TargetUnfit.
-    """
+    the fewest partitions first (``decisions.placement``). ``partitions_max``: the most partitions that the store may
+    have afterwards; 0: any number. Refused with NoLiveNode, TargetUnfit, StoreFull."""
 
     node_id: int
     node_epoch: int
@@ -411,18 +409,20 @@ class CreateTopic(Command[TopicMetadata], frozen=True):
     configs: dict[str, str] = {}
     is_internal: bool = False
     leaders: tuple[int, ...] = ()
+    partitions_max: int = 0
 
 
 class AddPartitions(Command[TopicMetadata], frozen=True):
     """→ TopicMetadata. ``partition_count`` is the new total and must be larger than the current one. A caller that
     repeats the command after an unknown outcome is therefore refused when the first attempt succeeded, and finds the
-    new partitions in the image. ``leaders`` of the new partitions: as in CreateTopic."""
+    new partitions in the image. ``leaders`` of the new partitions, and ``partitions_max``: as in CreateTopic."""
 
     node_id: int
     node_epoch: int
     topic_id: str
     partition_count: int
     leaders: tuple[int, ...] = ()
+    partitions_max: int = 0
 
 
 class MovePartitions(Command[None], frozen=True):

@@ -209,6 +209,12 @@ class TooManyPartitions(Refusal, InvalidRequest):
     code = "TOO_MANY_PARTITIONS"
 
 
+class StoreFull(Refusal, InvalidRequest):
+    """The store would have more partitions than the node that asks allows."""
+
+    code = "STORE_FULL"
+
+
 class PartitionCountNotLarger(Refusal, InvalidRequest):
     """The new number of partitions is not larger than the current one: partitions are never removed."""
 

@@ -6,6 +6,7 @@ a salt, a key, a token or a byte of an exchange of SASL, since no event has one.
 is in the audit: ``metadata.changes``; how events become records: ``broker.security.audit``.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -21,6 +22,9 @@ NAME_CHARACTERS = 300
 
 TEXT_CHARACTERS = 1_000
 """What was before a change, and after it, is cut here: an event is bounded, whatever a client writes."""
+
+PARTITIONS_SHOWN = 40
+"""The most partitions whose offsets an event shows."""
 
 
 class AuditLevel(StrEnum):
@@ -54,7 +58,7 @@ class AuditKind(StrEnum):
     """So many events are missing, because there were too many."""
 
 
-GATHERED = frozenset({AuditKind.LOGIN, AuditKind.DENIED, AuditKind.OFFSETS})
+GATHERED = frozenset({AuditKind.LOGIN, AuditKind.DENIED, AuditKind.OFFSETS, AuditKind.RECORDS})
 """Of these, events that are equal become one record with a count: clients can make any number of them."""
 
 
@@ -115,3 +119,11 @@ class AuditNoteDamaged(CorruptData):
 
 def shortened(text: str, characters_max: int = NAME_CHARACTERS) -> str:
     return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"
+
+
+def shown_offsets(offsets: Mapping[tuple[str, int], int], most: int = PARTITIONS_SHOWN) -> str:
+    """Returns the offsets of partitions as a field of an event has them."""
+    rows = sorted(offsets.items())
+    shown = ", ".join(f"{topic}-{index}={offset}" for (topic, index), offset in rows[:most])
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return shortened(shown, TEXT_CHARACTERS) + more

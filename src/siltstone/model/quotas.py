@@ -26,6 +26,9 @@ class QuotaKey(StrEnum):
     CONNECTION_CREATION_RATE = "connection_creation_rate"
     """New connections in a second, from one address."""
 
+    __hash__ = str.__hash__
+    """That of an enumeration is a function of Python, and each request looks up its limits."""
+
     @property
     def is_of_addresses(self) -> bool:
         return self is QuotaKey.CONNECTION_CREATION_RATE

@@ -309,6 +309,10 @@ PASSWORD_CHECKS_MAX = 100
 ACLS_MAX = 100_000
 """The most ACLs of a store: some 50 MB in the memory of every node. Prefixes need far fewer."""
 
+PARTITIONS_MAX = 100_000
+"""The most partitions of a store; the broker's own topics are made all the same. More are refused (44,
+POLICY_VIOLATION). Each process holds all partitions in memory, and a client could create some until none is left."""
+
 ACLS_CREATED_AT_ONCE_MAX = 1_000
 ACLS_DELETED_AT_ONCE_MAX = 10_000
 """The most ACLs that one request creates, and that it deletes, as in Kafka: an entry of the log has a megabyte."""

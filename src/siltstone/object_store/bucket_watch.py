@@ -4,6 +4,9 @@ A request is repeated for half a minute before its caller gets an error, and a r
 for a while. The watch of a bucket knows the calls that are under way. Its owner calls ``look`` twice a second; when no
 call was answered for SILENT_MS_MAX although calls were made, the watch logs it. A bucket that answers some calls and
 lets others wait is slow, not silent. A refusal (StoreDenied) is an answer, and the caller says what to do about it.
+
+A bucket that is silent while nobody asks it anything would stay so until the next request, which may come in an hour.
+It is asked each ASK_INTERVAL_MS whether an object is there that never is.
 """
 
 import logging
@@ -21,6 +24,9 @@ SILENT_MS_MAX = 4 * SECOND_MS
 """A line within 5 seconds is promised. A request is answered in some ms, 16 MiB over a slow line in two seconds."""
 
 BUCKET_LOOK_INTERVAL_MS = 500
+
+ASK_INTERVAL_MS = 5 * SECOND_MS
+"""How often a silent bucket is asked, one request at a time, while no other request is under way."""
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +69,7 @@ class BucketWatch:
         self._answered_ms = float("-inf")
         self._silent_since_ms: float | None = None
         self._is_said = False
+        self._asked_ms = float("-inf")
         self._limit = LogLimit(clock)
 
     @contextmanager
@@ -88,6 +95,16 @@ class BucketWatch:
     def is_silent(self) -> bool:
         """Whether the bucket was silent when ``look`` was called last, and has not answered since."""
         return self._silent_since_ms is not None
+
+    def is_to_be_asked(self) -> bool:
+        """Returns whether the bucket is silent and nobody asks it, so that the caller is to make a watched call. True
+        once in ASK_INTERVAL_MS."""
+        now_ms = self._clock.monotonic_ms()
+        with self._changing:
+            if not self.is_silent or self._calls or now_ms - self._asked_ms < ASK_INTERVAL_MS:
+                return False
+            self._asked_ms = now_ms
+            return True
 
     def look(self) -> None:
         """Logs that the bucket is silent, if it is, at most once a minute."""

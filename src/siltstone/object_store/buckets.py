@@ -9,7 +9,7 @@ begins before that tail.
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from threading import Lock
+from threading import Lock, Thread
 from typing import Self
 
 from siltstone.foundation.histogram import HistogramCounts
@@ -210,10 +210,13 @@ class Buckets:
         }
 
     def look(self) -> None:
-        """Logs which buckets do not answer. The owner calls it once in BUCKET_LOOK_INTERVAL_MS."""
-        for store in self._stores.values():
+        """Logs which buckets do not answer, and has silent ones asked that get no other request. The owner calls it
+        once in BUCKET_LOOK_INTERVAL_MS, perhaps on an event loop, so a bucket is asked in a thread: it may hang."""
+        for store in tuple(self._stores.values()):
             if isinstance(store, RetryingStore):
                 store.watch.look()
+                if store.watch.is_to_be_asked():
+                    Thread(target=store.ask, name="ask-silent-bucket", daemon=True).start()
 
     def silent(self) -> dict[int, bool]:
         """Returns, by bucket id, whether a bucket that was opened by URL does not answer."""

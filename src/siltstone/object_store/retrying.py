@@ -13,6 +13,7 @@ All other writes of the port are idempotent and are simply repeated. ``backoff``
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from threading import BoundedSemaphore
 from typing import Self, TypeVar
@@ -21,11 +22,12 @@ from msgspec.structs import replace
 
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.buffers import Buffers, total_bytes
+from siltstone.model.errors import SiltstoneError
 from siltstone.object_store.backoff import Attempts, RetrySettings
 from siltstone.object_store.bandwidth.passage import UNCOUNTED, Passage
 from siltstone.object_store.bandwidth.pieces import in_pieces
 from siltstone.object_store.bucket_watch import BucketWatch
-from siltstone.object_store.health import WRITES, Breaker
+from siltstone.object_store.health import PROBE_PREFIX, WRITES, Breaker
 from siltstone.object_store.keys import size_of_parts
 from siltstone.object_store.port import (
     MultipartUpload,
@@ -43,6 +45,9 @@ from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
 
 T = TypeVar("T")
+
+NO_OBJECT = f"{PROBE_PREFIX}is-it-there"
+"""No object has this key: those of probes have a random token behind the prefix."""
 
 
 class RetryingStore:
@@ -79,6 +84,11 @@ class RetryingStore:
         once = RetryingStore(self._store, self._clock, self._rng, settings, self._passage)
         once._counter, once._slots, once.watch = self._counter, self._slots, self.watch
         return once
+
+    def ask(self) -> None:
+        """Asks once for an object that never exists. Any answer is news for the watch. Raises nothing."""
+        with suppress(SiltstoneError):
+            self.without_retries().head(NO_OBJECT)
 
     def passing(self, passage: Passage) -> Self:
         """Returns the same bucket with the same counts; the bytes of its requests pass as ``passage`` says."""

@@ -6,6 +6,7 @@ import pytest
 
 from siltstone.broker.request import CloseConnection
 from siltstone.broker.unsupported import UnsupportedRequests
+from siltstone.kafka_protocol.announced import ANNOUNCED
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.log_limit import LOG_INTERVAL_MS
@@ -44,6 +45,15 @@ def test_item_6_a_request_that_is_not_supported_leaves_a_line_that_names_it(key,
     (line,) = caplog.messages
     assert line.startswith(f"a client at client.example asked for {told}, so its connection was closed.")
     assert "differences-from-kafka" in line
+
+
+@pytest.mark.parametrize("key", [ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY])
+@scenario(in_broker_world)
+async def test_ab11_telemetry_is_not_announced_and_closes_the_connection(world, key) -> None:
+    """Its body is not looked at: what a client pushes may be compressed, and would need no right [CVE-2026-111073]."""
+    assert key not in ANNOUNCED
+    with pytest.raises(CloseConnection, match="Telemetry"):
+        world.broker.handle(world.client().connection, frame(key, 0))
 
 
 @scenario(in_broker_world)

@@ -4,11 +4,18 @@ import logging
 from collections.abc import Callable
 from random import Random
 from threading import Event, Thread
+from threading import enumerate as enumerate_threads
 
 import pytest
 
 from siltstone.object_store.backoff import RetrySettings
-from siltstone.object_store.bucket_watch import BUCKET_LOOK_INTERVAL_MS, SILENT_MS_MAX, BucketWatch
+from siltstone.object_store.bucket_watch import (
+    ASK_INTERVAL_MS,
+    BUCKET_LOOK_INTERVAL_MS,
+    SILENT_MS_MAX,
+    BucketWatch,
+)
+from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreDenied, StoreTransient
 from siltstone.object_store.retrying import RetryingStore
@@ -97,6 +104,55 @@ def test_an_idle_bucket_is_not_silent(
     with watch.watched("head a"):
         watch.look()
     assert said() == []
+
+
+def fallen_silent(watch: BucketWatch, clock: ManualClock) -> None:
+    """Nobody asks it any more."""
+    with pytest.raises(StoreTransient), watch.watched("put a/1"):
+        clock.advance_ms(SILENT_MS_MAX)
+        watch.look()
+        raise StoreTransient("connection refused", uncertain=False)
+    assert watch.is_silent
+
+
+def test_a_silent_bucket_is_to_be_asked_now_and_then_while_nobody_else_does(
+    watch: BucketWatch, clock: ManualClock
+) -> None:
+    assert not watch.is_to_be_asked(), "it is not silent"
+    fallen_silent(watch, clock)
+    assert watch.is_to_be_asked() and not watch.is_to_be_asked()
+    clock.advance_ms(ASK_INTERVAL_MS)
+    with watch.watched("head a"):
+        assert not watch.is_to_be_asked(), "this request tells it"
+        clock.advance_ms(ASK_INTERVAL_MS)
+        watch.look()
+    assert not watch.is_silent and not watch.is_to_be_asked()
+
+
+def test_an_idle_bucket_that_answers_again_is_no_longer_silent(
+    clock: ManualClock, said: Callable[[], list[str]]
+) -> None:
+    faulty = FaultyStore(MemoryStore(clock, "asked"))
+    store = RetryingStore(faulty, clock, Random(0), RetrySettings())
+    buckets = Buckets({0: store})
+    fallen_silent(store.watch, clock)
+
+    def look_after_a_while() -> None:
+        """Until the thread that asks has ended."""
+        clock.advance_ms(ASK_INTERVAL_MS)
+        buckets.look()
+        for thread in enumerate_threads():
+            if thread.name == "ask-silent-bucket":
+                thread.join(60)
+
+    faulty.fail_next(Fault.REFUSED)
+    look_after_a_while()
+    assert buckets.silent() == {0: True}
+    look_after_a_while()
+    assert buckets.silent() == {0: False} and "answers again" in said()[-1]
+    asked = store.statistics().requests
+    look_after_a_while()
+    assert store.statistics().requests == asked == {"head": 2}, "nobody asks a bucket that answers"
 
 
 def test_a_copy_inside_the_store_may_take_minutes_unless_it_fails(

@@ -98,7 +98,7 @@ def test_more_records_than_fit_are_refused_before_memory_is_taken() -> None:
     assert caught.value.object_id == 5
 
 
-def test_a_stream_that_decompresses_to_too_much() -> None:
+def test_ab04_a_stream_that_decompresses_to_too_much() -> None:
     with pytest.raises(UnreadableBatch, match="decompress to more than 20 bytes") as caught:
         opened(block_of([Codec.ZSTD]), [0], batch_bytes_max=20)
     assert caught.value.object_id == 5

@@ -84,7 +84,7 @@ def test_a_file_and_literals_are_one_too_many() -> None:
 
 
 @pytest.mark.parametrize("has_tail", [False, True])
-def test_sp01_a_task_has_the_secret_only_if_it_has_to_log_in(
+def test_ab13_sp01_a_task_has_the_secret_only_if_it_has_to_log_in(
     monkeypatch: pytest.MonkeyPatch, has_tail: bool
 ) -> None:
     source = DefaultSource({**PLACE, **LITERAL})

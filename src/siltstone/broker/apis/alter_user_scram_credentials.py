@@ -7,11 +7,11 @@ other.
 """
 
 from collections import defaultdict
-from ipaddress import ip_address
 
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import ConnectionContext, RequestContext
+from siltstone.foundation.credentials import is_this_machine
 from siltstone.foundation.scram import keys_of
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
@@ -115,7 +115,7 @@ def _mechanism(number: int) -> ScramMechanism:
 def _credential(
     connection: ConnectionContext, name: str, mechanism: ScramMechanism, change: ScramCredentialUpsertion
 ) -> ScramCredential:
-    if not (connection.listener.protocol.is_encrypted or _is_this_machine(connection.client_host)):
+    if not (connection.listener.protocol.is_encrypted or is_this_machine(connection.client_host)):
         raise UserRefused(
             ErrorCode.UNACCEPTABLE_CREDENTIAL,
             "a salted password, which is as good as the password, is not taken from another machine without TLS: use a "
@@ -132,10 +132,3 @@ def _credential(
     except Refusal as refusal:
         raise UserRefused(ErrorCode.UNACCEPTABLE_CREDENTIAL, str(refusal)) from refusal
     return credential
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

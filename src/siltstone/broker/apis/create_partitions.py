@@ -52,7 +52,8 @@ async def _result(
     try:
         topic = _growing(parts, asked)
         leaders = _leaders(parts, asked, asked.count - topic.partition_count)
-        command = AddPartitions(parts.node_id, parts.node_epoch, topic.id, asked.count, leaders)
+        most = parts.settings.partitions_max
+        command = AddPartitions(parts.node_id, parts.node_epoch, topic.id, asked.count, leaders, most)
         if not validate_only:
             mutations.charge(asked.count - topic.partition_count)
             await parts.metadata.execute(command)

@@ -56,6 +56,7 @@ class QuotaCounter:
         self.key = key
         self.limit = 0.0
         self.used_ms = now_ms
+        self.is_forgotten = False
         self.rate = MeasuredRate()
         self.bucket = MutationBucket()
         self._owed_until_ms = 0.0
@@ -77,6 +78,15 @@ class QuotaCounter:
 
     def take_back(self, amount: float, now_ms: float) -> None:
         self.rate.add(-amount, now_ms)
+
+
+class _KeptCounter(msgspec.Struct, eq=False):
+    """What a connection is charged to, looked up once until a quota, its name or its client id changes."""
+
+    key: CounterKey
+    limit: float
+    counter: QuotaCounter
+    is_of_others: bool
 
 
 class Throttling:
@@ -128,11 +138,21 @@ class Throttling:
                 self._version, connection.principal, connection.client_id, {}
             )
         if key not in kept.winning:
-            kept.winning[key] = self._winning(connection, key)
-        won = kept.winning[key]
-        if won is None:
+            won = self._winning(connection, key)
+            kept.winning[key] = None if won is None else self._kept_counter(won, key)
+        known: _KeptCounter | None = kept.winning[key]
+        if known is None:
             return None
-        return self._counter((key, won.user, won.client_id), won.limit)
+        if known.counter.is_forgotten:
+            known.counter = self._counter(known.key, known.limit)
+        elif known.is_of_others:
+            self._of_others.move_to_end(known.key)
+        return known.counter
+
+    def _kept_counter(self, won: WinningLimit, key: QuotaKey) -> "_KeptCounter":
+        counter_key = key, won.user, won.client_id
+        counter = self._counter(counter_key, won.limit)
+        return _KeptCounter(counter_key, won.limit, counter, counter_key in self._of_others)
 
     def _winning(self, connection: ConnectionContext, key: QuotaKey) -> WinningLimit | None:
         if connection.principal is NODE:  # by identity: only the login of a node gives it
@@ -151,7 +171,7 @@ class Throttling:
             self._sweep(now_ms)
             counter = table[key] = QuotaCounter(kind, now_ms)
             if len(self._of_others) > QUOTA_COUNTERS_MAX:
-                self._of_others.popitem(last=False)
+                self._of_others.popitem(last=False)[1].is_forgotten = True
         elif not of_user:
             self._of_others.move_to_end(key)
         counter.limit = limit
@@ -165,7 +185,7 @@ class Throttling:
         for table in (self._of_users, self._of_others):
             idle = [key for key, each in table.items() if now_ms - each.used_ms >= QUOTA_COUNTER_FORGOTTEN_MS]
             for key in idle:
-                del table[key]
+                table.pop(key).is_forgotten = True
 
     # -- charging ----------------------------------------------------------------------------------------
 

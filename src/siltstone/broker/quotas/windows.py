@@ -7,6 +7,7 @@ overdrawn once.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
@@ -28,13 +29,17 @@ class MeasuredRate:
 
     def __init__(self) -> None:
         self._windows: deque[_Window] = deque()
+        self._total = 0.0
+        """Of all windows, those included that do not count any more."""
 
     def add(self, amount: float, now_ms: float) -> None:
         """Counts a use; a negative one takes an earlier one back."""
         newest = self._windows[-1] if self._windows else None
         if newest is None or now_ms - newest.start_ms >= QUOTA_WINDOW_MS:
             newest = _Window(now_ms, now_ms, 0.0)
+            self.used(now_ms)
             self._windows.append(newest)
+        self._total += amount
         newest.amount += amount
         newest.latest_ms = now_ms
 
@@ -42,15 +47,20 @@ class MeasuredRate:
         """Returns what was used in the windows that still count."""
         windows = self._windows
         while windows and now_ms - windows[0].latest_ms >= _KEPT_MS:
-            windows.popleft()
-        return sum(window.amount for window in windows)
+            self._total -= windows.popleft().amount
+        if not windows:
+            self._total = 0.0  # exactly
+        return self._total
 
     def debt_ms(self, limit: float, now_ms: float) -> float:
         """Returns how long the client has to wait; 0: it is not above its limit, which is of a second."""
-        used = self.used(now_ms)
-        measured_ms = self._measured_ms(now_ms)
-        rate = used / measured_ms * SECOND_MS
-        return (rate - limit) / limit * measured_ms if rate > limit else 0.0
+        if self._total <= limit * FULL_WINDOWS * QUOTA_WINDOW_MS / SECOND_MS:
+            return 0.0  # the measured time is never shorter
+        rate = self.per_second(now_ms)
+        return (rate - limit) / limit * self._measured_ms(now_ms) if rate > limit else 0.0
+
+    def per_second(self, now_ms: float) -> float:
+        return self.used(now_ms) / self._measured_ms(now_ms) * SECOND_MS
 
     def _measured_ms(self, now_ms: float) -> float:
         """Returns the time over which the rate is measured. At least ten full windows count: the first uses of a client
@@ -58,6 +68,18 @@ class MeasuredRate:
         passed_ms = now_ms - self._windows[0].start_ms if self._windows else 0.0
         full_windows = int(passed_ms // QUOTA_WINDOW_MS)
         return max(passed_ms + max(FULL_WINDOWS - full_windows, 0) * QUOTA_WINDOW_MS, 1.0)
+
+
+def fair_share(rates: Iterable[float], limit: float) -> float:
+    """Returns the most that each of several may use so that all together use the limit. Who uses less leaves the rest
+    to the others, so a share is never smaller than the limit divided by their number."""
+    left, sorted_rates = limit, sorted(rates)
+    for place, rate in enumerate(sorted_rates):
+        share = left / (len(sorted_rates) - place)
+        if rate > share:
+            return share
+        left -= rate
+    return limit
 
 
 class MutationBucket:

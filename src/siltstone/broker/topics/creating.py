@@ -92,7 +92,7 @@ class TopicCreation:
 
     async def create(self, wanted: NewTopic) -> Topic:
         """Raises InvalidTopicName, TopicAlreadyExists, InvalidTopicConfig, InvalidPartitionCount,
-        InvalidReplicationFactor, TooManyPartitions, Unavailable."""
+        InvalidReplicationFactor, TooManyPartitions, StoreFull, Unavailable."""
         made = await self._metadata.execute(self._command(wanted))
         log.info("topic %s was created: %s", made.name, counted(len(made.partitions), "partition"))
         return self._topics.by_id(bytes.fromhex(made.topic_id)) or self._topics.of(made)
@@ -166,6 +166,7 @@ class TopicCreation:
             configs=configs,
             is_internal=wanted.name in INTERNAL_TOPICS,
             leaders=wanted.leaders,
+            partitions_max=self._settings.partitions_max,
         )
 
     def _partition_count(self, asked: int) -> int:

@@ -17,6 +17,7 @@ from siltstone.metadata.records import PartitionsPlaced
 from siltstone.metadata.refusals import (
     CommandMalformed,
     NoLiveNode,
+    StoreFull,
     StreamNotClosed,
     TargetUnfit,
     TooManyPartitions,
@@ -29,6 +30,16 @@ def check_number_of_partitions(count: int) -> None:
     if count > PARTITIONS_PER_COMMAND_MAX:
         raise TooManyPartitions(
             f"{count} partitions are too many for one command; name at most {PARTITIONS_PER_COMMAND_MAX} at a time"
+        )
+
+
+def check_room(view: ImageView, added: int, most: int) -> None:
+    """``most``: how many partitions the store may have; 0: any number. Raises StoreFull."""
+    standing = sum(view.leader_counts.values())
+    if 0 < most < standing + added:
+        raise StoreFull(
+            f"the store has {standing} partitions, and {added} more would be above its {most}: delete topics, or raise "
+            "broker.partitions_max"
         )
 
 

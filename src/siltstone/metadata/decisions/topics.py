@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from siltstone.metadata.commands import AddPartitions, AlterTopicConfigs, CreateTopic, DeleteTopic
 from siltstone.metadata.decisions.fences import Decision, check_node, existing_topic
 from siltstone.metadata.decisions.new_objects import deletion
-from siltstone.metadata.decisions.placement import check_number_of_partitions, leaders_of_new
+from siltstone.metadata.decisions.placement import check_number_of_partitions, check_room, leaders_of_new
 from siltstone.metadata.entities import PartitionMetadata, TopicMetadata
 from siltstone.metadata.image import ImageView
 from siltstone.metadata.records import (
@@ -60,6 +60,8 @@ def decide_create_topic(view: ImageView, command: CreateTopic, now_ms: int) -> D
     if standing is not None:
         return Decision((), standing)
     _check_no_collision(view, command.name)
+    if not command.is_internal:
+        check_room(view, command.partition_count, command.partitions_max)
     numbers = range(command.partition_count)
     leaders = leaders_of_new(view, node, command.topic_id, numbers, command.leaders)
     created, partitions = _new_partitions(view, command.name, numbers, leaders)
@@ -147,6 +149,7 @@ def decide_add_partitions(view: ImageView, command: AddPartitions, now_ms: int) 
     if command.partition_count <= count:
         raise PartitionCountNotLarger(f"topic {topic.name} has {count} partitions; ask for more than that")
     check_number_of_partitions(command.partition_count - count)
+    check_room(view, command.partition_count - count, command.partitions_max)
     numbers = range(count, command.partition_count)
     leaders = leaders_of_new(view, node, topic.topic_id, numbers, command.leaders)
     created, added = _new_partitions(view, topic.name, numbers, leaders)

@@ -9,8 +9,9 @@ address, the listener's own host, or one of ``admin.allowed_hosts``.
 import re
 from collections.abc import Collection
 
+from siltstone.foundation.credentials import is_this_machine
 from siltstone.model.access import SecurityProtocol
-from siltstone.server.network.addresses import InvalidListener, ListenerAddress, is_ip, is_this_machine
+from siltstone.server.network.addresses import InvalidListener, ListenerAddress, is_ip
 from siltstone.server.network.listener_settings import PLAIN, CertificateWanted, ListenerSettings
 from siltstone.server.settings.admin import AdminSettings
 

@@ -19,6 +19,7 @@ from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType, Au
 from siltstone.model.limits import MINUTE_MS
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
+from siltstone.server.admin.addresses import NAME
 from siltstone.server.admin.http_request import RequestRefused
 
 KEPT_MS = 1 * MINUTE_MS
@@ -65,6 +66,8 @@ class BrokerUsers:
             is_proved = await authenticator.proves(host, claim)
         finally:
             self._checks -= 1
+        users = self._broker.parts.metadata.image.users
+        self._broker.trail.asked_admin(NAME, host, claim.user, users, is_proved=is_proved)
         if not is_proved:
             self._kept.pop(key, None)
             await authenticator.pause(host, claim.user)  # not among the checks: others are let in meanwhile

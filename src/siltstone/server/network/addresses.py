@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from siltstone.foundation.credentials import is_this_machine
 from siltstone.model.access import SecurityProtocol
 from siltstone.model.errors import InvalidRequest
 from siltstone.server.network.listener_settings import ListenerSettings
@@ -188,10 +189,6 @@ def _address(
 
 def _is_everywhere(host: str) -> bool:
     return host == "" or (is_ip(host) and ip_address(host).is_unspecified)
-
-
-def is_this_machine(host: str) -> bool:
-    return host.lower() == "localhost" or (is_ip(host) and ip_address(host).is_loopback)
 
 
 def is_ip(host: str) -> bool:

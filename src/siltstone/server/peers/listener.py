@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from siltstone.broker.peers import PeerUnreachable
 from siltstone.broker.request import Listener
+from siltstone.foundation.credentials import is_this_machine
 from siltstone.metadata.entities import NodeMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.node_address import ListenerMissing, node_listener
 from siltstone.model.acls import AuthorizationMode
 from siltstone.runtime.blocking import BlockingCalls
-from siltstone.server.network.addresses import is_this_machine
 from siltstone.server.network.certificates import Certificates
 from siltstone.server.network.listener_settings import PLAIN, InvalidListenerSetting, ListenerSettings
 from siltstone.server.network.tls import peer_context

@@ -3,7 +3,8 @@
 It only reads: a schema by its id or GUID, the newest version of a subject, and the versions that a schema refers to;
 for Protobuf with ``format=serialized``, which returns a descriptor and not the text of a ``.proto`` file. The user name
 and the password come from the environment (SILTSTONE_REGISTRY_AUTH, ``user:password``), because a URL appears in plans
-and logs. A request that fails is repeated a few times.
+and logs. They go to the host of that URL alone: redirects are not followed, and without TLS only this machine gets
+them. A request that fails is repeated a few times.
 """
 
 import base64
@@ -14,8 +15,9 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from siltstone.foundation.credentials import without_url_credentials
+from siltstone.foundation.credentials import is_this_machine, without_url_credentials
 from siltstone.model.limits import MIB
+from siltstone.model.secret import NO_SECRET, Secret
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.value_formats.failures import FormatRefused, RegistryNotReachable, SchemaUnknown
 from siltstone.value_formats.schemas.port import SchemaCache
@@ -30,6 +32,7 @@ PAUSE_MS = 500
 _IMPORTS_MAX = 1_000
 _NOT_FOUND = 404
 _OK = 200
+_ELSEWHERE = range(300, 400)
 _KINDS = {"AVRO": FormatKind.AVRO, "JSON": FormatKind.JSON, "PROTOBUF": FormatKind.PROTOBUF}
 
 
@@ -64,8 +67,13 @@ class HttpRegistry:
         self._url = url.rstrip("/")
         self._parts = parts
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        self._login = NO_SECRET
         if auth := environment.get(AUTH_VARIABLE):
-            self._headers["Authorization"] = "Basic " + base64.b64encode(auth.encode()).decode()
+            if parts.scheme == "http" and not is_this_machine(parts.hostname):
+                raise FormatRefused(
+                    f"the password of {AUTH_VARIABLE} is not sent to {parts.hostname} without TLS: write https://…"
+                )
+            self._login = Secret("Basic " + base64.b64encode(auth.encode()).decode())
         self._clock = clock or SystemClock()
         self._cache = SchemaCache()
 
@@ -122,6 +130,8 @@ class HttpRegistry:
             if status == _OK:
                 return self._read(path, body)
             trouble = f"it answers {status} to GET {path}"
+            if status in _ELSEWHERE:
+                trouble += "; that is not followed, so name the registry itself"
             if status < 500:
                 break
         raise RegistryNotReachable(f"the schema registry {self._url} cannot be asked: {trouble}")
@@ -141,7 +151,8 @@ class HttpRegistry:
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname, parts.port, timeout=ANSWER_SECONDS_MAX)
         try:
-            connection.request("GET", parts.path.rstrip("/") + path, headers=self._headers)
+            login = {"Authorization": self._login.revealed()} if self._login else {}
+            connection.request("GET", parts.path.rstrip("/") + path, headers=self._headers | login)
             answer: HTTPResponse = connection.getresponse()
             body = answer.read(ANSWER_BYTES_MAX + 1)
             if len(body) > ANSWER_BYTES_MAX:

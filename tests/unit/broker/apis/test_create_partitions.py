@@ -2,12 +2,14 @@ import re
 
 import pytest
 
+from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from siltstone.model.limits import PARTITIONS_PER_COMMAND_MAX
 from support.broker.admin_world import NODE_ID, in_admin_world
 from support.scenarios import scenario
@@ -73,6 +75,22 @@ def test_refused_with_a_code_and_a_reason_and_nothing_changes(which, validate_on
         assert world.version == version
 
     in_admin_world(scenario)
+
+
+def test_ab08_above_the_most_of_the_store_nothing_is_made() -> None:
+    async def scenario(world):
+        await world.create("t", partitions=2)
+        version = world.version
+        (result,) = (await world.answer(asking(growing("t", 4)))).results
+        assert (result.error_code, world.version) == (ErrorCode.POLICY_VIOLATION, version)
+        topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("a", "b")]
+        made = (await world.answer(CreateTopicsRequest(topics=topics))).topics
+        assert sorted(each.error_code for each in made) == [0, ErrorCode.POLICY_VIOLATION], (
+            "they come together"
+        )
+        await world.parts.creation.offsets_topic()
+
+    in_admin_world(scenario, BrokerSettings(partitions_max=3))
 
 
 @scenario(in_admin_world)

@@ -206,6 +206,17 @@ def test_a_counter_that_nobody_uses_is_forgotten() -> None:
     assert clients.throttling.statistics().counters == 1
 
 
+def test_a_connection_whose_counter_was_forgotten_shares_the_next_one() -> None:
+    clients = ThrottledClients((EVERY_USER, IN, MB))
+    one, other = (clients.client(principal=Principal("ada")) for _ in range(2))
+    clients.throttling.produced(one, 1)
+    clients.clock.advance_ms(3_700_000)
+    clients.throttling.produced(clients.client(principal=Principal("bob")), 1)  # ada's is forgotten
+    clients.throttling.produced(other, 15 * MB)
+    clients.throttling.produced(one, 1)
+    assert clients.muted_ms(one) >= 4_900
+
+
 def test_a_change_of_quotas_counts_at_once() -> None:
     clients = ThrottledClients()
     client = clients.client()

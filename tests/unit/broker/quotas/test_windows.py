@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siltstone.broker.quotas.windows import MeasuredRate, MutationBucket
+from siltstone.broker.quotas.windows import MeasuredRate, MutationBucket, fair_share
 
 
 class SlowRate:
@@ -77,3 +77,11 @@ def test_a_bucket_of_a_tiny_limit_allows_one_change() -> None:
     bucket = MutationBucket()
     bucket.take(1, 0.01, 0)
     assert bucket.debt_ms(0.01, 0) == 0
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=8), st.floats(1, 1e9))
+def test_a_fair_share_is_used_up_and_leaves_alone_who_uses_little(rates: list[float], limit: float) -> None:
+    share = fair_share(rates, limit)
+    assert share >= limit / len(rates) * (1 - 1e-9)
+    together = sum(min(rate, share) for rate in rates)
+    assert together == pytest.approx(min(limit, sum(rates)))

@@ -158,7 +158,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_bombs_are_given_up_at_the_limit(bomb, monkeypatch):
+def test_ab04_bombs_are_given_up_at_the_limit(bomb, monkeypatch):
     codec, made = BOMBS[bomb]
     data = memoryview(bytes(made()))
     assert len(data) < BOMB_BYTES // 10

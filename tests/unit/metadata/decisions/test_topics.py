@@ -114,6 +114,19 @@ def test_as_many_partitions_as_one_command_may_add(world) -> None:
     assert world.outcome(AddPartitions(0, 1, OTHER_ID, 2 * most)) == ("OK", 2 * most + 1)
 
 
+def test_ab08_a_store_has_no_more_partitions_than_its_nodes_allow(world) -> None:
+    """The world has two, which a node leads."""
+    assert world.outcome(create("a", OTHER_ID, 3, partitions_max=4)) == ("STORE_FULL", 0)
+    assert world.outcome(AddPartitions(0, 1, ID, 5, partitions_max=4)) == ("STORE_FULL", 0)
+    assert world.outcome(create("a", OTHER_ID, 2, partitions_max=4)) == ("OK", 5)
+    assert world.outcome(create("b", "b" * 32, 1, partitions_max=4)) == ("STORE_FULL", 0)
+    assert world.outcome(create("b", "b" * 32, 1, is_internal=True, partitions_max=4))[0] == "OK", (
+        "it is needed"
+    )
+    world.do(DeleteTopic(0, 1, OTHER_ID))
+    assert world.outcome(AddPartitions(0, 1, ID, 3, partitions_max=4))[0] == "OK"
+
+
 def test_partitions_are_added_at_the_end(world) -> None:
     answer = world.do(AddPartitions(1, 1, ID, 4))
     assert answer == world.image.topics[ID]

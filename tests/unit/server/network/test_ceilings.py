@@ -127,9 +127,11 @@ def test_limits_below_zero_are_refused() -> None:
             ListenerSettings(**{name: -1})
 
 
-def carried(ceiling: ListenerCeiling, clock: ManualClock, size: int, **named: Any) -> float:
+def carried(
+    ceiling: ListenerCeiling, clock: ManualClock, size: int, host: str = "10.0.0.1", **named: Any
+) -> float:
     """Returns for how long a connection is muted that carries so many bytes."""
-    context = ConnectionContext(1, "10.0.0.1", Listener("PLAINTEXT", "h", 9092), **named)
+    context = ConnectionContext(1, host, Listener("PLAINTEXT", "h", 9092), **named)
     ceiling.carried(context, size)
     return max(0.0, context.muted_until_ms - clock.monotonic_ms())
 
@@ -146,6 +148,56 @@ def test_above_its_bytes_whoever_uses_the_listener_is_muted() -> None:
         sent += 100_000
         clock.advance_ms(max(1.0, carried(ceiling, clock, 100_000)))
     assert sent / 300 < 1_050_000
+
+
+RATE = 1_000_000
+GREEDY, SECOND, QUIET = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+
+
+def played(rates: dict[str, float], duration_ms: int = 120_000) -> dict[str, tuple[float, float]]:
+    """Each host carries 10 kB at a time at its rate, unless it is muted. Returns its bytes a second in the second half,
+    and for how long it was muted in all."""
+    clock = ManualClock()
+    ceiling = ListenerCeiling(ListenerSettings(bytes_per_second_max=RATE), clock)
+    begun_ms = clock.monotonic_ms()
+    next_ms, sent, muted = dict.fromkeys(rates, 0.0), dict.fromkeys(rates, 0.0), dict.fromkeys(rates, 0.0)
+    now_ms = 0.0
+    while now_ms < duration_ms:
+        clock.advance_ms(10)
+        now_ms = clock.monotonic_ms() - begun_ms
+        for host, rate in rates.items():
+            while next_ms[host] <= now_ms:
+                mute_ms = carried(ceiling, clock, 10_000, host)
+                next_ms[host] = max(next_ms[host] + 10_000_000 / rate, now_ms + mute_ms)
+                muted[host] += mute_ms
+                sent[host] += 10_000 * (now_ms > duration_ms / 2)
+    return {host: (sent[host] / (duration_ms / 2_000), muted[host]) for host in rates}
+
+
+@pytest.mark.parametrize("greedy", [RATE * 1.2, RATE * 20])
+def test_nobody_with_little_traffic_is_muted_for_the_greed_of_another(greedy: float) -> None:
+    found = played({GREEDY: greedy, QUIET: RATE / 20})
+    assert found[QUIET][1] == 0
+    assert found[QUIET][0] == pytest.approx(RATE / 20, rel=0.05)
+    assert found[GREEDY][0] == pytest.approx(RATE * 0.95, rel=0.1) and found[GREEDY][1] > 0
+
+
+def test_two_that_want_all_share_what_a_third_leaves() -> None:
+    found = played({GREEDY: RATE * 10, SECOND: RATE * 2, QUIET: RATE / 10})
+    assert found[QUIET][1] == 0
+    assert [found[host][0] for host in (GREEDY, SECOND)] == pytest.approx([RATE * 0.45] * 2, rel=0.2)
+    assert sum(rate for rate, _ in found.values()) < RATE * 1.05
+
+
+def test_clients_that_have_gone_are_forgotten() -> None:
+    clock = ManualClock()
+    ceiling = ListenerCeiling(ListenerSettings(bytes_per_second_max=RATE), clock)
+    for number in range(1_000):
+        carried(ceiling, clock, 1_000, f"10.0.{number // 250}.{number % 250}")
+    assert len(ceiling._clients) == 1_000
+    clock.advance_ms(20_000)
+    carried(ceiling, clock, 1_000)
+    assert len(ceiling._clients) == 1
 
 
 def test_a_listener_without_a_ceiling_counts_no_bytes() -> None:

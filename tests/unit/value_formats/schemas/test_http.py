@@ -23,6 +23,7 @@ class Served:
         self.auth: str | None = None
         self.failing: list[int] = []
         self.url = ""
+        self.location = ""
 
 
 @pytest.fixture
@@ -36,6 +37,8 @@ def served() -> Iterator[Served]:
             status = state.failing.pop(0) if state.failing else 200 if self.path in state.answers else 404
             body = json.dumps(state.answers.get(self.path, {"error_code": 40403})).encode()
             self.send_response(status)
+            if state.location:
+                self.send_header("Location", state.location)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -94,6 +97,25 @@ def test_the_password_comes_from_the_environment(served: Served) -> None:
     for url in ("ftp://x", "http://", "https:///path"):
         with pytest.raises(FormatRefused, match="no schema registry"):
             HttpRegistry(url, {})
+
+
+@pytest.mark.parametrize("host", ["registry.example", "10.0.0.7:8081", "[2001:db8::1]"])
+def test_sp09_a_password_does_not_travel_in_clear_to_another_machine(host: str) -> None:
+    with pytest.raises(FormatRefused, match="without TLS: write https") as refused:
+        HttpRegistry(f"http://{host}", {"SILTSTONE_REGISTRY_AUTH": "me:secret"})
+    assert "secret" not in str(refused.value)
+    HttpRegistry(f"http://{host}", {})
+    HttpRegistry(f"https://{host}", {"SILTSTONE_REGISTRY_AUTH": "me:secret"})
+    HttpRegistry("http://localhost:8081", {"SILTSTONE_REGISTRY_AUTH": "me:secret"})
+
+
+def test_sp09_a_redirect_is_not_followed(served: Served) -> None:
+    served.failing = [302]
+    served.location = f"{served.url}/elsewhere"
+    served.answers["/elsewhere"] = {"schema": '"int"'}
+    with pytest.raises(RegistryNotReachable, match=r"302 .*is not followed"):
+        registry(served, SILTSTONE_REGISTRY_AUTH="me:secret").schema(7)
+    assert served.asked == ["/schemas/ids/7"]
 
 
 def test_a_schema_that_is_not_there_is_not_asked_again(served: Served) -> None:

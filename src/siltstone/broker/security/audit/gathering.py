@@ -3,7 +3,8 @@
 Clients can make any number of logins, refusals and commits of offsets. Such events are gathered: equal ones become one
 record with a count, GATHERING_MS after the first. Made-up names make no new kinds: of a login that fails, the name is
 there only if there is such a user, and hosts of one network are one. Changes are kept one by one, and leave first. What
-has no room is dropped and counted, and the count is a record, too.
+has no room is dropped and counted, and the count is a record, too. A note without room is not lost: it stays in the
+metadata, and is taken when there is room.
 """
 
 from collections import deque
@@ -53,19 +54,24 @@ class WaitingRecord(msgspec.Struct, frozen=True):
 
 
 class AuditGathering:
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
         self._node_id = node_id
+        self._waiting_bytes_max = waiting_bytes_max
         self._kinds: dict[AuditEvent, _Kind] = {}
         self._waiting: deque[WaitingRecord] = deque()
         self._waiting_bytes = 0
         self._written = self._dropped = self._dropped_told = 0
 
-    def add(self, event: AuditEvent, now_ms: int, note: str = "") -> None:
+    def add(self, event: AuditEvent, now_ms: int) -> None:
         """Never raises, and never waits."""
         if event.event in GATHERED:
             self._gather(event, now_ms)
-        else:
-            self._wait(WaitingRecord(written_record(event, now_ms, self._node_id), note))
+        elif not self._wait(WaitingRecord(written_record(event, now_ms, self._node_id))):
+            self._dropped += 1
+
+    def add_note(self, event: AuditEvent, time_ms: int, note: str) -> bool:
+        """Returns whether there is room for the event of a note."""
+        return self._wait(WaitingRecord(written_record(event, time_ms, self._node_id), note))
 
     def _gather(self, event: AuditEvent, now_ms: int) -> None:
         key = _key_of(event)
@@ -77,12 +83,13 @@ class AuditGathering:
         else:
             kind.count += 1
 
-    def _wait(self, record: WaitingRecord) -> None:
-        if self._waiting_bytes + len(record.value) > WAITING_BYTES_MAX:
-            self._dropped += 1
-            return
+    def _wait(self, record: WaitingRecord) -> bool:
+        """Returns whether there is room."""
+        if self._waiting_bytes + len(record.value) > self._waiting_bytes_max:
+            return False
         self._waiting.append(record)
         self._waiting_bytes += len(record.value)
+        return True
 
     def take(self, now_ms: int, *, is_end: bool = False) -> list[WaitingRecord]:
         """Returns the records to be written now, RECORDS_PER_SECOND_MAX at most. ``is_end``: nothing waits for more
@@ -108,13 +115,19 @@ class AuditGathering:
     def wrote(self, records: list[WaitingRecord]) -> None:
         self._written += len(records)
 
-    def put_back(self, records: list[WaitingRecord]) -> None:
-        """These could not be written: they are the next."""
+    def put_back(self, records: list[WaitingRecord]) -> list[str]:
+        """These could not be written: they are the next. Returns the notes for which there is no room any more."""
         self._waiting.extendleft(reversed(records))
         self._waiting_bytes += sum(len(each.value) for each in records)
-        while self._waiting_bytes > WAITING_BYTES_MAX:
-            self._waiting_bytes -= len(self._waiting.pop().value)
-            self._dropped += 1
+        left: list[str] = []
+        while self._waiting_bytes > self._waiting_bytes_max:
+            dropped = self._waiting.pop()
+            self._waiting_bytes -= len(dropped.value)
+            if dropped.note:
+                left.append(dropped.note)
+            else:
+                self._dropped += 1
+        return left
 
     def statistics(self) -> AuditStatistics:
         return AuditStatistics(self._written, self._dropped, self._waiting_bytes)
@@ -122,7 +135,7 @@ class AuditGathering:
 
 def _key_of(event: AuditEvent) -> AuditEvent:
     """Returns what has to be equal for two events to be one record."""
-    if event.event is AuditKind.OFFSETS:  # which offsets is in the first record only
+    if event.event in (AuditKind.OFFSETS, AuditKind.RECORDS):  # which offsets is in the first record only
         return msgspec.structs.replace(event, before="", after="")
     if event.event is not AuditKind.LOGIN or event.principal:
         return event

@@ -1,7 +1,8 @@
 """Which requests change offsets of groups by hand, and what they changed.
 
-Members of a group commit all the time, and that is no event. A commit without a member sets offsets by hand: it is that
-of a tool such as ``kafka-consumer-groups``, or of a client that assigns its partitions itself.
+Members of a group commit all the time, and that is no event. A commit without a member sets offsets by hand: it is
+that of a tool such as ``kafka-consumer-groups``, or of a client that assigns its partitions itself. In a transaction it
+counts when that is committed, and the event says so.
 """
 
 from collections.abc import Iterator
@@ -13,11 +14,15 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from siltstone.kafka_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from siltstone.kafka_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from siltstone.model.audit import NAME_CHARACTERS, TEXT_CHARACTERS, AuditEvent, AuditKind, shortened
+from siltstone.kafka_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from siltstone.model.audit import NAME_CHARACTERS, AuditEvent, AuditKind, shortened, shown_offsets
 
-PARTITIONS_SHOWN = 40
 GROUPS_SHOWN = 100
 NO_MEMBER = -1
+IF_COMMITTED = ", if the transaction is committed"
 
 Known = dict[str, dict[tuple[str, int], int]]
 """Group → partition → committed offset."""
@@ -27,6 +32,9 @@ def groups_changed(request: Any) -> list[str]:
     """Returns the groups whose offsets the request changes by hand."""
     if isinstance(request, OffsetCommitRequest):
         by_hand = request.generation_id_or_member_epoch == NO_MEMBER and not request.member_id
+        return [request.group_id] if by_hand else []
+    if isinstance(request, TxnOffsetCommitRequest):
+        by_hand = request.generation_id == NO_MEMBER and not request.member_id
         return [request.group_id] if by_hand else []
     if isinstance(request, OffsetDeleteRequest):
         return [request.group_id]
@@ -58,6 +66,9 @@ def offset_events(request: Any, response: Any, before: Known, after: Known) -> I
             if group_id in gone:
                 yield _event(group_id, "DELETE", before.get(group_id, {}), {})
         return
+    if isinstance(request, TxnOffsetCommitRequest):
+        yield from _in_transaction(request, response, before.get(request.group_id, {}))
+        return
     if isinstance(response, OffsetCommitResponse):
         # By name or by id, in the order of the request: the rows that were taken are those without an error.
         is_taken = any(not row.error_code for topic in response.topics for row in topic.partitions)
@@ -75,20 +86,37 @@ def offset_events(request: Any, response: Any, before: Known, after: Known) -> I
         )
 
 
+def _in_transaction(
+    request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse, old: dict[tuple[str, int], int]
+) -> Iterator[AuditEvent]:
+    taken = {
+        (topic.name, row.partition_index)
+        for topic in response.topics
+        for row in topic.partitions
+        if not row.error_code
+    }
+    new = {
+        (topic.name, row.partition_index): row.committed_offset
+        for topic in request.topics
+        for row in topic.partitions
+        if (topic.name, row.partition_index) in taken
+    }
+    if new:
+        before = {key: old[key] for key in new.keys() & old.keys()}
+        yield _event(request.group_id, "RESET", before, new, IF_COMMITTED)
+
+
 def _event(
-    group_id: str, operation: str, before: dict[tuple[str, int], int], after: dict[tuple[str, int], int]
+    group_id: str,
+    operation: str,
+    before: dict[tuple[str, int], int],
+    after: dict[tuple[str, int], int],
+    then: str = "",
 ) -> AuditEvent:
     return AuditEvent(
         event=AuditKind.OFFSETS,
         operation=operation,
         resource=shortened(f"group {group_id}", NAME_CHARACTERS),
-        before=_shown(before),
-        after=_shown(after),
+        before=shown_offsets(before),
+        after=shown_offsets(after) + then,
     )
-
-
-def _shown(offsets: dict[tuple[str, int], int]) -> str:
-    rows = sorted(offsets.items())
-    shown = ", ".join(f"{topic}-{index}={offset}" for (topic, index), offset in rows[:PARTITIONS_SHOWN])
-    more = f" and {len(rows) - PARTITIONS_SHOWN} more" if len(rows) > PARTITIONS_SHOWN else ""
-    return shortened(shown, TEXT_CHARACTERS) + more

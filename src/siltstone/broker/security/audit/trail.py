@@ -19,9 +19,15 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.metadata.changes import changes_of
 from siltstone.metadata.commands import Command
 from siltstone.metadata.image import MetadataImage
-from siltstone.model.access import NODE, Principal
+from siltstone.model.access import ANONYMOUS, NODE, Principal
 from siltstone.model.audit import AuditEvent, AuditKind, AuditLevel, shortened
 from siltstone.runtime.clock import Clock
+
+CERTIFICATE = "TLS"
+BASIC = "BASIC"
+"""What stands as the mechanism where there is none of SASL."""
+
+WRONG_PASSWORD = "the password is wrong, or there is no such user"  # noqa: S105  a reason
 
 REQUEST: ContextVar[RequestContext | None] = ContextVar("the request under way", default=None)
 
@@ -44,8 +50,8 @@ class AuditTrail:
     def has_all(self) -> bool:
         return self.level is AuditLevel.ALL
 
-    def add(self, event: AuditEvent, time_ms: int | None = None, note: str = "") -> None:
-        self.gathering.add(event, self._clock.now_ms() if time_ms is None else time_ms, note)
+    def add(self, event: AuditEvent, time_ms: int | None = None) -> None:
+        self.gathering.add(event, self._clock.now_ms() if time_ms is None else time_ms)
 
     def executed(self, command: Command[Any], before: MetadataImage, after: MetadataImage) -> None:
         """A command of this node has been executed. Changes are in the node's log, too."""
@@ -63,32 +69,49 @@ class AuditTrail:
         )  # fmt: skip
         self.add(event)
 
+    # -- logins ------------------------------------------------------------------------------------------
+
+    def came(self, connection: ConnectionContext) -> None:
+        """A client has sent its first request. Where nobody logs in, the owner of a certificate is known by now."""
+        connection.is_told = True
+        protocol = connection.listener.protocol
+        if connection.principal is not ANONYMOUS and protocol.is_encrypted and not protocol.wants_login:
+            self.logged_in(connection, CERTIFICATE, connection.principal)
+
     def logged_in(self, connection: ConnectionContext, mechanism: str, principal: Principal) -> None:
-        if self.has_all:
-            self.add(
-                AuditEvent(
-                    event=AuditKind.LOGIN,
-                    outcome="succeeded",
-                    operation=mechanism,
-                    **(_asker(connection) | {"principal": str(principal)}),
-                )
-            )
+        self._login(mechanism, str(principal), connection.client_host, connection.listener.name)
 
     def login_failed(
         self, connection: ConnectionContext, mechanism: str, reason: str, user: str, users: Container[str]
     ) -> None:
         """A name is written only if there is such a user: people type passwords there."""
-        if self.has_all:
-            principal = str(Principal(user)) if user in users else ""
-            self.add(
-                AuditEvent(
-                    event=AuditKind.LOGIN,
-                    outcome="failed",
-                    operation=mechanism,
-                    rule=shortened(reason),
-                    **(_asker(connection) | {"principal": principal}),
-                )
+        principal = str(Principal(user)) if user in users else ""
+        self._login(mechanism, principal, connection.client_host, connection.listener.name, reason)
+
+    def asked_admin(
+        self, listener: str, host: str, user: str, users: Container[str], *, is_proved: bool
+    ) -> None:
+        """Somebody has sent a password to an admin listener."""
+        principal = str(Principal(user)) if user in users else ""
+        self._login(BASIC, principal, host, listener, "" if is_proved else WRONG_PASSWORD)
+
+    def _login(self, mechanism: str, principal: str, host: str, listener: str, reason: str = "") -> None:
+        """``reason``: why it failed; empty: it succeeded."""
+        if not self.has_all:
+            return
+        self.add(
+            AuditEvent(
+                event=AuditKind.LOGIN,
+                outcome="failed" if reason else "succeeded",
+                principal=shortened(principal),
+                host=host,
+                listener=listener,
+                operation=mechanism,
+                rule=shortened(reason),
             )
+        )
+
+    # -- rights ------------------------------------------------------------------------------------------
 
     def denied(
         self,

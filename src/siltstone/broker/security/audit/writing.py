@@ -60,6 +60,8 @@ class AuditWriter:
         self._was_first = False
         self._turn = 0
         self._noted: set[str] = set()
+        self._unnoted: dict[str, None] = {}
+        """The notes that are to be taken when there is room, in their order."""
         self._limit = LogLimit(parts.clock)
 
     async def run(self) -> None:
@@ -85,7 +87,9 @@ class AuditWriter:
                     await self._metadata.execute(RemoveKey(left[0].note))
                     self._noted.discard(left.pop(0).note)
             except SiltstoneError as trouble:
-                self._trail.gathering.put_back(left)
+                without_room = self._trail.gathering.put_back(left)
+                self._noted.difference_update(without_room)
+                self._unnoted.update(dict.fromkeys(without_room))
                 if self._limit.is_due():
                     log.warning("the audit cannot be written now, and is tried again: %s", trouble)
                 return
@@ -136,23 +140,30 @@ class AuditWriter:
         is_first = self._node_id == min(self._cluster.live_ids, default=self._node_id)
         if is_first and (not self._was_first or not image.keys.is_unchanged_from(before.keys)):
             changed = image.keys if not self._was_first else dict(image.keys.changed_from(before.keys))
-            for key in waiting_notes(changed):
-                self._note(key, image)
+            self._unnoted.update(dict.fromkeys(waiting_notes(changed)))
+        if not is_first:
+            self._unnoted.clear()
+        while self._unnoted and self._takes(next(iter(self._unnoted)), image):
+            del self._unnoted[next(iter(self._unnoted))]
         if is_first and self._was_first and not image.jobs.is_unchanged_from(before.jobs):
             for _, job in sorted(image.jobs.changed_from(before.jobs)):
                 self._job(job, before)
         self._was_first = is_first
 
-    def _note(self, key: str, image: MetadataImage) -> None:
+    def _takes(self, key: str, image: MetadataImage) -> bool:
+        """Returns whether nothing more is to be done about a note; False: there is no room for it yet."""
         if key in self._noted or (value := image.keys.get(key)) is None:
-            return
-        self._noted.add(key)
+            return True
         try:
             note = note_of(value)
-            self._trail.add(note.event, note.time_ms, key)
         except AuditNoteDamaged as failure:
             if self._limit.is_due(NOTE_PREFIX):
                 log.error("%s", failure)
+        else:
+            if not self._trail.gathering.add_note(note.event, note.time_ms, key):
+                return False
+        self._noted.add(key)
+        return True
 
     def _job(self, job: JobMetadata, before: MetadataImage) -> None:
         """A run begins and ends; the renewal of its lease is no event."""

@@ -32,6 +32,14 @@ def test_ac03_a_denial_implies_nothing_and_goes_before_a_permission() -> None:
     assert not _allows(DESCRIBE, "a", described, replace(denied, operation=AclOperation.ALL))
 
 
+def test_ac05_a_resource_without_bindings_is_closed_to_everybody() -> None:
+    """Kafka's allow.everyone.if.no.acl.found does not exist: a forgotten ACL would open a topic."""
+    of_another = replace(ALLOWED, principal="User:bob")
+    assert not _allows(READ, "a")
+    assert not _allows(READ, "a", of_another)
+    assert not _allows(READ, "b", of_another)
+
+
 def test_ac16_a_host_and_everybody() -> None:
     here = replace(ALLOWED, principal="User:*", host="10.0.0.1")
     assert _allows(READ, "a", here)

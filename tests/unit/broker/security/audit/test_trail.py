@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from siltstone.broker.security.audit.gathering import KINDS_MAX, RECORDS_PER_SECOND_MAX
+from siltstone.broker.security.audit.gathering import KINDS_MAX, RECORDS_PER_SECOND_MAX, AuditGathering
 from siltstone.broker.settings import BrokerSettings
 from siltstone.foundation.scram import salted_password
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -406,3 +407,29 @@ async def _refused(command: Any) -> Any:
 
 async def _unreachable() -> Any:
     raise LogUnavailable("the metadata cannot be reached")
+
+
+@scenario(partial(in_broker_world, settings=CHANGES))
+async def test_au03_notes_without_room_are_written_when_there_is_some(
+    world: BrokerWorld,
+) -> None:
+    """The topic cannot be written while a hundred notes come and changes fill the memory."""
+    world.broker.trail.gathering = AuditGathering(world.parts.node_id, waiting_bytes_max=10_000)
+    event = AuditEvent(event=AuditKind.USER, outcome="done", resource="user eve", after="x" * 500)
+    await world.parts.creation.audit_topic()
+    working = world.broker._audit._append
+
+    async def fails(_: object) -> None:
+        raise LogUnavailable("not now")
+
+    world.broker._audit._append = fails
+    for number in range(50):
+        await world.parts.metadata.execute(note_command(f"{number:03}", AuditNote(number, event)))
+        world.broker.trail.add(replace(event, resource=f"user of a client {number}"))
+        await passes(world, 1_000)
+    assert world.broker.trail.gathering.statistics().waiting_bytes <= 10_000
+    world.broker._audit._append = working
+    await passes(world, 60_000)
+    assert not [key for key in world.parts.metadata.image.keys if key.startswith("audit-note/")]
+    of_notes = [each["time"] for each in await audited(world.parts) if each.get("resource") == "user eve"]
+    assert len(of_notes) == len(set(of_notes)) == 50
