@@ -8,7 +8,8 @@ ADD_PARTITIONS_TO_TXN, CONSUMER_GROUP_HEARTBEAT, INCREMENTAL_ALTER_CONFIGS, OFFS
 
 
 class Feature(msgspec.Struct, frozen=True):
-    """``idle_limited``: the feature is tried on a broker that closes connections after IDLE_LIMIT_MS."""
+    """``idle_limited``: the feature is tried on a broker that closes connections after IDLE_LIMIT_MS; ``secured``: on
+    one with TLS, logins and rights."""
 
     id: str
     title: str
@@ -17,6 +18,7 @@ class Feature(msgspec.Struct, frozen=True):
     needs: frozenset[int] = frozenset()
     idle_limited: bool = False
     restarts_broker: bool = False
+    secured: bool = False
 
 
 IDLE_LIMIT_MS = 1_500
@@ -95,6 +97,23 @@ FEATURES: tuple[Feature, ...] = (
         _feature("delete_records", "delete records up to an offset"),
         _feature("list_offsets", "earliest, latest, by time, and of the largest timestamp"),
     ),
+    *_part(
+        "Security",
+        *(
+            _feature(id, title, secured=True, seconds_max=60)
+            for id, title in (  # noqa: A001  the field is called so
+                ("tls", "TLS: written and read"),
+                ("mutual_tls", "TLS with a certificate of the client"),
+                ("sasl_plain", "a login by PLAIN, over TLS"),
+                ("scram_sha_256", "a login by SCRAM-SHA-256, over TLS"),
+                ("scram_sha_512", "a login by SCRAM-SHA-512, over TLS"),
+                ("oauthbearer", "a login by a token (OAUTHBEARER), over TLS"),
+                ("wrong_password", "a wrong password: the client's error of a login, within 10 s"),
+                ("denied_topic", "a topic without a right: TOPIC_AUTHORIZATION_FAILED, and its other topic continues"),
+                ("throttled", "a quota: the producer waits, nothing is lost, and it continues"),
+            )
+        ),
+    ),
 )  # fmt: skip
 
 TOOLS: tuple[Feature, ...] = _part(
@@ -118,6 +137,9 @@ TOOLS: tuple[Feature, ...] = _part(
     _feature("consumer_perf", "`kafka-consumer-perf-test`", seconds_max=60),
     _feature("verifiable_producer", "`kafka-verifiable-producer`"),
     _feature("verifiable_consumer", "`kafka-verifiable-consumer`"),
+    _feature(
+        "tools_login", "with TLS and a login: topics, ACLs, console producer and consumer", secured=True
+    ),
 )
 
 EXCHANGE_WRITE = Feature("exchange_write", "the same records with every codec", "Exchange")

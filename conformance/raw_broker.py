@@ -1,4 +1,4 @@
-"""Two requests that no client makes: which APIs the broker announces, and how it stores batches."""
+"""Three requests that no client makes so: which APIs the broker announces, how it stores batches, and a quota."""
 
 import socket
 import struct
@@ -6,7 +6,7 @@ from contextlib import closing
 
 import msgspec
 
-_API_VERSIONS, _FETCH = 18, 1
+_API_VERSIONS, _FETCH, _ALTER_CLIENT_QUOTAS = 18, 1, 49
 _FETCH_VERSION = 4
 _SECONDS_MAX = 10
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -42,6 +42,22 @@ def stored_batches(bootstrap: str, topic: str, partition: int, offset: int = 0) 
     at += struct.calcsize(">ihqqi") + 16 * max(aborted, 0)
     (size,) = struct.unpack_from(">i", answer, at)
     return _batches(answer[at + 4 : at + 4 + size])
+
+
+def limit_producers(bootstrap: str, user: str, bytes_per_second: float) -> None:
+    body = struct.pack(">ii", 1, 1) + _text("user") + _text(user)
+    body += (
+        struct.pack(">i", 1)
+        + _text("producer_byte_rate")
+        + struct.pack(">d??", bytes_per_second, False, False)
+    )
+    _, _, error = struct.unpack_from(">iih", _ask(bootstrap, _ALTER_CLIENT_QUOTAS, 0, body))
+    if error:
+        raise ValueError(f"AlterClientQuotas of {user}: error {error}")
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
 
 
 def _batches(records: bytes) -> list[StoredBatch]:

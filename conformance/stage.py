@@ -8,12 +8,25 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from conformance.brokers.broker import Broker
-from conformance.raw_broker import stored_batches
+from conformance.raw_broker import limit_producers, stored_batches
+from conformance.secured import USERS, Grounds
 
-ASKS = frozenset({"create_topic", "fill", "batches", "kill", "start"})
+ASKS = frozenset({"create_topic", "fill", "batches", "kill", "start", "access", "allow", "limit"})
 _SECONDS_MAX = 60
 _QUIET: dict[str, str | int] = {"log_level": 0}  # that a broker was killed is no news
 
@@ -21,9 +34,12 @@ _QUIET: dict[str, str | int] = {"log_level": 0}  # that a broker was killed is n
 class Stage:
     """The stage of one run. Only scenarios that restart the broker kill and start ``broker``."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, grounds: Grounds | None = None) -> None:
         self._broker = broker
+        self._grounds = grounds
         self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, **_QUIET})
+        if grounds is not None:
+            self._make_users()
 
     def answer(self, asked: Mapping[str, Any]) -> object:
         arguments = dict(asked)
@@ -86,3 +102,27 @@ class Stage:
 
     def start(self) -> None:
         self._broker.start()
+
+    def _make_users(self) -> None:
+        """One request a mechanism: Apache Kafka refuses one that has a user twice."""
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            info = ScramCredentialInfo(mechanism, 4_096)
+            wanted = [UserScramCredentialUpsertion(name, info, each.encode()) for name, each in USERS.items()]
+            for answer in self._admin.alter_user_scram_credentials(wanted).values():
+                answer.result(_SECONDS_MAX)
+
+    def access(self, feature: str) -> dict[str, Any]:
+        """How the client of this feature gets in."""
+        assert self._grounds is not None
+        return dict(msgspec.to_builtins(self._grounds.access(feature)))
+
+    def allow(self, user: str, topic: str) -> None:
+        """Gives a user every right on one topic."""
+        binding = AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.ALL,
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        self._admin.create_acls([binding])[binding].result(_SECONDS_MAX)
+
+    def limit(self, user: str, bytes_per_second: int) -> None:
+        limit_producers(self._broker.bootstrap, user, bytes_per_second)

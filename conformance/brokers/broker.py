@@ -7,17 +7,21 @@ from typing import Protocol
 
 import msgspec
 
+from conformance.secured import Grounds
+
 READY_SECONDS_MAX = 60
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
     """Settings that differ from the defaults, so that scenarios need not wait for minutes. ``more``: settings of
-    Siltstone by their names, which Apache Kafka gets by the last part, with dots."""
+    Siltstone by their names, which Apache Kafka gets by the last part, with dots. ``grounds``: of a broker that has
+    listeners with TLS and logins beside the plain one, and rights."""
 
     group_initial_rebalance_delay_ms: int = 300
     group_min_session_timeout_ms: int = 1_000
     connections_max_idle_ms: int = 600_000
     more: Mapping[str, str] = {}
+    grounds: Grounds | None = None
 
 
 class BrokerFailed(Exception):

@@ -31,6 +31,8 @@ LEFT_TO_THE_FULL_RUN = {
     "kafka_topics", "kafka_configs", "kafka_consumer_groups", "kafka_get_offsets", "kafka_delete_records",
     "kafka_transactions",
     "kafka_broker_api_versions", "kafka_cluster", "producer_perf", "consumer_perf", "verifiable_producer",
+    "tls", "mutual_tls", "sasl_plain", "scram_sha_256", "scram_sha_512", "oauthbearer", "wrong_password",
+    "denied_topic", "throttled", "tools_login",
 }  # fmt: skip
 WORKERS = {"confluent": "one", "kcat": "one", "kafkajs": "one"}
 """Who works beside whom: what takes about as long."""

@@ -15,6 +15,7 @@ from conformance.exchange import CODECS
 from conformance.features import BY_ID, FEATURES, TOOLS, Feature
 from conformance.outcome import REFUSAL_SECONDS_MAX, Outcome, Result, is_expected, refusal
 from conformance.report import BEGIN, END, Matrix, markdown, write
+from conformance.secured import PROTOCOLS, WAYS, new_grounds, settings_of_siltstone
 from conformance.trying import Trial
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
@@ -182,31 +183,51 @@ def test_every_python_driver_has_a_scenario_or_a_reason_for_each_feature() -> No
     from conformance.drivers.aiokafka_driver import groups as a3
     from conformance.drivers.aiokafka_driver import producing as a1
     from conformance.drivers.aiokafka_driver import reading as a2
+    from conformance.drivers.aiokafka_driver import secured as a5
     from conformance.drivers.confluent import admin as c4
     from conformance.drivers.confluent import groups as c3
     from conformance.drivers.confluent import producing as c1
     from conformance.drivers.confluent import reading as c2
+    from conformance.drivers.confluent import secured as c5
     from conformance.drivers.java import admin as j4
     from conformance.drivers.java import groups as j3
     from conformance.drivers.java import producing as j1
     from conformance.drivers.java import reading as j2
+    from conformance.drivers.java import secured as j5
     from conformance.drivers.kafka_python import admin as k4
     from conformance.drivers.kafka_python import groups as k3
     from conformance.drivers.kafka_python import producing as k1
     from conformance.drivers.kafka_python import reading as k2
+    from conformance.drivers.kafka_python import secured as k5
     from conformance.drivers.kafka_tools import scenarios as tools
     from conformance.drivers.kcat import groups as q3
     from conformance.drivers.kcat import producing as q1
     from conformance.drivers.kcat import reading as q2
+    from conformance.drivers.kcat import secured as q5
 
     wanted = {feature.id for feature in FEATURES}
     exchange = {"exchange_write", "exchange_read"}
-    for modules in ((c1, c2, c3, c4), (q1, q2, q3), (k1, k2, k3, k4), (a1, a2, a3, a4), (j1, j2, j3, j4)):
+    drivers = (
+        (c1, c2, c3, c4, c5), (q1, q2, q3, q5), (k1, k2, k3, k4, k5), (a1, a2, a3, a4, a5), (j1, j2, j3, j4, j5),
+    )  # fmt: skip
+    for modules in drivers:
         scenarios = {name for module in modules for name in module.SCENARIOS}
         lacks = {name for module in modules for name in getattr(module, "LACKS", ())}
         assert scenarios | lacks == wanted | exchange, modules[0].__name__
         assert scenarios & lacks == set()
     assert set(tools.SCENARIOS) == {feature.id for feature in TOOLS}
+
+
+def test_each_secured_feature_has_a_way_in_and_its_secrets_are_those_of_the_way(tmp_path: Path) -> None:
+    assert set(WAYS) == {feature.id for feature in (*FEATURES, *TOOLS) if feature.secured}
+    grounds = new_grounds(tmp_path)
+    assert grounds.access("tls").key == grounds.access("tls").token == ""
+    assert Path(grounds.access("mutual_tls").key).exists()
+    assert grounds.access("oauthbearer").token and not grounds.access("oauthbearer").password
+    assert grounds.access("wrong_password").password != grounds.access("sasl_plain").password
+    assert {name.partition(".")[2].partition(".")[0] for name in settings_of_siltstone(grounds)} == set(
+        PROTOCOLS
+    )
 
 
 def test_drivers_and_judge_mean_the_same_codecs() -> None:

@@ -2,7 +2,7 @@
 
 import kafka
 
-from conformance.drivers.kafka_python import admin, groups, producing, reading
+from conformance.drivers.kafka_python import admin, groups, producing, reading, secured
 from conformance.drivers.kafka_python.clients import refusal
 from conformance.drivers.serving import Repertoire, serve
 
@@ -10,9 +10,15 @@ if __name__ == "__main__":
     serve(
         Repertoire(
             kafka.__version__,
-            {**producing.SCENARIOS, **reading.SCENARIOS, **groups.SCENARIOS, **admin.SCENARIOS},
+            {
+                **producing.SCENARIOS,
+                **reading.SCENARIOS,
+                **groups.SCENARIOS,
+                **admin.SCENARIOS,
+                **secured.SCENARIOS,
+            },
             refusal,
-            groups.LACKS,
+            {**groups.LACKS, **secured.LACKS},
             {**producing.PARTLY, **admin.PARTLY},
         )
     )

@@ -7,8 +7,12 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from conformance.drivers.java.secured import settings
 from conformance.drivers.payloads import START_MS
 from conformance.drivers.scenario import Mismatch, Scenario, holds, same, until
+from conformance.drivers.secured import access_of
 from oracles.java_tools import KafkaTools
 
 TOOL_SECONDS_MAX = 40
@@ -199,6 +203,25 @@ def verifiable_consumer(scenario: Scenario) -> None:
     same("committed", last, {0: 100, 1: 100})
 
 
+def tools_login(scenario: Scenario) -> None:
+    """An operator with a file of client settings, as Kafka's own page has it."""
+    topic, access = scenario.name, access_of(scenario, "tools_login")
+    with tempfile.NamedTemporaryFile("w", suffix=".properties") as file:
+        file.write("".join(f"{name}={value}\n" for name, value in settings(access).items()))
+        file.flush()
+        within = msgspec.structs.replace(scenario, bootstrap=access.bootstrap)
+        options = ("--command-config", file.name)
+        run(within, "kafka-topics", "--create", "--topic", topic, *options)
+        rights = ("--add", "--allow-principal", "User:eve", "--operation", "Read", "--topic", topic)
+        run(within, "kafka-acls", *rights, *options)
+        told = run(within, "kafka-acls", "--list", "--topic", topic, *options)
+        holds(f"not listed: {told}", "principal=User:eve" in told)
+        run(within, "kafka-console-producer", "--topic", topic, *options, text="1\n2\n")
+        begin = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")
+        told = run(within, "kafka-console-consumer", "--topic", topic, *begin, *options)
+        same("records", told.splitlines(), ["1", "2"])
+
+
 def _events(told: str) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
@@ -216,5 +239,5 @@ SCENARIOS = {
     "kafka_transactions": kafka_transactions,
     "kafka_broker_api_versions": kafka_broker_api_versions, "kafka_cluster": kafka_cluster, "console": console,
     "producer_perf": producer_perf, "consumer_perf": consumer_perf, "verifiable_producer": verifiable_producer,
-    "verifiable_consumer": verifiable_consumer,
+    "verifiable_consumer": verifiable_consumer, "tools_login": tools_login,
 }  # fmt: skip

@@ -5,7 +5,7 @@ const readline = require('readline')
 const { Mismatch } = require('./scenario')
 const { version } = require('kafkajs/package.json')
 
-const modules = ['./producing', './reading', './groups', './admin'].map(require)
+const modules = ['./producing', './reading', './groups', './admin', './secured'].map(require)
 const scenarios = Object.assign({}, ...modules.map(module => module.scenarios))
 const lacks = Object.assign({}, ...modules.map(module => module.lacks))
 const partly = Object.assign({}, ...modules.map(module => module.partly))

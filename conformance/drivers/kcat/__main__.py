@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from conformance.drivers.kcat import groups, producing, reading
+from conformance.drivers.kcat import groups, producing, reading, secured
 from conformance.drivers.kcat.program import refusal
 from conformance.drivers.serving import Repertoire, serve
 
@@ -18,9 +18,9 @@ if __name__ == "__main__":
     serve(
         Repertoire(
             version(),
-            {**producing.SCENARIOS, **reading.SCENARIOS, **groups.SCENARIOS},
+            {**producing.SCENARIOS, **reading.SCENARIOS, **groups.SCENARIOS, **secured.SCENARIOS},
             refusal,
-            {**reading.LACKS, **groups.LACKS},
+            {**reading.LACKS, **groups.LACKS, **secured.LACKS},
             {**producing.PARTLY, **groups.PARTLY},
         )
     )
