@@ -1,8 +1,8 @@
 """Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and
 back. A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``, and the
-records of ``__transaction_state``, ``TransactionLogKey`` and ``TransactionLogValue``. In JSON, fields are in camelCase,
-bytes and records in base64, uuids in Kafka's own base64. The Java side writes ``records`` as empty text, so a decoder
-has to compare them in another way."""
+records of ``__transaction_state`` and of groups of KIP-848: ``TransactionLogKey``, ``ConsumerGroupMetadataValue``. In
+JSON, fields are in camelCase, bytes and records in base64, uuids in Kafka's own base64. The Java side writes
+``records`` as empty text, so a decoder has to compare them in another way."""
 
 import json
 import re
@@ -36,6 +36,7 @@ class JavaMessages:
     def __init__(self, machine: JavaMachine) -> None:
         self._classes = machine.classes.org.apache.kafka.common
         self._transaction_records = machine.classes.org.apache.kafka.coordinator.transaction.generated
+        self._group_records = machine.classes.org.apache.kafka.coordinator.group.generated
         self._read_tree = machine.classes.com.fasterxml.jackson.databind.ObjectMapper().readTree
         self._to_accessor = self._classes.protocol.MessageUtil.toByteBufferAccessor
         self._accessor = self._classes.protocol.ByteBufferAccessor
@@ -87,10 +88,11 @@ class JavaMessages:
 
     def _class(self, name: str) -> tuple[Any, Any, Any]:
         if name not in self._known:
-            is_record = name.startswith("TransactionLog")
-            package, title = (
-                (self._transaction_records, name) if is_record else (self._classes.message, f"{name}Data")
-            )
+            package, title = self._classes.message, f"{name}Data"
+            if name.startswith("TransactionLog"):
+                package, title = self._transaction_records, name
+            elif name.startswith("ConsumerGroup") and name.endswith(("Key", "Value")):
+                package, title = self._group_records, name
             converter = getattr(package, f"{title}JsonConverter")
             made = getattr(package, title)
             self._known[name] = (made, converter.read, converter.write)

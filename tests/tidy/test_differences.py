@@ -56,7 +56,7 @@ def test_every_api_that_clients_may_ask_for_and_do_not_get_is_named() -> None:
 
 def test_what_is_not_announced_is_not() -> None:
     for text, keys in {
-        "`group.protocol=consumer`": (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT),
+        "Share groups, streams groups": (ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT),
     }.items():
         assert row(text) and not set(keys) & set(ANNOUNCED)
 

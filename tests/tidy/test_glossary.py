@@ -37,7 +37,7 @@ KINDS_OF_VALUE = words(
 
 VERBS = words(
     """
-    add admit advance alter ask assign bind build change configure consume encode end estimate filter
+    add admit advance alter ask assign bind build change configure encode end estimate filter
     follow hold judge keep learn lie look maintain pass put rebuild remove reset resolve
     rewrite see send share speak take walk want withdraw
     """

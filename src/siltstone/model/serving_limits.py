@@ -81,7 +81,7 @@ GROUP_SESSION_TIMEOUT_MS_MAX = 30 * MINUTE_MS
 
 CONSUMER_SESSION_TIMEOUT_MS = 45 * SECOND_MS
 CONSUMER_HEARTBEAT_INTERVAL_MS = 5 * SECOND_MS
-"""A member of a group of KIP-848 is told the interval, and removed when it is silent for so long [Kafka:
+"""When a silent member of a group of KIP-848 is removed, and the interval at which members send heartbeats [Kafka:
 group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms]."""
 
 CONSUMER_ASSIGNMENT_INTERVAL_MS = 1 * SECOND_MS

@@ -14,7 +14,7 @@ from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, SetTim
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
     Answer,
-    Beaten,
+    BeatAnswer,
     ConsumerBeat,
     GroupTimer,
     Request,
@@ -173,7 +173,7 @@ class PlainMember:
             assert answer in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}, answer
             self.epoch, self.owned, self._said_owned = 0, frozenset(), None
             return
-        assert isinstance(answer, Beaten)
+        assert isinstance(answer, BeatAnswer)
         self.epoch, self._said_owned, self._says_topics = answer.epoch, self.owned, False
         if answer.assigned is not None:
             self.owned = answer.assigned

@@ -3,7 +3,7 @@
 import pytest
 
 from siltstone.kafka_client.cluster import TopicPartition
-from siltstone.kafka_client.failures import GroupUnknown, KafkaRefusal
+from siltstone.kafka_client.failures import GroupUnknown, KafkaRefusal, RequestNotSpoken
 from siltstone.kafka_client.groups import (
     all_groups,
     commit_offsets,
@@ -13,6 +13,14 @@ from siltstone.kafka_client.groups import (
     find_groups,
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedAssignment,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    DescribedPartitions,
+)
 from siltstone.kafka_protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -49,8 +57,9 @@ class World:
     """Broker 1 coordinates readers; broker 2 writers, and newer, whose protocol it does not describe. ``states``: group
     → what its listing says and what its description says. ``errors``: of groups, and of t-1 and u-0."""
 
-    def __init__(self, **errors: ErrorCode) -> None:
+    def __init__(self, *, speaks_of_consumers: bool = False, **errors: ErrorCode) -> None:
         self.errors = errors
+        self.speaks_of_consumers = speaks_of_consumers
         self.states = {
             "readers": ("Stable", "Stable"),
             "writers": ("Empty", "Empty"),
@@ -62,6 +71,7 @@ class World:
             answers={
                 ListGroupsRequest: self._listed,
                 DescribeGroupsRequest: self._described,
+                ConsumerGroupDescribeRequest: self._described_consumers,
                 OffsetFetchRequest: self._fetched,
                 OffsetCommitRequest: self._committed,
                 DeleteGroupsRequest: self._deleted,
@@ -94,6 +104,26 @@ class World:
             for group_id in request.groups
         ]
         return DescribeGroupsResponse(groups=groups)
+
+    def _described_consumers(
+        self, _: int, request: ConsumerGroupDescribeRequest
+    ) -> ConsumerGroupDescribeResponse:
+        if not self.speaks_of_consumers:
+            raise RequestNotSpoken("the broker does not support ConsumerGroupDescribe")
+        partitions = [DescribedPartitions(topic_name="t", partitions=[0, 1])]
+        member = DescribedConsumerMember(
+            member_id="m", client_id="c", client_host="/h",
+            assignment=DescribedAssignment(topic_partitions=partitions),
+        )  # fmt: skip
+        rows = [
+            DescribedConsumerGroup(
+                group_id=group_id, group_state="Reconciling", assignor_name="uniform", members=[member]
+            )
+            if group_id == "newer"
+            else DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+            for group_id in request.group_ids
+        ]
+        return ConsumerGroupDescribeResponse(groups=rows)
 
     def _fetched(self, _: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
         assert [group.topics for group in request.groups] == [None] * len(request.groups), "all topics"
@@ -148,7 +178,7 @@ def test_every_broker_lists_its_groups_and_each_coordinator_describes_them() -> 
     world = World()
     newer, readers, writers = all_groups(world.cluster)
     assert world.nodes_asked[:2] == [1, 2]
-    assert sorted(world.nodes_asked[2:]) == [1, 2]
+    assert sorted(world.nodes_asked[2:]) == [1, 2, 2], "broker 2 is asked of newer by the other API, too"
     assert (readers.group_id, readers.state, readers.assignor, readers.coordinator) == (
         "readers",
         "Stable",
@@ -160,6 +190,17 @@ def test_every_broker_lists_its_groups_and_each_coordinator_describes_them() -> 
     assert (member.host, member.partitions) == ("h", (T1,))
     assert (writers.group_id, writers.coordinator, writers.members) == ("writers", 2, ())
     assert (newer.group_id, newer.state, newer.members) == ("newer", "Stable", None)
+
+
+def test_a_group_of_kip_848_is_described_with_its_members() -> None:
+    newer, readers, _ = all_groups(World(speaks_of_consumers=True).cluster)
+    assert (newer.protocol, newer.state, newer.assignor, newer.coordinator) == (
+        "consumer", "Reconciling", "uniform", 2,
+    )  # fmt: skip
+    assert [(member.member_id, member.host, member.partitions) for member in newer.members] == [
+        ("m", "h", (T0, T1))
+    ]
+    assert readers.protocol == "classic"
 
 
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION])

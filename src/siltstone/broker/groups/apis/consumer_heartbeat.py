@@ -8,7 +8,7 @@ from siltstone.broker.groups.consumer_protocol.assignors import ASSIGNORS
 from siltstone.broker.groups.consumer_protocol.group import JOINS, LEAVES, LEAVES_FOR_A_WHILE, PartitionOfId
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.rules.requests import Beaten, ConsumerBeat
+from siltstone.broker.groups.rules.requests import BeatAnswer, ConsumerBeat
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
@@ -29,7 +29,7 @@ TEXTS = {
     ErrorCode.FENCED_INSTANCE_ID: "Another member has taken over this group.instance.id.",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has as many members as it may have.",
     ErrorCode.UNSUPPORTED_ASSIGNOR: f"There is no such assignor; there are {', '.join(ASSIGNORS)}.",
-    ErrorCode.INVALID_REGULAR_EXPRESSION: "The pattern of topics cannot be read. Patterns are those of RE2.",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "The pattern of topics cannot be read. Name the topics.",
 }
 """What clients show beside the code."""
 
@@ -51,7 +51,7 @@ async def handle_consumer_group_heartbeat(
     answer = await groups.ask(request.group_id, if_known)
     if isinstance(answer, ErrorCode):
         return _refused(answer)
-    assert isinstance(answer, Beaten)
+    assert isinstance(answer, BeatAnswer)
     return ConsumerGroupHeartbeatResponse(
         member_id=answer.member_id,
         member_epoch=answer.epoch,

@@ -102,7 +102,7 @@ def _commit(draft: ConsumerDraft, commit: Commit) -> None:
 
 
 def _commit_in_transaction(draft: ConsumerDraft, commit: CommitInTransaction) -> None:
-    """A member with another epoch is told so by the error that clients of transactions know."""
+    """A member with another epoch gets the error that clients of transactions know."""
     errors = _commit_errors(draft, commit, is_transactional=True)
     if isinstance(errors, ErrorCode):
         draft.answer(errors)

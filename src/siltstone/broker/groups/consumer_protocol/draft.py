@@ -10,7 +10,7 @@ from siltstone.broker.groups.consumer_protocol.group import (
 )
 from siltstone.broker.groups.consumer_protocol.log_records import records_between, tombstones_of
 from siltstone.broker.groups.ports import KnownTopics
-from siltstone.broker.groups.rules.decision import AnyDraft, GroupDecision
+from siltstone.broker.groups.rules.decision import GroupDecision, GroupDraft
 from siltstone.broker.groups.rules.requests import GroupTimer, TimerKind
 from siltstone.broker.groups.settings import GroupSettings
 
@@ -19,7 +19,7 @@ def revocation_timer(member_id: str) -> GroupTimer:
     return GroupTimer(TimerKind.REVOCATION, member_id)
 
 
-class ConsumerDraft(AnyDraft[ConsumerGroup]):
+class ConsumerDraft(GroupDraft[ConsumerGroup]):
     """``records`` of the group itself follow from the group at the end; steps write those of offsets."""
 
     def __init__(
@@ -33,7 +33,7 @@ class ConsumerDraft(AnyDraft[ConsumerGroup]):
         self._holders: dict[PartitionOfId, str] | None = None
 
     def decision(self) -> GroupDecision[ConsumerGroup]:
-        """The records of a group that ends are those that it had, deleted."""
+        """The records of a group that ends are deleted."""
         if not self.group.is_dead:
             changes = records_between(self.before, self.group)
         else:

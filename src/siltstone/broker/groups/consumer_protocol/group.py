@@ -82,7 +82,7 @@ class ConsumerMember(msgspec.Struct, frozen=True):
         yield from self.revoking
 
 
-class ResolvedPattern(msgspec.Struct, frozen=True):
+class PatternTopics(msgspec.Struct, frozen=True):
     """The topics whose names match a pattern, in order, as they were at that time."""
 
     topics: tuple[str, ...]
@@ -102,7 +102,7 @@ class ConsumerGroup(msgspec.Struct, frozen=True):
     members: Mapping[str, ConsumerMember] = {}
     targets: Mapping[str, Partitions] = {}
     holders: Mapping[PartitionOfId, str] = {}
-    patterns: Mapping[str, ResolvedPattern] = {}
+    patterns: Mapping[str, PatternTopics] = {}
     members_bytes: int = 0
     is_dead: bool = False
     seen: Any = None

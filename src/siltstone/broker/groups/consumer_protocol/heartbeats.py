@@ -4,6 +4,8 @@ The errors and their order are those of Apache Kafka 4.3 (GroupMetadataManager).
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
 
 from msgspec.structs import replace
 
@@ -20,12 +22,8 @@ from siltstone.broker.groups.consumer_protocol.group import (
     consumer_member_bytes,
 )
 from siltstone.broker.groups.consumer_protocol.reconciliation import reconciled
-from siltstone.broker.groups.consumer_protocol.subscriptions import (
-    hash_of_topics,
-    partition_counts,
-    subscribed_ids,
-)
-from siltstone.broker.groups.rules.requests import Beaten, ConsumerBeat
+from siltstone.broker.groups.ports import KnownTopics
+from siltstone.broker.groups.rules.requests import BeatAnswer, ConsumerBeat
 from siltstone.kafka_protocol.error_code import ErrorCode
 
 
@@ -35,10 +33,10 @@ def decide_beat(draft: ConsumerDraft, beat: ConsumerBeat) -> None:
         draft.answer(member)
     elif beat.epoch == LEAVES:
         remove_members(draft, [member])
-        draft.answer(Beaten(member.member_id, LEAVES, None))
+        draft.answer(BeatAnswer(member.member_id, LEAVES, None))
     elif beat.epoch == LEAVES_FOR_A_WHILE:
         draft.put(replace(member, epoch=LEAVES_FOR_A_WHILE))
-        draft.answer(Beaten(member.member_id, LEAVES_FOR_A_WHILE, None))
+        draft.answer(BeatAnswer(member.member_id, LEAVES_FOR_A_WHILE, None))
     else:
         _go_on(draft, member, beat)
 
@@ -133,7 +131,7 @@ def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> 
     draft.watch_revocation(known, after)
     draft.keep_session(after)
     is_told = beat.epoch == JOINS or beat.is_full or after.assigned.keys() != asked.assigned.keys()
-    draft.answer(Beaten(after.member_id, after.epoch, frozenset(after.assigned) if is_told else None))
+    draft.answer(BeatAnswer(after.member_id, after.epoch, frozenset(after.assigned) if is_told else None))
 
 
 def _as_asked(member: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember:
@@ -204,3 +202,32 @@ def preferred_assignor(group: ConsumerGroup) -> str:
 
 def revocation_is_late(member: ConsumerMember | None) -> bool:
     return member is not None and member.state is MemberState.UNREVOKED
+
+
+# -- the topics as they exist now --------------------------------------------------------------------------
+
+
+def subscribed_ids(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -> frozenset[bytes]:
+    """Returns the ids of the topics that exist."""
+    known = (topics.by_name(name) for name in group.topics_of(member))
+    return frozenset(topic.topic_id for topic in known if topic is not None)
+
+
+def partition_counts(group: ConsumerGroup, topics: KnownTopics) -> Mapping[bytes, int]:
+    """Returns topic id → number of partitions of all topics that any member subscribes to."""
+    known = (topics.by_name(name) for name in _names(group))
+    return {topic.topic_id: topic.partition_count for topic in known if topic is not None}
+
+
+def hash_of_topics(group: ConsumerGroup, topics: KnownTopics) -> int:
+    """Returns a number of 64 bits that is the same on each node while the topics are the same; 0 for no topics."""
+    digest, found = blake2b(digest_size=8), False
+    for name in _names(group):
+        if (topic := topics.by_name(name)) is not None:
+            found = True
+            digest.update(f"{name}\n{topic.topic_id.hex()} {topic.partition_count}\n".encode())
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+
+
+def _names(group: ConsumerGroup) -> list[str]:
+    return sorted({name for member in group.members.values() for name in group.topics_of(member)})

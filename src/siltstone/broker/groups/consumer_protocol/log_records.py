@@ -13,23 +13,23 @@ from siltstone.broker.groups.consumer_protocol.group import (
     ConsumerMember,
     MemberState,
     Partitions,
-    ResolvedPattern,
+    PatternTopics,
     consumer_member_bytes,
 )
 from siltstone.broker.groups.offsets_log.consumer_records import (
     ConsumerRecord,
-    CurrentAssignment,
-    CurrentAssignmentKey,
-    CurrentAssignmentRecord,
     EpochKey,
     EpochRecord,
+    FoundTopics,
     GroupEpoch,
+    MemberAssignment,
+    MemberAssignmentKey,
+    MemberAssignmentRecord,
     MemberSubscription,
     PartitionMetadataKey,
     PartitionMetadataRecord,
     PatternKey,
     PatternRecord,
-    ResolvedTopics,
     SubscriptionKey,
     SubscriptionRecord,
     TargetEpoch,
@@ -52,7 +52,7 @@ def records_between(before: ConsumerGroup, after: ConsumerGroup) -> Iterator[Con
     ]
     for member_id in before.members:
         if member_id not in after.members:
-            yield CurrentAssignmentRecord(CurrentAssignmentKey(group_id, member_id), None)
+            yield MemberAssignmentRecord(MemberAssignmentKey(group_id, member_id), None)
             yield TargetRecord(TargetKey(group_id, member_id), None)
             yield SubscriptionRecord(SubscriptionKey(group_id, member_id), None)
     yield from _patterns(group_id, before.patterns, after.patterns)
@@ -68,7 +68,7 @@ def records_between(before: ConsumerGroup, after: ConsumerGroup) -> Iterator[Con
     for known, member in changed:
         current = _current_of(member)
         if known is None or _current_of(known) != current:
-            yield CurrentAssignmentRecord(CurrentAssignmentKey(group_id, member.member_id), current)
+            yield MemberAssignmentRecord(MemberAssignmentKey(group_id, member.member_id), current)
 
 
 def records_of(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
@@ -80,7 +80,7 @@ def tombstones_of(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
     """Yields what deletes the group from the log, in Kafka's order."""
     group_id = group.group_id
     for member_id in group.members:
-        yield CurrentAssignmentRecord(CurrentAssignmentKey(group_id, member_id), None)
+        yield MemberAssignmentRecord(MemberAssignmentKey(group_id, member_id), None)
     for member_id in group.members:
         yield TargetRecord(TargetKey(group_id, member_id), None)
     yield TargetEpochRecord(TargetEpochKey(group_id), None)
@@ -98,7 +98,7 @@ def count_of(group: ConsumerGroup) -> int:
 
 
 def _patterns(
-    group_id: str, before: Mapping[str, ResolvedPattern], after: Mapping[str, ResolvedPattern]
+    group_id: str, before: Mapping[str, PatternTopics], after: Mapping[str, PatternTopics]
 ) -> Iterator[PatternRecord]:
     if before is after:
         return
@@ -106,7 +106,7 @@ def _patterns(
         yield PatternRecord(PatternKey(group_id, pattern), None)
     for pattern, resolved in after.items():
         if before.get(pattern) != resolved:
-            value = ResolvedTopics(resolved.topics, version=0, resolved_ms=resolved.resolved_ms)
+            value = FoundTopics(resolved.topics, version=0, resolved_ms=resolved.resolved_ms)
             yield PatternRecord(PatternKey(group_id, pattern), value)
 
 
@@ -140,8 +140,8 @@ def _subscription_of(member: ConsumerMember) -> MemberSubscription:
     )
 
 
-def _current_of(member: ConsumerMember) -> CurrentAssignment:
-    return CurrentAssignment(
+def _current_of(member: ConsumerMember) -> MemberAssignment:
+    return MemberAssignment(
         member.epoch, member.previous_epoch, int(member.state), member.assigned, member.revoking
     )
 
@@ -156,10 +156,10 @@ class ReplayedConsumerGroup:
         self._group_id = group_id
         self._epoch: GroupEpoch | None = None
         self._target_epoch: TargetEpoch | None = None
-        self._patterns: dict[str, ResolvedPattern] = {}
+        self._patterns: dict[str, PatternTopics] = {}
         self._subscriptions: dict[str, MemberSubscription] = {}
         self._targets: dict[str, Partitions] = {}
-        self._current: dict[str, CurrentAssignment] = {}
+        self._current: dict[str, MemberAssignment] = {}
 
     @property
     def is_nothing(self) -> bool:
@@ -175,13 +175,13 @@ class ReplayedConsumerGroup:
                 _set(
                     self._patterns,
                     key.pattern,
-                    None if resolved is None else ResolvedPattern(resolved.topics, resolved.resolved_ms),
+                    None if resolved is None else PatternTopics(resolved.topics, resolved.resolved_ms),
                 )
             case SubscriptionRecord(key, subscription):
                 _set(self._subscriptions, key.member_id, subscription)
             case TargetRecord(key, target):
                 _set(self._targets, key.member_id, target)
-            case CurrentAssignmentRecord(key, current):
+            case MemberAssignmentRecord(key, current):
                 _set(self._current, key.member_id, current)
 
     def group(self) -> ConsumerGroup:
@@ -206,7 +206,7 @@ class ReplayedConsumerGroup:
 
     def _member(self, member_id: str) -> ConsumerMember:
         subscription = self._subscriptions[member_id]
-        current = self._current.get(member_id, CurrentAssignment(0, -1, 0, {}, {}))
+        current = self._current.get(member_id, MemberAssignment(0, -1, 0, {}, {}))
         return ConsumerMember(
             member_id,
             instance_id=subscription.instance_id,

@@ -76,7 +76,7 @@ class MemberSubscription(msgspec.Struct, frozen=True):
     classic: ClassicMember | None = None
 
 
-class CurrentAssignment(msgspec.Struct, frozen=True):
+class MemberAssignment(msgspec.Struct, frozen=True):
     """``assigned`` and ``revoking``: partition → the member's epoch when it got it."""
 
     epoch: int
@@ -86,7 +86,7 @@ class CurrentAssignment(msgspec.Struct, frozen=True):
     revoking: Mapping[PartitionOfId, int]
 
 
-class ResolvedTopics(msgspec.Struct, frozen=True):
+class FoundTopics(msgspec.Struct, frozen=True):
     """``version``: that of Kafka's metadata."""
 
     topics: tuple[str, ...]
@@ -119,7 +119,7 @@ class TargetKey(msgspec.Struct, frozen=True):
     member_id: str
 
 
-class CurrentAssignmentKey(msgspec.Struct, frozen=True):
+class MemberAssignmentKey(msgspec.Struct, frozen=True):
     group_id: str
     member_id: str
 
@@ -135,7 +135,7 @@ ConsumerKey: TypeAlias = (
     | TargetEpochKey
     | SubscriptionKey
     | TargetKey
-    | CurrentAssignmentKey
+    | MemberAssignmentKey
     | PatternKey
 )
 KEY_VERSIONS: Mapping[int, type[ConsumerKey]] = {
@@ -144,7 +144,7 @@ KEY_VERSIONS: Mapping[int, type[ConsumerKey]] = {
     5: SubscriptionKey,
     6: TargetEpochKey,
     7: TargetKey,
-    8: CurrentAssignmentKey,
+    8: MemberAssignmentKey,
     16: PatternKey,
 }
 _VERSIONS = {key: version for version, key in KEY_VERSIONS.items()}
@@ -177,14 +177,14 @@ class TargetRecord(msgspec.Struct, frozen=True):
     value: frozenset[PartitionOfId] | None
 
 
-class CurrentAssignmentRecord(msgspec.Struct, frozen=True):
-    key: CurrentAssignmentKey
-    value: CurrentAssignment | None
+class MemberAssignmentRecord(msgspec.Struct, frozen=True):
+    key: MemberAssignmentKey
+    value: MemberAssignment | None
 
 
 class PatternRecord(msgspec.Struct, frozen=True):
     key: PatternKey
-    value: ResolvedTopics | None
+    value: FoundTopics | None
 
 
 ConsumerRecord: TypeAlias = (
@@ -193,7 +193,7 @@ ConsumerRecord: TypeAlias = (
     | SubscriptionRecord
     | TargetEpochRecord
     | TargetRecord
-    | CurrentAssignmentRecord
+    | MemberAssignmentRecord
     | PatternRecord
 )
 
@@ -292,7 +292,7 @@ def encode_consumer_value(record: ConsumerRecord) -> bytes | None:
 
 
 def decode_consumer_record(key: ConsumerKey, value: bytes | None) -> ConsumerRecord:
-    """Unknown tagged fields are skipped, as in Kafka. Raises DamagedGroupRecord."""
+    """Unknown tagged fields are skipped, and so are bytes after the last field, as in Kafka. Raises DamagedGroupRecord."""
     kind, decoder = _DECODERS[type(key)]
     if value is None or decoder is None:
         return kind(key, None)
@@ -368,7 +368,7 @@ def _target(body: bytes) -> frozenset[PartitionOfId]:
     return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 
-def _current_value(current: CurrentAssignment) -> _CurrentValue:
+def _current_value(current: MemberAssignment) -> _CurrentValue:
     return _CurrentValue(
         member_epoch=current.epoch,
         previous_member_epoch=current.previous_epoch,
@@ -378,12 +378,12 @@ def _current_value(current: CurrentAssignment) -> _CurrentValue:
     )
 
 
-def _current(body: bytes) -> CurrentAssignment:
+def _current(body: bytes) -> MemberAssignment:
     """Records of Kafka before 4.3 have no epochs of partitions: the member's stands for them."""
     value = _decoded(_CurrentValue, body)
     if not 0 <= value.state <= _STATES_MAX:
         raise DamagedGroupRecord(f"a member of a consumer group has state {value.state}, which is not known")
-    return CurrentAssignment(
+    return MemberAssignment(
         value.member_epoch,
         value.previous_member_epoch,
         value.state,
@@ -406,7 +406,8 @@ def _held_value(held: Mapping[PartitionOfId, int]) -> list[_HeldPartitions]:
 def _held(topics: Iterable[_HeldPartitions], epoch: int) -> dict[PartitionOfId, int]:
     held: dict[PartitionOfId, int] = {}
     for topic in topics:
-        epochs = topic.assignment_epochs or [epoch] * len(topic.partitions)
+        known = topic.assignment_epochs
+        epochs = [epoch] * len(topic.partitions) if known is None else known
         if len(epochs) != len(topic.partitions):
             raise DamagedGroupRecord(
                 f"{len(topic.partitions)} partitions of a member have {len(epochs)} epochs"
@@ -435,9 +436,9 @@ def _target_epoch(body: bytes) -> TargetEpoch:
     return TargetEpoch(value.assignment_epoch, value.assignment_timestamp)
 
 
-def _pattern(body: bytes) -> ResolvedTopics:
+def _pattern(body: bytes) -> FoundTopics:
     value = _decoded(_PatternValue, body)
-    return ResolvedTopics(tuple(value.topics), value.version, value.timestamp)
+    return FoundTopics(tuple(value.topics), value.version, value.timestamp)
 
 
 _STATES_MAX = 2
@@ -448,7 +449,7 @@ _ENCODERS: Mapping[type[ConsumerRecord], Callable[[Any], _Value]] = {
         assignment_epoch=value.epoch, assignment_timestamp=value.assigned_ms
     ),
     TargetRecord: _target_value,
-    CurrentAssignmentRecord: _current_value,
+    MemberAssignmentRecord: _current_value,
     PatternRecord: lambda value: _PatternValue(
         topics=list(value.topics), version=value.version, timestamp=value.resolved_ms
     ),
@@ -459,6 +460,6 @@ _DECODERS: Mapping[type[ConsumerKey], tuple[Callable[..., ConsumerRecord], Calla
     SubscriptionKey: (SubscriptionRecord, _subscription),
     TargetEpochKey: (TargetEpochRecord, _target_epoch),
     TargetKey: (TargetRecord, _target),
-    CurrentAssignmentKey: (CurrentAssignmentRecord, _current),
+    MemberAssignmentKey: (MemberAssignmentRecord, _current),
     PatternKey: (PatternRecord, _pattern),
 }

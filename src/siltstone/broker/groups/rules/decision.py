@@ -58,7 +58,7 @@ class GroupDecision(msgspec.Struct, Generic[G], frozen=True):
     pending: tuple[OffsetRecord, ...] = ()
 
 
-class AnyDraft(Generic[G]):
+class GroupDraft(Generic[G]):
     """A decision about a group that steps are still adding to. ``before`` is the group as the request
     found it, and is not changed."""
 
@@ -95,7 +95,7 @@ class AnyDraft(Generic[G]):
         self.actions.append(CancelTimer(timer))
 
 
-class Draft(AnyDraft[Group]):
+class Draft(GroupDraft[Group]):
     def __init__(self, group: Group, ticket: int, now_ms: int, settings: GroupSettings) -> None:
         super().__init__(group, ticket, now_ms, settings)
         self._members: dict[str, Member] | None = None

@@ -28,7 +28,7 @@ from siltstone.broker.groups.offsets_log.record import (
     OffsetKey,
     OffsetRecord,
 )
-from siltstone.broker.groups.rules.decision import AnyDraft, Draft
+from siltstone.broker.groups.rules.decision import Draft, GroupDraft
 from siltstone.broker.groups.rules.group import OwnerOfOffsets
 from siltstone.broker.groups.rules.requests import (
     Commit,
@@ -50,23 +50,23 @@ from siltstone.topic_configs.values import LONG_MAX
 # -- steps -----------------------------------------------------------------------------------------------
 
 
-def accept_offsets(draft: AnyDraft[Any], commit: Commit) -> None:
+def accept_offsets(draft: GroupDraft[Any], commit: Commit) -> None:
     draft.answer(OffsetErrors(tuple(accept(draft, draft.records, commit.offsets, commit.retention_ms))))
 
 
-def accept_pending_offsets(draft: AnyDraft[Any], commit: CommitInTransaction) -> None:
+def accept_pending_offsets(draft: GroupDraft[Any], commit: CommitInTransaction) -> None:
     draft.answer(OffsetErrors(tuple(accept(draft, draft.pending, commit.offsets, None))))
 
 
 def accept(
-    draft: AnyDraft[Any], accepted: list[Any], offsets: Iterable[OffsetToCommit], retention_ms: int | None
+    draft: GroupDraft[Any], accepted: list[Any], offsets: Iterable[OffsetToCommit], retention_ms: int | None
 ) -> list[ErrorCode]:
     """Accepts or refuses each offset by itself: one with too much metadata does not stop the others."""
     expires_ms = None if retention_ms is None else min(draft.now_ms + retention_ms, LONG_MAX)
     return [_accept_offset(draft, accepted, offset, expires_ms) for offset in offsets]
 
 
-def delete_offsets(draft: AnyDraft[Any], request: DeleteOffsets) -> None:
+def delete_offsets(draft: GroupDraft[Any], request: DeleteOffsets) -> None:
     """Offsets in topics that members subscribe to are refused: the members would commit them again."""
     errors: list[ErrorCode] = []
     has_members = bool(draft.group.members)
@@ -80,21 +80,21 @@ def delete_offsets(draft: AnyDraft[Any], request: DeleteOffsets) -> None:
     draft.answer(OffsetErrors(tuple(errors)))
 
 
-def drop_expired_offsets(draft: AnyDraft[Any], request: ExpireOffsets) -> None:
+def drop_expired_offsets(draft: GroupDraft[Any], request: ExpireOffsets) -> None:
     for topic_partition in expired_offsets(draft.group, request, draft.now_ms, draft.settings):
         _delete_offset(draft, topic_partition)
 
 
-def forget_offsets(draft: AnyDraft[Any], request: ForgetOffsets) -> None:
+def forget_offsets(draft: GroupDraft[Any], request: ForgetOffsets) -> None:
     delete_offsets_of(draft, request.committed)
 
 
-def delete_offsets_of(draft: AnyDraft[Any], partitions: Iterable[TopicPartition]) -> None:
+def delete_offsets_of(draft: GroupDraft[Any], partitions: Iterable[TopicPartition]) -> None:
     for topic_partition in partitions:
         _delete_offset(draft, topic_partition)
 
 
-def move_offsets(draft: AnyDraft[Any], request: MoveOffsets) -> None:
+def move_offsets(draft: GroupDraft[Any], request: MoveOffsets) -> None:
     """Moves offsets. A moved offset has no leader epoch, since the record at it is not known, and loses the old
     offset's metadata."""
     moved = {
@@ -121,7 +121,7 @@ def forget_group(draft: Draft, request: DeleteGroup | ExpireOffsets) -> None:
 
 
 def _accept_offset(
-    draft: AnyDraft[Any], accepted: list[Any], offset: OffsetToCommit, expires_ms: int | None
+    draft: GroupDraft[Any], accepted: list[Any], offset: OffsetToCommit, expires_ms: int | None
 ) -> ErrorCode:
     if len(offset.metadata.encode()) > draft.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -131,7 +131,7 @@ def _accept_offset(
     return ErrorCode.NONE
 
 
-def _delete_offset(draft: AnyDraft[Any], topic_partition: TopicPartition) -> None:
+def _delete_offset(draft: GroupDraft[Any], topic_partition: TopicPartition) -> None:
     draft.records.append(OffsetRecord(OffsetKey(draft.group.group_id, *topic_partition), None))
 
 

@@ -231,7 +231,7 @@ class Assigned(msgspec.Struct, frozen=True):
     assignment: bytes
 
 
-class Beaten(msgspec.Struct, frozen=True):
+class BeatAnswer(msgspec.Struct, frozen=True):
     """The answer to a ``ConsumerBeat``. ``assigned`` None: unchanged."""
 
     member_id: str
@@ -258,5 +258,5 @@ class OffsetsMoved(msgspec.Struct, frozen=True):
 
 
 Answer: TypeAlias = (
-    ErrorCode | MemberIdGiven | Joined | Assigned | Beaten | Left | OffsetErrors | OffsetsMoved
+    ErrorCode | MemberIdGiven | Joined | Assigned | BeatAnswer | Left | OffsetErrors | OffsetsMoved
 )

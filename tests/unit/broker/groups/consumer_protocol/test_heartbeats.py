@@ -4,19 +4,19 @@ import pytest
 
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroupState, MemberState
 from siltstone.broker.groups.offsets_log.consumer_records import (
-    CurrentAssignmentRecord,
     EpochRecord,
+    MemberAssignmentRecord,
     SubscriptionRecord,
     TargetEpochRecord,
     TargetRecord,
 )
-from siltstone.broker.groups.rules.requests import Beaten
+from siltstone.broker.groups.rules.requests import BeatAnswer
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from support.groups.consumer_world import REBALANCE_MS, ConsumerWorld
 
 TOMBSTONES = [
-    (CurrentAssignmentRecord, True),
+    (MemberAssignmentRecord, True),
     (TargetRecord, True),
     (SubscriptionRecord, True),
     (EpochRecord, False),
@@ -29,7 +29,7 @@ def settled_pair() -> tuple[ConsumerWorld, frozenset[tuple[bytes, int]]]:
     world.join("A")
     world.join("B")
     told = world.beat("A", 1)
-    assert isinstance(told, Beaten) and told.assigned is not None
+    assert isinstance(told, BeatAnswer) and told.assigned is not None
     world.beat("A", 1, owned=told.assigned)
     world.beat("B", 2)
     return world, told.assigned
@@ -38,9 +38,9 @@ def settled_pair() -> tuple[ConsumerWorld, frozenset[tuple[bytes, int]]]:
 def test_ng01_the_first_member_gets_all_in_one_decision() -> None:
     world = ConsumerWorld(t=4)
     answer = world.join("A")
-    assert answer == Beaten("A", 1, frozenset(world.topics.partitions("t")))
+    assert answer == BeatAnswer("A", 1, frozenset(world.topics.partitions("t")))
     assert [type(record) for record in world.last] == [
-        SubscriptionRecord, EpochRecord, TargetRecord, TargetEpochRecord, CurrentAssignmentRecord,
+        SubscriptionRecord, EpochRecord, TargetRecord, TargetEpochRecord, MemberAssignmentRecord,
     ]  # fmt: skip
     assert world.group.state is ConsumerGroupState.STABLE
 
@@ -49,15 +49,17 @@ def test_ng02_a_partition_is_given_only_when_it_was_given_back() -> None:
     world = ConsumerWorld(t=4)
     everything = frozenset(world.topics.partitions("t"))
     world.join("A")
-    assert world.join("B") == Beaten("B", 2, frozenset())
+    assert world.join("B") == BeatAnswer("B", 2, frozenset())
     assert world.member("B").state is MemberState.UNRELEASED
     asked_back = world.beat("A", 1)
-    assert isinstance(asked_back, Beaten) and asked_back.epoch == 1 and asked_back.assigned is not None
+    assert isinstance(asked_back, BeatAnswer) and asked_back.epoch == 1 and asked_back.assigned is not None
     assert len(asked_back.assigned) == 2 and world.group.state is ConsumerGroupState.RECONCILING
-    assert world.beat("B", 2) == Beaten("B", 2, None)
-    assert world.beat("A", 1) == Beaten("A", 1, None), "it says nothing of what it owns: it still has them"
-    assert world.beat("A", 1, owned=asked_back.assigned) == Beaten("A", 2, None)
-    assert world.beat("B", 2) == Beaten("B", 2, everything - asked_back.assigned)
+    assert world.beat("B", 2) == BeatAnswer("B", 2, None)
+    assert world.beat("A", 1) == BeatAnswer("A", 1, None), (
+        "it says nothing of what it owns: it still has them"
+    )
+    assert world.beat("A", 1, owned=asked_back.assigned) == BeatAnswer("A", 2, None)
+    assert world.beat("B", 2) == BeatAnswer("B", 2, everything - asked_back.assigned)
     assert world.group.state is ConsumerGroupState.STABLE
 
 
@@ -71,7 +73,7 @@ def test_ng03_a_member_that_gives_nothing_back_is_removed() -> None:
     assert set(world.group.members) == {"A", "B"}
     world.let_pass(1)
     assert set(world.group.members) == {"B"}
-    assert world.beat("B", 2) == Beaten("B", 3, frozenset(world.topics.partitions("t")))
+    assert world.beat("B", 2) == BeatAnswer("B", 3, frozenset(world.topics.partitions("t")))
     assert world.beat("A", 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -82,11 +84,11 @@ def test_ng03_a_second_revocation_has_its_time_in_full() -> None:
     world.join("A")
     world.join("B")
     first = world.beat("A", 1)
-    assert isinstance(first, Beaten)
+    assert isinstance(first, BeatAnswer)
     world.let_pass(REBALANCE_MS // 2)
     world.join("C")
     second = world.beat("A", 1, owned=first.assigned)
-    assert isinstance(second, Beaten) and second.assigned is not None and len(second.assigned) == 2
+    assert isinstance(second, BeatAnswer) and second.assigned is not None and len(second.assigned) == 2
     world.let_pass(REBALANCE_MS - 1)
     assert "A" in world.group.members
     world.let_pass(1)
@@ -100,12 +102,12 @@ def test_ng05_an_epoch_is_the_present_one(epoch: int, error: ErrorCode | None) -
     """A's epoch is 2, and was 1 before: without its partitions it cannot be told from a zombie."""
     world, _ = settled_pair()
     answer = world.beat("A", epoch)
-    assert answer is error if error else answer == Beaten("A", 2, None)
+    assert answer is error if error else answer == BeatAnswer("A", 2, None)
 
 
 def test_ng05_the_epoch_before_will_do_with_no_more_than_what_was_given() -> None:
     world, of_a = settled_pair()
-    assert isinstance(world.beat("A", 1, owned=of_a), Beaten)
+    assert isinstance(world.beat("A", 1, owned=of_a), BeatAnswer)
     assert world.beat("A", 1, owned=frozenset(world.topics.partitions("t"))) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
@@ -115,14 +117,14 @@ def test_ng06_a_silent_member_is_removed() -> None:
     world.beat("B", 2)
     world.let_pass(1)
     assert set(world.group.members) == {"B"} and world.group.epoch == 3
-    assert world.beat("B", 2) == Beaten("B", 3, frozenset(world.topics.partitions("t")))
+    assert world.beat("B", 2) == BeatAnswer("B", 3, frozenset(world.topics.partitions("t")))
 
 
 def test_ng07_the_others_get_the_partitions_of_a_member_that_leaves() -> None:
     world, _ = settled_pair()
-    assert world.beat("A", -1) == Beaten("A", -1, None)
+    assert world.beat("A", -1) == BeatAnswer("A", -1, None)
     assert [(type(record), record.value is None) for record in world.last] == TOMBSTONES  # type: ignore[attr-defined]
-    assert world.beat("B", 2) == Beaten("B", 3, frozenset(world.topics.partitions("t")))
+    assert world.beat("B", 2) == BeatAnswer("B", 3, frozenset(world.topics.partitions("t")))
     world.beat("B", -1)
     assert world.group.state is ConsumerGroupState.EMPTY and world.timers == {}
 
@@ -132,12 +134,12 @@ def test_ng08_a_static_member_that_is_back_in_time_has_what_it_had() -> None:
     world.join("A", instance_id="one")
     world.join("B")
     told = world.beat("A", 1, instance_id="one")
-    assert isinstance(told, Beaten) and told.assigned is not None
+    assert isinstance(told, BeatAnswer) and told.assigned is not None
     world.beat("A", 1, instance_id="one", owned=told.assigned)
     world.beat("B", 2)
-    assert world.beat("A", -2, instance_id="one") == Beaten("A", -2, None)
-    assert world.beat("B", 2) == Beaten("B", 2, None), "nobody else notices"
-    assert world.join("A2", instance_id="one") == Beaten("A2", 2, told.assigned)
+    assert world.beat("A", -2, instance_id="one") == BeatAnswer("A", -2, None)
+    assert world.beat("B", 2) == BeatAnswer("B", 2, None), "nobody else notices"
+    assert world.join("A2", instance_id="one") == BeatAnswer("A2", 2, told.assigned)
     assert world.group.epoch == 2 and set(world.group.members) == {"A2", "B"}
     assert world.beat("A", 2, instance_id="one") is ErrorCode.FENCED_INSTANCE_ID
 
@@ -160,26 +162,26 @@ def test_ng09_an_instance_that_is_there_is_not_taken_over() -> None:
     assert world.join("B", instance_id="one") is ErrorCode.UNRELEASED_INSTANCE_ID
     assert world.beat("B", 1, instance_id="one") is ErrorCode.FENCED_INSTANCE_ID
     assert world.beat("B", 1, instance_id="two") is ErrorCode.UNKNOWN_MEMBER_ID
-    assert isinstance(world.join("A", instance_id="one"), Beaten), "the same client has lost its state"
+    assert isinstance(world.join("A", instance_id="one"), BeatAnswer), "the same client has lost its state"
 
 
 def test_ng11_partitions_that_are_added_are_given_at_the_next_heartbeat() -> None:
     world = ConsumerWorld(t=4)
     world.join("A")
     world.topics.extend("t", 6)
-    assert world.beat("A", 1) == Beaten("A", 2, frozenset(world.topics.partitions("t")))
+    assert world.beat("A", 1) == BeatAnswer("A", 2, frozenset(world.topics.partitions("t")))
     world.topics.delete("t")
-    assert world.beat("A", 2) == Beaten("A", 2, frozenset())
-    assert world.beat("A", 2, owned=frozenset()) == Beaten("A", 3, None)
+    assert world.beat("A", 2) == BeatAnswer("A", 2, frozenset())
+    assert world.beat("A", 2, owned=frozenset()) == BeatAnswer("A", 3, None)
 
 
 def test_ng11_a_topic_that_comes_later_is_given_too() -> None:
     world = ConsumerWorld()
-    assert world.join("A", "later") == Beaten("A", 1, frozenset())
+    assert world.join("A", "later") == BeatAnswer("A", 1, frozenset())
     world.topics.create("other", 1)
-    assert world.beat("A", 1) == Beaten("A", 1, None)
+    assert world.beat("A", 1) == BeatAnswer("A", 1, None)
     world.topics.create("later", 2)
-    assert world.beat("A", 1) == Beaten("A", 2, frozenset(world.topics.partitions("later")))
+    assert world.beat("A", 1) == BeatAnswer("A", 2, frozenset(world.topics.partitions("later")))
 
 
 def test_ng13_the_assignor_of_most_members() -> None:
@@ -207,7 +209,7 @@ def test_ng23_members_over_the_limit_are_refused() -> None:
     world = ConsumerWorld(GroupSettings(group_consumer_max_size=1), t=4)
     world.join("A")
     assert world.join("B") is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert isinstance(world.join("A"), Beaten)
+    assert isinstance(world.join("A"), BeatAnswer)
 
 
 def test_a_group_of_many_bytes_takes_no_new_member() -> None:
@@ -228,9 +230,9 @@ def test_a_member_that_joins_again_owns_nothing() -> None:
     world.join("A")
     world.join("B")
     told = world.beat("A", 1)
-    assert isinstance(told, Beaten)
-    assert world.join("A") == Beaten("A", 2, told.assigned)
-    assert world.beat("B", 2) == Beaten(
+    assert isinstance(told, BeatAnswer)
+    assert world.join("A") == BeatAnswer("A", 2, told.assigned)
+    assert world.beat("B", 2) == BeatAnswer(
         "B", 2, frozenset(world.topics.partitions("t")) - (told.assigned or frozenset())
     )
 
@@ -239,5 +241,5 @@ def test_a_topic_that_is_given_up_is_taken_away_before_there_is_a_new_target() -
     world = ConsumerWorld(GroupSettings(), t=1, u=1)
     world.join("A", "t", "u")
     left = world.beat("A", 1, topics=("u",))
-    assert left == Beaten("A", 1, frozenset(world.topics.partitions("u")))
+    assert left == BeatAnswer("A", 1, frozenset(world.topics.partitions("u")))
     assert world.group.state is ConsumerGroupState.ASSIGNING
