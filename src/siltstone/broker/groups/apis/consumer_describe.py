@@ -72,7 +72,7 @@ def _member(groups: Groups, group: ConsumerGroup, member: ConsumerMember) -> Des
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
-        subscribed_topic_regex=member.regex,
+        subscribed_topic_regex=member.regex or "",
         assignment=_assignment(groups, member.assigned),
         target_assignment=_assignment(groups, group.targets.get(member.member_id, ())),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,

@@ -292,7 +292,7 @@ def encode_consumer_value(record: ConsumerRecord) -> bytes | None:
 
 
 def decode_consumer_record(key: ConsumerKey, value: bytes | None) -> ConsumerRecord:
-    """Unknown tagged fields are skipped, and so are bytes after the last field, as in Kafka. Raises DamagedGroupRecord."""
+    """Unknown tagged fields and bytes after the last field are skipped, as in Kafka. Raises DamagedGroupRecord."""
     kind, decoder = _DECODERS[type(key)]
     if value is None or decoder is None:
         return kind(key, None)

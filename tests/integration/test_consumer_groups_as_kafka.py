@@ -1,0 +1,244 @@
+"""Heartbeats of KIP-848 asked of this broker and of Apache Kafka: the same answers, step by step.
+
+Partitions may be given to other members than at Kafka, so the steps look at how many each has. Member ids, epochs and
+codes are compared as they are.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oracles.apache_kafka import running_apache_kafka
+from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    OwnedPartitions,
+)
+from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
+from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
+from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
+from siltstone.kafka_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from siltstone.kafka_protocol.notation import Message
+from support.broker.broker_process import BrokerProcess
+from support.broker.cluster_clients import until
+from support.kafka.kafka_oracles import or_skip
+from support.kafka.raw_calls import create_topic
+from support.kafka.raw_kafka import Address, RawConnection
+
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly(tried="heartbeats beside Kafka")]
+
+RETRIED = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+class Told(list[tuple[str, object]]):
+    """What a broker has answered, step by step."""
+
+
+class Asked:
+    def __init__(self, connection: RawConnection, name: str) -> None:
+        self._connection = connection
+        self.group = name
+        self.first_epoch = 1
+        self.topic = create_topic(connection, name, 4)
+        # Kafka makes the topic of its groups when somebody looks for a coordinator.
+        until(
+            lambda: (
+                self.ask(FindCoordinatorRequest(coordinator_keys=[name]), 4).coordinators[0].error_code == 0
+            ),
+            "a coordinator",
+        )
+        time.sleep(2)  # Kafka's coordinator learns of a topic a moment later, and no request shows when
+        self.told = Told()
+        self.owned: dict[str, list[OwnedPartitions]] = {}
+
+    def beat(self, name: str, member_id: str, epoch: int, **said: Any) -> Any:
+        asked_epoch = self.theirs(epoch)
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=member_id, member_epoch=asked_epoch, **said
+        )
+        answer = self._patiently(request, 1)
+        has: object = None
+        if answer.assignment is not None:
+            rows = answer.assignment.topic_partitions
+            self.owned[member_id] = [
+                OwnedPartitions(topic_id=row.topic_id, partitions=row.partitions) for row in rows
+            ]
+            has = sum(len(row.partitions) for row in rows)
+        if not self.told[1:] and not answer.error_code:
+            self.first_epoch = answer.member_epoch
+        epoch_told = None if answer.error_code else self.ours(answer.member_epoch)
+        self.told.append((name, (ErrorCode(answer.error_code).name, epoch_told, has)))
+        return answer
+
+    def join(self, name: str, member_id: str, **other: Any) -> Any:
+        whole = {
+            "rebalance_timeout_ms": 60_000, "subscribed_topic_names": [self.topic.name], "topic_partitions": [],
+        }  # fmt: skip
+        return self.beat(name, member_id, 0, **(whole | other))
+
+    def say_owned(self, name: str, member_id: str, epoch: int) -> Any:
+        return self.beat(name, member_id, epoch, topic_partitions=self.owned.get(member_id, []))
+
+    def theirs(self, epoch: int) -> int:
+        """Kafka 4.3.1 begins with epoch 2, 4.3.0 with 1; here the first one is 1."""
+        return epoch + self.first_epoch - 1 if epoch > 0 else epoch
+
+    def ours(self, epoch: int) -> int:
+        return epoch - self.first_epoch + 1 if epoch > 0 else epoch
+
+    def tell(self, name: str, what: object) -> None:
+        self.told.append((name, what))
+
+    def ask(self, request: Message, version: int) -> Any:
+        return self._connection.ask(request, version)
+
+    def _patiently(self, request: Message, version: int) -> Any:
+        answers: list[Any] = []
+
+        def answered() -> bool:
+            answers.append(self._connection.ask(request, version))
+            return answers[-1].error_code not in RETRIED
+
+        until(answered, name_of(request))
+        return answers[-1]
+
+
+def commit(asked: Asked, name: str, member_id: str, epoch: int, partition: int, version: int = 9) -> None:
+    row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=3)
+    topics = [OffsetCommitRequestTopic(name=asked.topic.name, topic_id=asked.topic.id, partitions=[row])]
+    request = OffsetCommitRequest(
+        group_id=asked.group,
+        member_id=member_id,
+        generation_id_or_member_epoch=asked.theirs(epoch),
+        topics=topics,
+    )
+    told = asked.ask(request, version).topics[0].partitions[0].error_code
+    asked.tell(name, ErrorCode(told).name)
+
+
+def live_through(asked: Asked) -> Told:
+    """A life of two members, and of static ones; the epochs are those that the story leads to."""
+    asked.beat("no such group", "A", 4)
+    asked.join("A joins", "A")
+    asked.join("another assignor", "X", server_assignor="sticky")
+    asked.beat("no such member", "X", 1)
+    asked.beat("an epoch that is not there yet", "A", 7)
+    asked.beat("a wrong epoch", "A", -3)
+    asked.beat("nothing new", "A", 1)
+    return _with_b(asked)
+
+
+def _with_b(asked: Asked) -> Told:
+    joined = asked.join("B joins", "B")
+    until(lambda: _epoch(asked) == (2, 2), "the second assignment")
+    asked.beat("A gives back", "A", 1)
+    asked.beat("A does not say so", "A", 1)
+    asked.say_owned("A says so", "A", 1)
+    asked.say_owned("B has the others", "B", asked.ours(joined.member_epoch))
+    describe(asked, "two members")
+    mine = asked.owned["A"][0].partitions[0]
+    theirs = asked.owned["B"][0].partitions[0]
+    commit(asked, "a commit of this epoch", "A", 2, mine)
+    commit(asked, "a commit of before, kept", "A", 1, mine)
+    commit(asked, "a commit of before, not its own", "A", 1, theirs)
+    commit(asked, "a commit of an epoch to come", "A", 3, mine)
+    commit(asked, "a commit of a stranger", "X", 2, mine)
+    commit(asked, "a commit of nobody", "", -1, mine)
+    commit(asked, "an old commit", "A", 2, mine, version=8)
+    for member_id, epoch in (("A", 2), ("A", 1), ("X", 2), (None, -1)):
+        group = OffsetFetchRequestGroup(
+            group_id=asked.group, member_id=member_id, member_epoch=asked.theirs(epoch), topics=None
+        )
+        (row,) = asked.ask(OffsetFetchRequest(groups=[group]), 9).groups
+        asked.tell(f"fetch of {member_id} {epoch}", ErrorCode(row.error_code).name)
+    asked.beat("B leaves", "B", -1)
+    asked.beat("B has left", "B", 2)
+    asked.beat("A leaves", "A", -1)
+    describe(asked, "nobody")
+    return asked.told
+
+
+def _epoch(asked: Asked) -> tuple[int, int]:
+    (group,) = asked.ask(ConsumerGroupDescribeRequest(group_ids=[asked.group]), 1).groups
+    if group.assignment_epoch < group.group_epoch:  # the interval between two assignments is not over
+        (member,) = [each for each in group.members if each.member_id == "B"]
+        beat = ConsumerGroupHeartbeatRequest(
+            group_id=asked.group, member_id="B", member_epoch=member.member_epoch
+        )
+        asked.ask(beat, 1)
+    return asked.ours(group.group_epoch), asked.ours(group.assignment_epoch)
+
+
+def describe(asked: Asked, name: str) -> None:
+    (group,) = asked.ask(ConsumerGroupDescribeRequest(group_ids=[asked.group]), 1).groups
+    members = sorted(
+        (
+            member.member_id,
+            asked.ours(member.member_epoch),
+            member.member_type,
+            tuple(member.subscribed_topic_names),
+        )
+        for member in group.members
+    )
+    asked.tell(
+        name,
+        (group.error_code, group.group_state, asked.ours(group.group_epoch), group.assignor_name, members),
+    )
+    (older,) = asked.ask(DescribeGroupsRequest(groups=[asked.group]), 6).groups
+    asked.tell(f"{name}, by the older API", (ErrorCode(older.error_code).name, older.group_state))
+    (older,) = asked.ask(DescribeGroupsRequest(groups=[asked.group]), 5).groups
+    asked.tell(f"{name}, by an older version", (ErrorCode(older.error_code).name, older.group_state))
+    listed = {each.group_id: each for each in asked.ask(ListGroupsRequest(), 5).groups}[asked.group]
+    asked.tell(f"{name}, listed", (listed.group_type, listed.group_state, listed.protocol_type))
+
+
+def static_life(asked: Asked) -> Told:
+    asked.join("one joins", "one", instance_id="desk")
+    asked.join("an instance that is there", "two", instance_id="desk")
+    asked.beat("another member of the instance", "two", 1, instance_id="desk")
+    asked.beat("no such instance", "one", 1, instance_id="chair")
+    asked.beat("away for a while", "one", -2, instance_id="desk")
+    asked.join("back with another id", "three", instance_id="desk")
+    asked.beat("the old one", "one", 1, instance_id="desk")
+    asked.beat("not static", "four", -2)
+    asked.beat("leaves", "three", -1, instance_id="desk")
+    return asked.told
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Address]:
+    with or_skip(running_apache_kafka) as server:
+        yield address_of(server.bootstrap_servers)
+
+
+def address_of(bootstrap_servers: str) -> Address:
+    host, _, port = bootstrap_servers.partition(":")
+    return host, int(port)
+
+
+def name_of(request: Message) -> str:
+    return type(request).__name__
+
+
+@pytest.mark.parametrize("life", [live_through, static_life])
+def test_each_step_is_answered_as_kafka_answers_it(kafka: Address, tmp_path, life) -> None:
+    with RawConnection(kafka) as connection:
+        expected = life(Asked(connection, life.__name__))
+    with (
+        BrokerProcess(tmp_path / "store") as broker,
+        RawConnection(address_of(broker.bootstrap_servers)) as connection,
+    ):
+        found = life(Asked(connection, life.__name__))
+    assert found == expected
