@@ -91,6 +91,10 @@ class Asked:
     def say_owned(self, name: str, member_id: str, epoch: int) -> Any:
         return self.beat(name, member_id, epoch, topic_partitions=self.owned.get(member_id, []))
 
+    def epoch_of(self, member_id: str) -> int:
+        (group,) = self.ask(ConsumerGroupDescribeRequest(group_ids=[self.group]), 1).groups
+        return next(each.member_epoch for each in group.members if each.member_id == member_id)
+
     def theirs(self, epoch: int) -> int:
         """Kafka 4.3.1 begins with epoch 2, 4.3.0 with 1; here the first one is 1."""
         return epoch + self.first_epoch - 1 if epoch > 0 else epoch
@@ -181,6 +185,11 @@ def _epoch(asked: Asked) -> tuple[int, int]:
     return asked.ours(group.group_epoch), asked.ours(group.assignment_epoch)
 
 
+def _beat_quietly(asked: Asked) -> None:
+    asked.beat("again", "P", asked.ours(asked.epoch_of("P")))
+    asked.told.pop()
+
+
 def describe(asked: Asked, name: str) -> None:
     (group,) = asked.ask(ConsumerGroupDescribeRequest(group_ids=[asked.group]), 1).groups
     members = sorted(
@@ -214,6 +223,14 @@ def static_life(asked: Asked) -> Told:
     asked.beat("the old one", "one", 1, instance_id="desk")
     asked.beat("not static", "four", -2)
     asked.beat("leaves", "three", -1, instance_id="desk")
+    named = {"subscribed_topic_names": None, "subscribed_topic_regex": "(?!x)"}
+    asked.join("a pattern that cannot be read", "P", **named)
+    named["subscribed_topic_regex"] = f"{asked.topic.name[:-1]}[a-z]|__consumer_offsets"
+    joined = asked.join("a pattern", "P", **named)
+    asked.tell("a pattern has no names", joined.error_code)
+    if joined.assignment is not None and not joined.assignment.topic_partitions:
+        until(lambda: asked.owned.get("P") or _beat_quietly(asked), "the topics of the pattern")
+    asked.tell("its topics, an internal one among them", len(asked.owned["P"]))
     return asked.told
 
 

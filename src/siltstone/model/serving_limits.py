@@ -88,6 +88,9 @@ CONSUMER_ASSIGNMENT_INTERVAL_MS = 1 * SECOND_MS
 """How far apart the assignments of a group are: members that join at a time share one [Kafka:
 group.consumer.assignment.interval.ms]."""
 
+CONSUMER_REGEX_INTERVAL_MS_MIN = 10 * SECOND_MS
+"""When topics change often, patterns are matched with them no more often than this."""
+
 CONSUMER_REGEX_REFRESH_INTERVAL_MS = 10 * MINUTE_MS
 """After so long the topics that match a pattern are looked for again [Kafka: group.consumer.regex.refresh.interval.ms].
 """

@@ -3,6 +3,9 @@
 After each decision the log is replayed and compared with the group in memory, and no partition may have two holders.
 """
 
+import re
+from collections.abc import Iterable
+
 import msgspec
 
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember, PartitionOfId
@@ -135,7 +138,7 @@ class ConsumerWorld:
             assert self._replayed.is_nothing
             return
         replayed = self._replayed.group()
-        assert replayed == msgspec.structs.replace(self.group, seen=None)
+        assert replayed == msgspec.structs.replace(self.group, seen=None, seen_by_patterns=None)
         holders: dict[PartitionOfId, str] = {}
         for member in self.group.members.values():
             for partition in member.held:
@@ -146,10 +149,13 @@ class ConsumerWorld:
 class PlainMember:
     """A client as KIP-848 describes it: it gives back what it is not to have, says so, and takes what it gets."""
 
-    def __init__(self, world: ConsumerWorld, member_id: str, topics: tuple[str, ...]) -> None:
+    def __init__(
+        self, world: ConsumerWorld, member_id: str, topics: tuple[str, ...], pattern: str | None = None
+    ) -> None:
         self._world = world
         self.member_id = member_id
         self.topics = topics
+        self.pattern = pattern
         self.epoch = 0
         self.owned: frozenset[PartitionOfId] = frozenset()
         self._said_owned: frozenset[PartitionOfId] | None = None
@@ -163,6 +169,7 @@ class PlainMember:
                 self.epoch,
                 rebalance_timeout_ms=REBALANCE_MS if self.epoch == 0 or self._says_topics else -1,
                 topics=self.topics if self.epoch == 0 or self._says_topics else None,
+                regex=self.pattern if self.epoch == 0 or self._says_topics else None,
                 owned=self.owned if says_owned or self._says_topics else None,
             )
         )
@@ -180,6 +187,9 @@ class PlainMember:
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         self.topics, self._says_topics = topics, True
+
+    def wants(self, names: Iterable[str]) -> set[str]:
+        return set(self.topics) | {name for name in names if re.fullmatch(self.pattern or "", name)}
 
     def leave(self) -> None:
         self._world.beat(self.member_id, -1)

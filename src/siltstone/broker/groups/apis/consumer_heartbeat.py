@@ -9,6 +9,7 @@ from siltstone.broker.groups.consumer_protocol.group import JOINS, LEAVES, LEAVE
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.rules.requests import BeatAnswer, ConsumerBeat
+from siltstone.broker.name_patterns import NamePattern, PatternRefused
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
@@ -17,6 +18,7 @@ from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     NewAssignment,
 )
+from siltstone.model.acls import AclOperation
 
 MEMBER_ID_OF_CLIENT_SINCE = 1
 """From this version on a client makes its own member id, so that a repeated request makes no second member."""
@@ -29,7 +31,6 @@ TEXTS = {
     ErrorCode.FENCED_INSTANCE_ID: "Another member has taken over this group.instance.id.",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has as many members as it may have.",
     ErrorCode.UNSUPPORTED_ASSIGNOR: f"There is no such assignor; there are {', '.join(ASSIGNORS)}.",
-    ErrorCode.INVALID_REGULAR_EXPRESSION: "The pattern of topics cannot be read. Name the topics.",
 }
 """What clients show beside the code."""
 
@@ -41,8 +42,11 @@ async def handle_consumer_group_heartbeat(
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         return _refused(ErrorCode.UNSUPPORTED_ASSIGNOR)
-    if request.subscribed_topic_regex:
-        return _refused(ErrorCode.INVALID_REGULAR_EXPRESSION)
+    try:
+        NamePattern(request.subscribed_topic_regex or "")
+    except PatternRefused as refused:
+        code = ErrorCode.INVALID_REGULAR_EXPRESSION
+        return ConsumerGroupHeartbeatResponse(error_code=code, error_message=str(refused))
     beat = _beat(groups, context, request)
 
     def if_known(known: KnownGroup | None) -> ConsumerBeat | ErrorCode:
@@ -109,6 +113,7 @@ def _beat(groups: Groups, context: RequestContext, request: ConsumerGroupHeartbe
         else frozenset((each.topic_id, n) for each in owned for n in each.partitions),
         client_id=client_id,
         client_host=f"/{context.client_host}",  # as Java writes addresses, and tools show them
+        sees=lambda name: context.may_topic(AclOperation.DESCRIBE, name, is_named=False),
     )
 
 

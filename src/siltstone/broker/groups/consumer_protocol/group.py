@@ -91,8 +91,8 @@ class PatternTopics(msgspec.Struct, frozen=True):
 
 class ConsumerGroup(msgspec.Struct, frozen=True):
     """``targets``: member id → the partitions that it is to have, as of ``assignment_epoch``. ``holders``: partition →
-    the member that has it or has to give it back. ``seen``: the topics for which ``metadata_hash`` is, not in the log.
-    """
+    the member that has it or has to give it back. ``seen``: the topics for which ``metadata_hash`` is, and
+    ``seen_by_patterns`` those for which ``patterns`` are; these two are not in the log."""
 
     group_id: str
     epoch: int = 0
@@ -106,6 +106,7 @@ class ConsumerGroup(msgspec.Struct, frozen=True):
     members_bytes: int = 0
     is_dead: bool = False
     seen: Any = None
+    seen_by_patterns: Any = None
 
     @property
     def state(self) -> ConsumerGroupState:

@@ -4,7 +4,7 @@ The errors and their order are those of Apache Kafka 4.3 (GroupMetadataManager).
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -19,12 +19,15 @@ from siltstone.broker.groups.consumer_protocol.group import (
     ConsumerMember,
     MemberState,
     Partitions,
+    PatternTopics,
     consumer_member_bytes,
 )
 from siltstone.broker.groups.consumer_protocol.reconciliation import reconciled
-from siltstone.broker.groups.ports import KnownTopics
+from siltstone.broker.groups.ports import KnownTopic, KnownTopics
 from siltstone.broker.groups.rules.requests import BeatAnswer, ConsumerBeat
+from siltstone.broker.name_patterns import NamePattern, PatternRefused
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.model.serving_limits import CONSUMER_REGEX_INTERVAL_MS_MIN
 
 
 def decide_beat(draft: ConsumerDraft, beat: ConsumerBeat) -> None:
@@ -116,12 +119,13 @@ def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> 
     wants_other = known is None or (asked.topics, asked.regex) != (member.topics, member.regex)
     if asked != known:
         draft.put(asked)
-    if wants_other:
-        drop_unused_patterns(draft)
+    finds_other = _resolve_patterns(draft, beat)
     has_other_topics = (
-        _refresh_topics(draft) if wants_other or draft.group.seen is not draft.topics.all() else False
+        _refresh_topics(draft)
+        if wants_other or finds_other or draft.group.seen is not draft.topics.all()
+        else False
     )
-    if wants_other or has_other_topics:
+    if wants_other or finds_other or has_other_topics:
         draft.raise_epoch()
     _assign_if_due(draft)
     subscribed = subscribed_ids(draft.group, asked, draft.topics)
@@ -152,11 +156,44 @@ def _as_asked(member: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember:
     return member if asked == member else asked
 
 
-def drop_unused_patterns(draft: ConsumerDraft) -> None:
-    used = {member.regex for member in draft.group.members.values()}
-    if not draft.group.patterns.keys() <= used:
-        kept = {pattern: found for pattern, found in draft.group.patterns.items() if pattern in used}
-        draft.change(patterns=kept)
+def _resolve_patterns(draft: ConsumerDraft, beat: ConsumerBeat) -> bool:
+    """Looks for the topics that match the members' patterns, as far as that is due. Returns whether others are found
+    than before."""
+    group = draft.group
+    wanted = {member.regex for member in group.members.values() if member.regex}
+    if not wanted and not group.patterns:
+        return False
+    topics = draft.topics.all()
+    is_changed = group.seen_by_patterns is not topics
+    resolved = {
+        pattern: known
+        if (known := group.patterns.get(pattern)) is not None
+        and not _is_due(draft, known, is_changed=is_changed)
+        else PatternTopics(_matching(pattern, topics, beat), draft.now_ms)
+        for pattern in sorted(wanted)
+    }
+    if all(found.resolved_ms == draft.now_ms for found in resolved.values()):
+        draft.change(seen_by_patterns=topics)
+    if resolved == group.patterns:
+        return False
+    draft.change(patterns=resolved)
+    before = {pattern: found.topics for pattern, found in group.patterns.items()}
+    return any(before.get(pattern) != found.topics for pattern, found in resolved.items())
+
+
+def _is_due(draft: ConsumerDraft, known: PatternTopics, *, is_changed: bool) -> bool:
+    age_ms = draft.now_ms - known.resolved_ms
+    refresh_ms = draft.settings.group_consumer_regex_refresh_interval_ms
+    return age_ms >= refresh_ms or (is_changed and age_ms >= CONSUMER_REGEX_INTERVAL_MS_MIN)
+
+
+def _matching(pattern: str, topics: Sequence[KnownTopic], beat: ConsumerBeat) -> tuple[str, ...]:
+    """A pattern of the log that no program of today would take matches nothing."""
+    try:
+        compiled = NamePattern(pattern)
+    except PatternRefused:
+        return ()
+    return tuple(sorted(each.name for each in topics if compiled.matches(each.name) and beat.sees(each.name)))
 
 
 def _refresh_topics(draft: ConsumerDraft) -> bool:

@@ -4,7 +4,7 @@ In a request ``member_id`` is empty if the client has none yet, and a negative g
 error code, since every request may be refused, or the value that the request asks for.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -68,6 +68,8 @@ class ConsumerBeat(msgspec.Struct, frozen=True):
     owned: frozenset[tuple[bytes, int]] | None = None
     client_id: str = ""
     client_host: str = ""
+    sees: Callable[[str], bool] = lambda _: True
+    """Whether the client may see a topic that a pattern finds."""
 
     @property
     def is_full(self) -> bool:

@@ -1,6 +1,6 @@
 """ListTransactions: the transactional ids that this node coordinates. Filters are checked as in Kafka."""
 
-from siltstone.broker.transactions.apis.id_patterns import IdPattern, PatternRefused
+from siltstone.broker.name_patterns import NamePattern, PatternRefused
 from siltstone.broker.transactions.rules.transaction import Transaction
 from siltstone.broker.transactions.state_log.record import NONE
 from siltstone.broker.transactions.transactions import Transactions
@@ -22,7 +22,7 @@ async def handle_list_transactions(
     transactions: Transactions, now_ms: int, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     try:
-        pattern = IdPattern(request.transactional_id_pattern or ".*")
+        pattern = NamePattern(request.transactional_id_pattern or ".*")
     except PatternRefused:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     unknown = [state for state in dict.fromkeys(request.state_filters) if state not in STATES]

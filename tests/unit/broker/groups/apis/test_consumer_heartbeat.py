@@ -63,6 +63,15 @@ async def test_ng05_an_unknown_assignor_is_refused_with_those_there_are(world: G
 
 
 @scenario(run)
+async def test_ng10_a_pattern_that_cannot_be_read_is_refused_at_once(world: GroupsWorld) -> None:
+    pattern = WHOLE | {"subscribed_topic_names": None, "subscribed_topic_regex": "(?!x)"}
+    told = await world.ask(request_of(**pattern), 1)
+    assert told.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION and "(?!" in told.error_message
+    told = await world.ask(request_of(**pattern | {"subscribed_topic_regex": "fl.*"}), 1)
+    assert told.error_code == 0 and len(told.assignment.topic_partitions) == 1
+
+
+@scenario(run)
 async def test_an_unknown_group_has_members_only_by_joining(world: GroupsWorld) -> None:
     told = await world.ask(request_of(member_epoch=3), 1)
     assert told.error_code == ErrorCode.GROUP_ID_NOT_FOUND and told.error_message

@@ -165,6 +165,53 @@ def test_ng09_an_instance_that_is_there_is_not_taken_over() -> None:
     assert isinstance(world.join("A", instance_id="one"), BeatAnswer), "the same client has lost its state"
 
 
+def test_ng10_a_topic_that_matches_later_is_read_within_ten_seconds() -> None:
+    world = ConsumerWorld(**{"t-1": 1, "u": 1})
+    assert world.join("A", topics=(), regex="^t-.*") == BeatAnswer(
+        "A", 1, frozenset(world.topics.partitions("t-1"))
+    )
+    world.let_pass(5_000)
+    world.topics.create("t-9", 1)
+    assert world.beat("A", 1) == BeatAnswer("A", 1, None), "topics may come every second"
+    world.let_pass(5_000)
+    both = frozenset(world.topics.partitions("t-1") | world.topics.partitions("t-9"))
+    assert world.beat("A", 1) == BeatAnswer("A", 2, both)
+    world.topics.delete("t-1")
+    world.let_pass(10_000)
+    assert world.beat("A", 2) == BeatAnswer("A", 2, frozenset(world.topics.partitions("t-9")))
+    assert world.beat("A", 2, owned=frozenset(world.topics.partitions("t-9"))) == BeatAnswer("A", 3, None)
+
+
+def test_ng10_names_and_patterns_of_several_members() -> None:
+    world = ConsumerWorld(t1=2, t2=2, u=2)
+    world.join("A", topics=("u",), regex="t.")
+    world.join("B", topics=(), regex="t1|u")
+    assert set(world.group.patterns) == {"t.", "t1|u"}
+    assert sum(len(target) for target in world.group.targets.values()) == 6
+    world.beat("B", 2, topics=("t1",), regex="")
+    assert set(world.group.patterns) == {"t."} and world.member("B").regex is None
+    world.beat("A", -1)
+    world.beat("B", world.member("B").epoch)
+    assert world.group.patterns == {}
+
+
+def test_ng10_a_client_gets_no_topic_that_it_may_not_see() -> None:
+    world = ConsumerWorld(open=1, secret=1)
+    world.join("A", topics=(), regex=".*", sees=lambda name: name != "secret")
+    assert set(world.member("A").assigned) == world.topics.partitions("open")
+
+
+def test_ng10_matches_are_looked_for_again_from_time_to_time() -> None:
+    """Rights may have changed meanwhile."""
+    world = ConsumerWorld(GroupSettings(group_consumer_session_timeout_ms=10**9), open=1, secret=1)
+    world.join("A", topics=(), regex=".*", sees=lambda name: name != "secret")
+    world.let_pass(599_999)
+    assert world.beat("A", 1) == BeatAnswer("A", 1, None)
+    world.let_pass(1)
+    answer = world.beat("A", 1)
+    assert isinstance(answer, BeatAnswer) and answer.epoch == 2 and len(answer.assigned or ()) == 2
+
+
 def test_ng11_partitions_that_are_added_are_given_at_the_next_heartbeat() -> None:
     world = ConsumerWorld(t=4)
     world.join("A")

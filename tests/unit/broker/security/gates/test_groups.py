@@ -1,7 +1,11 @@
 """What a client that may see only a part sees of consumer groups and their offsets."""
 
+from typing import Any
+
 import pytest
 
+from siltstone.kafka_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from siltstone.kafka_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
@@ -110,3 +114,51 @@ async def test_ac01_a_coordinator_is_found_by_who_may_describe(
     assert key_type or rows["g"] == 0
     old = await client_of(world).ask(FindCoordinatorRequest(key="h", key_type=key_type), 3)
     assert (old.error_code, old.node_id) == (code, -1)
+
+
+def _beat(group_id: str = "g", **said: Any) -> ConsumerGroupHeartbeatRequest:
+    whole = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["a"], "topic_partitions": []}
+    return ConsumerGroupHeartbeatRequest(group_id=group_id, member_id="m", **(whole | said))
+
+
+@scenario(in_broker_world)
+async def test_ac09_a_member_of_kip_848_names_topics_that_it_may_see(world: BrokerWorld) -> None:
+    for name in ("a", "b"):
+        await world.topic(name)
+    await switch(world, allow(READ, GROUP, "g"), allow(DESCRIBE, TOPIC, "a"))
+    client = client_of(world)
+    expected = [
+        (_beat("h"), 30),
+        (_beat(), 0),
+        (_beat(subscribed_topic_names=["a", "b"]), 29),
+        (_beat(subscribed_topic_names=["a", "missing"]), 29),
+    ]
+    for request, code in expected:
+        told = await client.ask(request, 1)
+        assert told.error_code == code and bool(told.error_message) is bool(code)
+
+
+@scenario(in_broker_world)
+async def test_ac09_a_pattern_finds_what_the_client_may_see(world: BrokerWorld) -> None:
+    for name in ("a", "b"):
+        await world.topic(name)
+    await switch(world, allow(READ, GROUP, "g"), allow(DESCRIBE, TOPIC, "a"))
+    named = {"subscribed_topic_names": None, "subscribed_topic_regex": ".*"}
+    told = await client_of(world).ask(_beat(**named), 1)
+    assert told.error_code == 0
+    assert [row.topic_id for row in told.assignment.topic_partitions] == [world.parts.topics.by_name("a").topic_id]
+
+
+@scenario(in_broker_world)
+async def test_ac10_a_group_with_a_hidden_topic_is_not_described(world: BrokerWorld) -> None:
+    for name in ("a", "b"):
+        await world.topic(name)
+    root = client_of(world, ROOT)
+    await root.ask(_beat(), 1)
+    await root.ask(_beat("h", subscribed_topic_names=["a", "b"]), 1)
+    await root.ask(_beat("i"), 1)
+    await switch(world, allow(DESCRIBE, GROUP, "g"), allow(DESCRIBE, GROUP, "h"), allow(DESCRIBE, TOPIC, "a"))
+    request = ConsumerGroupDescribeRequest(group_ids=["g", "h", "i"])
+    rows = {row.group_id: row for row in (await client_of(world).ask(request, 1)).groups}
+    assert {group_id: row.error_code for group_id, row in rows.items()} == {"g": 0, "h": 29, "i": 30}
+    assert len(rows["g"].members) == 1 and rows["h"].members == []
