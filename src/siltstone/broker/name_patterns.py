@@ -1,7 +1,7 @@
 """Patterns of names that clients send: of topics with ConsumerGroupHeartbeat, of transactional ids with
 ListTransactions. Pure.
 
-They are matched by RE2, as at Apache Kafka, in time that grows with the length of the pattern times that of the name:
+They are matched by the package re2, as Apache Kafka does, in time that grows with the length of the pattern times that of the name:
 Python's ``re`` takes minutes for some patterns of 20 characters, and the broker would answer nobody meanwhile
 (decision 59).
 """
@@ -22,7 +22,7 @@ PATTERNS_KEPT = 256
 
 
 class PatternRefused(InvalidRequest):
-    """A pattern of names cannot be read by RE2, or is too large."""
+    """A pattern of names cannot be read by re2, or is too large."""
 
 
 class NamePattern:

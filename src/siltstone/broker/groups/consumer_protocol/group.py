@@ -91,8 +91,8 @@ class PatternTopics(msgspec.Struct, frozen=True):
 
 class ConsumerGroup(msgspec.Struct, frozen=True):
     """``targets``: member id → the partitions that it is to have, as of ``assignment_epoch``. ``holders``: partition →
-    the member that has it or has to give it back. ``seen``: the topics for which ``metadata_hash`` is, and
-    ``seen_by_patterns`` those for which ``patterns`` are; these two are not in the log."""
+    the member that has it or has to give it back. ``seen``: the topics of ``metadata_hash``; ``seen_by_patterns``: the
+    topics of ``patterns``. These two are not in the log."""
 
     group_id: str
     epoch: int = 0

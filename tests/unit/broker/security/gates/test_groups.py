@@ -146,7 +146,9 @@ async def test_ac09_a_pattern_finds_what_the_client_may_see(world: BrokerWorld) 
     named = {"subscribed_topic_names": None, "subscribed_topic_regex": ".*"}
     told = await client_of(world).ask(_beat(**named), 1)
     assert told.error_code == 0
-    assert [row.topic_id for row in told.assignment.topic_partitions] == [world.parts.topics.by_name("a").topic_id]
+    assert [row.topic_id for row in told.assignment.topic_partitions] == [
+        world.parts.topics.by_name("a").topic_id
+    ]
 
 
 @scenario(in_broker_world)
