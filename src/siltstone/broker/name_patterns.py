@@ -1,9 +1,9 @@
 """Patterns of names that clients send: of topics with ConsumerGroupHeartbeat, of transactional ids with
 ListTransactions. Pure.
 
-They are matched by the package re2, as Apache Kafka does, in time that grows with the length of the pattern times that of the name:
-Python's ``re`` takes minutes for some patterns of 20 characters, and the broker would answer nobody meanwhile
-(decision 59).
+The package re2 matches them, and Apache Kafka a sibling of it. The time grows with the length of the pattern times that
+of the name: Python's ``re`` takes minutes for some patterns of 20 characters, and the broker would answer nobody
+meanwhile (decision 59).
 """
 
 from functools import lru_cache
