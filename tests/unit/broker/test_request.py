@@ -43,4 +43,5 @@ def test_what_is_left_out() -> None:
         "client_port": 0,
         "connected_ms": 0,
         "requests_held": 0,
+        "is_told": False,
     }
