@@ -287,6 +287,11 @@ class ClusterHistory(History):
         return None
 
 
+SEEDS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 27, 31)
+"""Twelve that together show eight rules of the protocol when one of them is left out; a change of what a history draws
+makes it necessary to look for them again."""
+
+
 def run_history(seed: int) -> None:
     async def scenario(cluster: BrokerCluster) -> None:
         await ClusterHistory(cluster, await routed(cluster), seed).run()
@@ -294,7 +299,7 @@ def run_history(seed: int) -> None:
     in_broker_cluster(scenario, NODES)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_tg21_tx47_no_history_of_a_cluster_shows_a_torn_transaction(seed: int) -> None:
     run_history(seed)
 
