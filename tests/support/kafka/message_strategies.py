@@ -150,7 +150,8 @@ def _numbers(number: Number, name: str) -> st.SearchStrategy[Any]:
     if name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode])
     if number.code == "q" and name.endswith("_ms"):
-        return st.integers(-1, LAST_POINT_IN_TIME)
+        # kio takes -1, which means none, for a time that a schema of Kafka gives it as a default, and for no other.
+        return st.integers(0 if name == "transaction_start_time_ms" else -1, LAST_POINT_IN_TIME)
     if number.code == "d":
         return st.floats(allow_nan=False)
     if number.code == "H":
