@@ -123,6 +123,13 @@ FIRES["a group with members that reads only some partitions"] = (
     ],
 )
 
+FIRES["a transaction that does not end"] = (
+    "SiltstoneTransactionHangs",
+    "36m",
+    {"instance": BROKER, "job": "siltstone", "severity": "warning"},
+    [series("siltstone_transaction_open_seconds", "0+60x600", instance=BROKER)],
+)
+
 UP = series("up", "1x600", instance=BROKER)
 
 SILENT = {
@@ -134,6 +141,9 @@ SILENT = {
     "a group without members that has committed one partition": [
         series("siltstone_group_partitions_without_commit", "3x600", instance=BROKER, group="g", topic="t"),
         series("siltstone_group_members", "0x600", instance=BROKER, group="g"),
+    ],
+    "transactions as long as a producer may make them": [
+        series("siltstone_transaction_open_seconds", "900x600", instance=BROKER)
     ],
     "all is well": [
         series("siltstone_store_silent", "0x600", instance=BROKER, bucket="0"),

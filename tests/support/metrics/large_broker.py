@@ -34,6 +34,7 @@ def large_broker(topics: int, groups: int, clock: Clock) -> Any:
         topics=SimpleNamespace(by_name=by_name.get),
         metadata=SimpleNamespace(image=image),
         groups=SimpleNamespace(known=lambda: known),
+        transactions=SimpleNamespace(open_since_ms=list),
         partitions=SimpleNamespace(
             all_opened=lambda: list(partitions),
             opened=lambda topic_id, index: opened.get((topic_id, index)),

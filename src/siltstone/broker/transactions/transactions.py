@@ -23,8 +23,8 @@ from siltstone.broker.transactions.rules.requests import (
     JoinedTransaction,
     Request,
 )
-from siltstone.broker.transactions.rules.transaction import Transaction
-from siltstone.broker.transactions.state_log.record import TopicPartition
+from siltstone.broker.transactions.rules.transaction import PREPARED, Transaction
+from siltstone.broker.transactions.state_log.record import TopicPartition, TransactionState
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.model.errors import SiltstoneError
 from siltstone.model.serving_limits import TRANSACTION_EXPIRY_CHECK_INTERVAL_MS
@@ -131,6 +131,16 @@ class Transactions:
         if any(each.phase is not Phase.ACTIVE for each in self._coordinators.values()):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return [known for each in self._coordinators.values() for known in each.transactions()]
+
+    def open_since_ms(self) -> list[int]:
+        """Returns when each transaction has begun that this node coordinates and that has not ended. Waits for
+        nothing."""
+        return [
+            known.start_ms
+            for each in self._coordinators.values()
+            for known in each.transactions()
+            if known.state is TransactionState.ONGOING or known.state in PREPARED
+        ]
 
     def _served(self, answer: T) -> T | ErrorCode:
         """Looked at last: the node may have been stopped while the answer was made (N22)."""

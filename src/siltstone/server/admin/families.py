@@ -186,6 +186,9 @@ GROUPS = (
            "there is none.", "group", "topic", unit="seconds"),
     _gauge("group_partitions_without_commit", "Partitions of a topic that hold records, and where a group has no "
            "committed offset although it has some in the topic: its lag there is not known.", "group", "topic"),
+    _gauge("transactions_open", "Transactions that this node coordinates and that have not ended."),
+    _gauge("transaction_open_seconds", "The age of the oldest of them; 0: there is none. Readers of committed records "
+           "wait behind it.", unit="seconds"),
 )  # fmt: skip
 
 MAINTENANCE = (

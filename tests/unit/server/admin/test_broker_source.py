@@ -31,6 +31,7 @@ from siltstone.server.python_process import tuned_garbage_collection
 from siltstone.server.settings.node import load_node_settings
 from siltstone.stream_engine.components import EngineState, Readiness
 from support.broker.broker_world import in_broker_world
+from support.broker.transaction_clients import started
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request
 from support.metrics.large_broker import PARTITIONS, large_broker
 from support.metrics.scraping import collected_on_loop, parsed, rows_of, value_of, values_of
@@ -239,3 +240,25 @@ def test_a_broker_is_ready_while_it_runs_has_room_and_listens(
     assert (observed.reasons, observed.state) == (reasons, shown)
     broker.staleness.is_over = True
     assert "the metadata could not be read" in observed.reasons, "ND08: not ready"
+
+
+@scenario(in_broker_world)
+async def test_the_age_of_the_oldest_transaction_is_that_since_it_began(world) -> None:
+    """Transactions are looked at again after ten seconds."""
+    source = GroupSource(world.broker, world.clock)
+    topic = await world.topic()
+    client = await started(world, 2)
+    assert await measured(source) == (0, 0)
+    await client.send(topic, 0)
+    world.clock.advance_ms(20_000)
+    assert await measured(source) == (1, 20)
+    await client.end()
+    world.clock.advance_ms(20_000)
+    assert await measured(source) == (0, 0)
+
+
+async def measured(source: GroupSource) -> tuple[object, object]:
+    collected = await collected_on_loop(source)
+    (count,) = rows_of(collected, "transactions_open").values()
+    (age,) = rows_of(collected, "transaction_open_seconds").values()
+    return count, age
