@@ -133,7 +133,7 @@ class Transactions:
         return [known for each in self._coordinators.values() for known in each.transactions()]
 
     def open_since_ms(self) -> list[int]:
-        """Returns when each transaction has begun that this node coordinates and that has not ended. Waits for
+        """Returns the start of each open transaction that this node coordinates, in ms since 1970. Waits for
         nothing."""
         return [
             known.start_ms
