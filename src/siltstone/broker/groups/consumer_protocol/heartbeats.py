@@ -68,7 +68,9 @@ def _member_of(draft: ConsumerDraft, beat: ConsumerBeat) -> ConsumerMember | Err
 def _static_member_of(
     draft: ConsumerDraft, beat: ConsumerBeat, instance_id: str
 ) -> ConsumerMember | ErrorCode:
-    known = draft.group.static_member(instance_id)
+    known = draft.group.members.get(beat.member_id)
+    if known is None or known.instance_id != instance_id:
+        known = draft.group.static_member(instance_id)
     if known is None:
         return _newcomer(draft, beat) if beat.epoch == JOINS else ErrorCode.UNKNOWN_MEMBER_ID
     if known.member_id == beat.member_id:
@@ -119,7 +121,7 @@ def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> 
     wants_other = known is None or (asked.topics, asked.regex) != (member.topics, member.regex)
     if asked != known:
         draft.put(asked)
-    finds_other = _resolve_patterns(draft, beat)
+    finds_other = _resolve_patterns(draft, beat, has_pattern=asked.regex is not None)
     has_other_topics = (
         _refresh_topics(draft)
         if wants_other or finds_other or draft.group.seen is not draft.topics.all()
@@ -156,13 +158,13 @@ def _as_asked(member: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember:
     return member if asked == member else asked
 
 
-def _resolve_patterns(draft: ConsumerDraft, beat: ConsumerBeat) -> bool:
-    """Looks for the topics that match the members' patterns, as far as that is due. Returns whether others are found
-    than before."""
+def _resolve_patterns(draft: ConsumerDraft, beat: ConsumerBeat, *, has_pattern: bool) -> bool:
+    """Looks for the topics that match the members' patterns, as far as that is due. ``has_pattern``: whether this
+    member has one. Returns whether others are found than before."""
     group = draft.group
-    wanted = {member.regex for member in group.members.values() if member.regex}
-    if not wanted and not group.patterns:
+    if not group.patterns and not has_pattern:  # nobody has one
         return False
+    wanted = {member.regex for member in group.members.values() if member.regex}
     topics = draft.topics.all()
     is_changed = group.seen_by_patterns is not topics
     resolved = {
