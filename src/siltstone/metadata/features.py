@@ -68,8 +68,12 @@ def every_node_has(image: ImageView, command: PromiseFeature) -> bool:
 
 
 def refuse_to_start(image: ImageView, features: Mapping[str, int]) -> None:
-    """Raises FeatureIsFinal for a program that has only these levels."""
-    for name in FEATURES:
+    """Raises FeatureIsFinal for a program that has only these levels. A feature that it has never heard of counts, too:
+    it would not know what the others have written for it."""
+    for key in image.keys:
+        if not key.startswith(_FINAL_PREFIX):
+            continue
+        name = key.removeprefix(_FINAL_PREFIX)
         if (promised := final_level(image, name)) > (own := features.get(name, 0)):
             raise FeatureIsFinal(
                 f"the nodes of this store have promised {name} {promised} to their clients, and this program has "

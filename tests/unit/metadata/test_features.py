@@ -53,6 +53,14 @@ def test_tx39_what_an_earlier_life_had_says_nothing_and_a_fenced_node_counts(wor
     assert world.do(FINALIZE) == 2
 
 
+def test_a_feature_that_a_program_has_never_heard_of_keeps_it_from_starting(world: MetadataWorld) -> None:
+    for node_id in (0, 1):
+        world.do(put_own_level(world.image.nodes[node_id].life, "share.version", 1))
+    assert world.do(PromiseFeature("share.version", 1)) == 1
+    with pytest.raises(FeatureIsFinal, match=r"promised share.version 1 .* this program has 0: start a"):
+        refuse_to_start(world.image, {TRANSACTION_VERSION: 2})
+
+
 def test_tx39_a_program_without_the_level_does_not_start(world: MetadataWorld) -> None:
     refuse_to_start(world.image, {TRANSACTION_VERSION: 1})
     for node_id in (0, 1):
