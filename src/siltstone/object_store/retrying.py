@@ -47,7 +47,7 @@ from siltstone.runtime.randomness import Random
 T = TypeVar("T")
 
 NO_OBJECT = f"{PROBE_PREFIX}is-it-there"
-"""No object has this key: those of probes have a random token behind the prefix."""
+"""No object has this key: the key of a probe is the prefix and a random token."""
 
 
 class RetryingStore:

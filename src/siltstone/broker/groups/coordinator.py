@@ -202,7 +202,7 @@ class GroupCoordinator:
             groups=len(groups),
             members=sum(len(group.members) for group in groups),
             log_records=self._log_records,
-            live_records=0 if self._groups is None else self._groups.live_records,
+            live_records=self._live_records,
             loads=self._loads,
             checkpoints=self._checkpoints,
         )
@@ -326,11 +326,14 @@ class GroupCoordinator:
     def _log_records(self) -> int:
         return 0 if self._groups is None else self._log_records_before + self._groups.writer.records_added
 
+    @property
+    def _live_records(self) -> int:
+        return 0 if self._groups is None else self._groups.live_records + len(self._unknown)
+
     def _checkpoint_if_long(self) -> None:
         assert self._groups is not None
         settings = self._environment.settings
-        live_records = self._groups.live_records + len(self._unknown)
-        limit = max(settings.checkpoint_records_min, settings.checkpoint_live_factor * live_records)
+        limit = max(settings.checkpoint_records_min, settings.checkpoint_live_factor * self._live_records)
         if self._log_records > limit and not self._is_checkpointing:
             self._is_checkpointing = True
             self._tasks.start("checkpoint", self._checkpoint())
@@ -425,10 +428,12 @@ def _live_records(
         known = groups.get(group_id)
         if known is None:
             continue
-        if own := [(encode_record(record), None) for record in known.records_of_group()]:
-            yield list(own)
+        records: list[tuple[EncodedRecord, LogProducer | None]]
+        records = [(encode_record(record), None) for record in known.records_of_group()]
+        if records:
+            yield records
         for topic_partition in known.partitions:
-            records: list[tuple[EncodedRecord, LogProducer | None]] = []
+            records = []
             offset = known.record_of_offset(topic_partition)
             if offset is not None:
                 records.append((encode_record(offset), None))

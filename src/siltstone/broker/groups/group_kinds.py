@@ -1,4 +1,4 @@
-"""Which rules a group follows: those of the classic protocol, or those of KIP-848. Pure.
+"""A group follows the rules of the classic protocol or the rules of KIP-848. Pure.
 
 The first request of a member decides. A group without members changes its kind with the next member, and keeps its
 offsets.

@@ -173,7 +173,7 @@ class KnownGroup(msgspec.Struct, eq=False):
             self._set_offset(partition, committed)
 
     def records_of_group(self) -> Iterator[Record]:
-        """Yields the live records of the group itself, without those of its offsets."""
+        """Yields the live records of the group itself; ``record_of_offset`` has the others."""
         if isinstance(self.group, ConsumerGroup):
             yield from records_of(self.group)
         elif self.metadata is not None:

@@ -295,7 +295,7 @@ class GroupSource:
 
     def __init__(self, broker: KafkaBroker, clock: Clock) -> None:
         self._parts = broker.parts
-        self._begun_ms: list[int] = []
+        self._open_since_ms: list[int] = []
         self._lags = GroupLags(broker.parts)
         self._clock = clock
         self._looked_ms: float | None = None
@@ -306,10 +306,11 @@ class GroupSource:
             async for _ in self._lags.look():
                 yield
             self._looked_ms = now_ms
-            self._begun_ms = self._parts.transactions.open_since_ms()
-        collected.add("transactions_open", len(self._begun_ms))
-        oldest_ms = self._clock.now_ms() - min(self._begun_ms, default=self._clock.now_ms())
-        collected.add("transaction_open_seconds", max(oldest_ms, 0) / SECOND_MS)
+            self._open_since_ms = self._parts.transactions.open_since_ms()
+        collected.add("transactions_open", len(self._open_since_ms))
+        time_ms = self._clock.now_ms()
+        age_ms = max(time_ms - min(self._open_since_ms, default=time_ms), 0)
+        collected.add("transaction_open_seconds", age_ms / SECOND_MS)
         for state, count in self._lags.states.items():
             collected.add("groups", count, state)
         collected.add("group_series_omitted", self._lags.omitted)

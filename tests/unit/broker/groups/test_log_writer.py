@@ -93,6 +93,21 @@ async def test_large_batches_are_cut_and_a_larger_record_goes_alone(world: World
     assert last.result() == "done"
 
 
+@scenario(told)
+async def test_records_that_are_one_are_in_one_append_unless_they_are_too_large(world: World) -> None:
+    """A crash between two appends would leave half of a decision."""
+    third = GROUP_APPEND_BYTES_MAX // 3
+    for number in range(0, 6, 2):
+        decision = [record(number, third), record(number + 1, third)]
+        world.writer.add(decision, "one", is_one=True)
+    world.writer.add([record(number, third) for number in range(6, 10)], "one", is_one=True)
+    world.log.held = False
+    await turns()
+    assert [[entry[0][-1] for entry in batch] for batch in world.log.batches] == [
+        [0, 1], [2, 3], [4, 5], [6, 7, 8], [9],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("but_stands", [False, True])
 @scenario(told)
 async def test_after_a_failure_nothing_more_is_appended_and_nobody_is_told_it_was(

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from siltstone.broker.groups.apis.consumer_heartbeat import by_topic
 from siltstone.broker.groups.apis.describe_groups import GROUP_OPERATIONS
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember, PartitionOfId
 from siltstone.broker.groups.consumer_protocol.heartbeats import preferred_assignor
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.offsets_log.consumer_records import by_topic
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.consumer_group_describe import (

@@ -1,13 +1,13 @@
 """ConsumerGroupHeartbeat: a member of a group of KIP-848 joins, stays, says what it owns and hears what it gets, or
 leaves. The rules are in ``consumer_protocol``; here are the checks of the request by itself."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 from siltstone.broker.groups.consumer_protocol.assignors import ASSIGNORS
 from siltstone.broker.groups.consumer_protocol.group import JOINS, LEAVES, LEAVES_FOR_A_WHILE, PartitionOfId
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
+from siltstone.broker.groups.offsets_log.consumer_records import by_topic
 from siltstone.broker.groups.rules.requests import BeatAnswer, ConsumerBeat
 from siltstone.broker.name_patterns import NamePattern, PatternRefused
 from siltstone.broker.request import RequestContext
@@ -43,7 +43,8 @@ async def handle_consumer_group_heartbeat(
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         return _refused(ErrorCode.UNSUPPORTED_ASSIGNOR)
     try:
-        NamePattern(request.subscribed_topic_regex or "")
+        if request.subscribed_topic_regex:
+            NamePattern(request.subscribed_topic_regex)
     except PatternRefused as refused:
         code = ErrorCode.INVALID_REGULAR_EXPRESSION
         return ConsumerGroupHeartbeatResponse(error_code=code, error_message=str(refused))
@@ -124,10 +125,3 @@ def _assignment(assigned: Iterable[PartitionOfId]) -> NewAssignment:
             for topic_id, partitions in by_topic(assigned).items()
         ]
     )
-
-
-def by_topic(partitions: Iterable[PartitionOfId]) -> dict[bytes, list[int]]:
-    numbers: defaultdict[bytes, list[int]] = defaultdict(list)
-    for topic_id, number in sorted(partitions):
-        numbers[topic_id].append(number)
-    return numbers

@@ -19,6 +19,7 @@ from siltstone.kafka_protocol.messages.offset_commit import (
 
 TOPIC_IDS_SINCE = 10
 NO_SUCH_GROUP_SINCE = 9
+MEMBER_EPOCHS_SINCE = 9
 
 
 async def handle_offset_commit(
@@ -64,7 +65,7 @@ async def _commit(
         generation=request.generation_id_or_member_epoch,
         offsets=offsets,
         retention_ms=None if request.retention_time_ms < 0 else request.retention_time_ms,
-        knows_epochs=context.api_version >= NO_SUCH_GROUP_SINCE,
+        knows_epochs=context.api_version >= MEMBER_EPOCHS_SINCE,
     )
     knows_no_such_group = context.api_version >= NO_SUCH_GROUP_SINCE
 

@@ -4,12 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from siltstone.broker.groups.consumer_protocol.draft import ConsumerDraft
-from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember
-from siltstone.broker.groups.consumer_protocol.heartbeats import (
-    decide_beat,
-    remove_members,
-    revocation_is_late,
-)
+from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember, MemberState
+from siltstone.broker.groups.consumer_protocol.heartbeats import decide_beat, remove_members
 from siltstone.broker.groups.ports import KnownTopics
 from siltstone.broker.groups.rules import offset_steps
 from siltstone.broker.groups.rules.decision import GroupDecision
@@ -83,7 +79,10 @@ def _leave(draft: ConsumerDraft, leave: Leave) -> None:
 
 def _timer(draft: ConsumerDraft, rang: TimerRang) -> None:
     member = draft.group.members.get(rang.timer.member_id)
-    if member is None or (rang.timer.kind is TimerKind.REVOCATION and not revocation_is_late(member)):
+    if member is None:
+        return
+    has_given_back = member.state is not MemberState.UNREVOKED
+    if rang.timer.kind is TimerKind.REVOCATION and has_given_back:
         return
     remove_members(draft, [member])
 
@@ -182,7 +181,7 @@ def _forget_group(draft: ConsumerDraft, request: DeleteGroup | ExpireOffsets) ->
 
 
 def _close(draft: ConsumerDraft, _: Close) -> None:
-    """Nobody waits for an answer, and the timers are those of the coordinator, which ends them."""
+    """No request waits for an answer here, so only the timers end."""
     draft.dismiss()
 
 

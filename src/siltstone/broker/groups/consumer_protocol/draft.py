@@ -20,7 +20,7 @@ def revocation_timer(member_id: str) -> GroupTimer:
 
 
 class ConsumerDraft(GroupDraft[ConsumerGroup]):
-    """``records`` of the group itself follow from the group at the end; steps write those of offsets."""
+    """Steps change the group and write the records of offsets. ``decision`` makes the group's own records."""
 
     def __init__(
         self, group: ConsumerGroup, ticket: int, now_ms: int, settings: GroupSettings, topics: KnownTopics

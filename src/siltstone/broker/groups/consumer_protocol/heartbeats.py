@@ -1,6 +1,6 @@
 """Decides a heartbeat of KIP-848: who the member is, what it wants, what it gets.
 
-The errors and their order are those of Apache Kafka 4.3 (GroupMetadataManager).
+A wrong heartbeat gets the same error as from Apache Kafka 4.3 (GroupMetadataManager).
 """
 
 from collections import Counter
@@ -17,7 +17,6 @@ from siltstone.broker.groups.consumer_protocol.group import (
     LEAVES_FOR_A_WHILE,
     ConsumerGroup,
     ConsumerMember,
-    MemberState,
     Partitions,
     PatternTopics,
     consumer_member_bytes,
@@ -122,12 +121,10 @@ def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> 
     if asked != known:
         draft.put(asked)
     finds_other = _resolve_patterns(draft, beat, has_pattern=asked.regex is not None)
-    has_other_topics = (
-        _refresh_topics(draft)
-        if wants_other or finds_other or draft.group.seen is not draft.topics.all()
-        else False
-    )
-    if wants_other or finds_other or has_other_topics:
+    is_changed = wants_other or finds_other
+    if is_changed or draft.group.seen is not draft.topics.all():
+        is_changed |= _refresh_topics(draft)
+    if is_changed:
         draft.raise_epoch()
     _assign_if_due(draft)
     subscribed = subscribed_ids(draft.group, asked, draft.topics)
@@ -199,7 +196,7 @@ def _matching(pattern: str, topics: Sequence[KnownTopic], beat: ConsumerBeat) ->
 
 
 def _refresh_topics(draft: ConsumerDraft) -> bool:
-    """Returns whether the topics of the group are others than those of its epoch."""
+    """Notes the topics of the group as they are now. Returns whether they have changed since its epoch began."""
     found = hash_of_topics(draft.group, draft.topics)
     is_other = found != draft.group.metadata_hash
     draft.change(metadata_hash=found, seen=draft.topics.all())
@@ -237,10 +234,6 @@ def preferred_assignor(group: ConsumerGroup) -> str:
     """Returns the assignor that most members with a wish wish for."""
     wishes = Counter(member.assignor for member in group.members.values() if member.assignor is not None)
     return wishes.most_common(1)[0][0] if wishes else UNIFORM
-
-
-def revocation_is_late(member: ConsumerMember | None) -> bool:
-    return member is not None and member.state is MemberState.UNREVOKED
 
 
 # -- the topics as they exist now --------------------------------------------------------------------------

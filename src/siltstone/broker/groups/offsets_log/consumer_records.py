@@ -41,6 +41,7 @@ from siltstone.kafka_protocol.notation import (
 
 PartitionOfId: TypeAlias = tuple[bytes, int]
 _VALUE_VERSION = 0
+_STATES_MAX = 2
 _M = TypeVar("_M", bound=Message)
 
 
@@ -358,7 +359,7 @@ def _target_value(target: frozenset[PartitionOfId]) -> _TargetValue:
     return _TargetValue(
         topic_partitions=[
             _TopicPartitions(topic_id=topic_id, partitions=partitions)
-            for topic_id, partitions in _by_topic(target).items()
+            for topic_id, partitions in by_topic(target).items()
         ]
     )
 
@@ -399,7 +400,7 @@ def _held_value(held: Mapping[PartitionOfId, int]) -> list[_HeldPartitions]:
             partitions=partitions,
             assignment_epochs=[held[topic_id, partition] for partition in partitions],
         )
-        for topic_id, partitions in _by_topic(held).items()
+        for topic_id, partitions in by_topic(held).items()
     ]
 
 
@@ -418,7 +419,7 @@ def _held(topics: Iterable[_HeldPartitions], epoch: int) -> dict[PartitionOfId, 
     return held
 
 
-def _by_topic(partitions: Iterable[PartitionOfId]) -> dict[bytes, list[int]]:
+def by_topic(partitions: Iterable[PartitionOfId]) -> dict[bytes, list[int]]:
     """In the order of their ids and numbers: the same assignment has the same bytes."""
     numbers: defaultdict[bytes, list[int]] = defaultdict(list)
     for topic_id, number in sorted(partitions):
@@ -441,7 +442,6 @@ def _pattern(body: bytes) -> FoundTopics:
     return FoundTopics(tuple(value.topics), value.version, value.timestamp)
 
 
-_STATES_MAX = 2
 _ENCODERS: Mapping[type[ConsumerRecord], Callable[[Any], _Value]] = {
     EpochRecord: lambda value: _EpochValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
     SubscriptionRecord: _subscription_value,
