@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from threading import Timer
 from typing import Any
 
 import msgspec
@@ -55,12 +56,14 @@ class QueryRows(msgspec.Struct, frozen=True):
 
 
 class QueryChoice(msgspec.Struct, frozen=True):
-    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values."""
+    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values. ``seconds_max``:
+    how long DuckDB may take for the query itself; 0 means without an end."""
 
     value: str = "auto"
     registry: str = ""
     tail: str = "auto"
     isolation: str = "committed"
+    seconds_max: float = 0
 
 
 @contextmanager
@@ -88,7 +91,10 @@ def run_query(source: MaintenanceContext, text: str, words: QueryChoice | None =
             notes += _load(connection, source, topic, words or QueryChoice())
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
+        late = Timer(words.seconds_max if words else 0, connection.interrupt)
         try:
+            if words is not None and words.seconds_max:
+                late.start()
             found = connection.execute(text)
             yield QueryRows(tuple(each[0] for each in found.description or ()), _rows(found), tuple(notes))
         except duckdb.Error as cause:
@@ -99,6 +105,8 @@ def run_query(source: MaintenanceContext, text: str, words: QueryChoice | None =
                 hint = did_you_mean(name, known, _listed(known), suggestions_max=1)
                 raise QueryRefused(f"there is no topic {name}: {hint}") from cause
             raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
+        finally:
+            late.cancel()
 
 
 def _listed(topics: Sequence[str]) -> str:

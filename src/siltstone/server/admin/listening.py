@@ -24,9 +24,9 @@ from siltstone.server.admin.addresses import (
     encrypted_admin,
     parse_admin_addresses,
 )
-from siltstone.server.admin.endpoints import Endpoints, Observed
-from siltstone.server.admin.http_connection import HttpConnection, HttpConnections
+from siltstone.server.admin.endpoints import PATHS, Endpoints, Observed
 from siltstone.server.admin.http_request import HttpCaller
+from siltstone.server.admin.http_serving import Application, HttpConnection, HttpConnections
 from siltstone.server.network.accepting import Accepting, Arrival
 from siltstone.server.network.addresses import bracketed
 from siltstone.server.network.certificates import Certificates, watched_certificates
@@ -97,10 +97,14 @@ class AdminListeners:
         token = MetricsToken(Path(file), self._token_calls, clock) if file else None
         access = AdminAccess(wants_login=admin_wants_login(settings, listener), token=token)
         self.endpoints = Endpoints(clock, allowed_hosts(settings, self._addresses), access)
-        self._connections = HttpConnections(self.endpoints.answer, clock)
+        self._connections = HttpConnections(self.endpoints.answer, PATHS, clock)
         self._accepting = Accepting(clock, self._connections.tasks)
         self._entrance = AdminEntrance(self._connections, certificates, listener)
         self.urls: list[str] = []
+
+    def serve_console(self, console: Application | None) -> None:
+        """From now on paths that are no endpoints are pages of the console; with None nothing is there."""
+        self._connections.console = console
 
     async def open(self) -> None:
         """Raises CannotListen."""
