@@ -152,7 +152,10 @@ def _image_at(log: MetadataLog, version: int | None) -> MetadataImage:
         raise VersionNotHeld(wanted, oldest_version(log), newest)
     image = _base(log, wanted)
     if image is None:
-        raise VersionNotHeld(wanted, oldest_version(log), newest)
+        oldest = oldest_version(log)
+        if oldest <= wanted:
+            raise LogTruncated("a snapshot was saved while the log was being read; read it again")
+        raise VersionNotHeld(wanted, oldest, newest)
     draft, position = ImageDraft(image), image.position
     for number, entry in entries_after(log, image.version, wanted):
         draft.version = number
@@ -167,7 +170,7 @@ def _base(log: MetadataLog, wanted: int) -> MetadataImage | None:
     snapshot = log.load_snapshot()
     if snapshot is not None and snapshot.version <= wanted:
         return decode_snapshot(snapshot.version, snapshot.chunks)
-    return MetadataImage() if wanted == 0 or _has_entry(log, 1) else None
+    return MetadataImage() if _has_entry(log, 1) else None
 
 
 def _version_at(log: MetadataLog, time_ms: int) -> int:

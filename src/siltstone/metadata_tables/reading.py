@@ -2,7 +2,7 @@
 metadata may be in SQLite or in PostgreSQL, and a broker may write to them meanwhile."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from siltstone.metadata_tables.moment import GroupCommit, Moment
 from siltstone.model.errors import InvalidRequest
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.opening.settings import StoreSettings
-from siltstone.offline.opening.store import Store, open_metadata_log
+from siltstone.offline.opening.store import Store, open_metadata_log, open_store
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.scanning.source import open_source, source_settings
 
@@ -73,6 +73,12 @@ def read_tables(
     return tables_of(Moment(image, now_ms, commits=lambda: stored.commits, entries=stored.entries))
 
 
+@contextmanager
+def _opened(settings: StoreSettings) -> Iterator[MaintenanceContext]:
+    with open_store(settings) as store:
+        yield store.context
+
+
 def metadata(
     store: Path | str | Store,
     *,
@@ -93,9 +99,9 @@ def metadata(
         if as_of.tzinfo is None:
             raise MomentRefused(f"as_of={as_of!r} has no time zone: write datetime(…, tzinfo=timezone.utc)")
         as_of_ms = first_ms_at_or_after(as_of)
-    if isinstance(store, Store):
+    if isinstance(store, Store):  # which the caller may close before asking for the rows of groups
         return read_tables(
-            store.settings, lambda: nullcontext(store.context), version=version, as_of_ms=as_of_ms
+            store.settings, partial(_opened, store.settings), version=version, as_of_ms=as_of_ms
         )
     settings = source_settings(store, buckets=buckets)
     source = partial(open_source, store, buckets=buckets)
