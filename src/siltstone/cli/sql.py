@@ -88,7 +88,7 @@ def sql(
     objects are one column, value. Write names with dots or dashes in double quotes. A table that is wider than the
     terminal leaves columns out and says how many; a pipe receives all of them.
 
-    The metadata are tables of the schema siltstone, such as siltstone.objects: topics, partitions, streams, objects,
+    The metadata is in tables of the schema siltstone, such as siltstone.objects: topics, partitions, streams, objects,
     object_ranges, buckets, nodes, groups, group_lags, jobs, tables, sinks and log. No broker is asked for them.
 
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs

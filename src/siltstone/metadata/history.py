@@ -112,7 +112,7 @@ def version_at(log: MetadataLog, time_ms: int) -> int:
 
 
 def oldest_version(log: MetadataLog) -> int:
-    """Returns the oldest version of which the log holds the image. Raises Unavailable."""
+    """Returns the oldest version that the log holds. Raises Unavailable."""
     return 0 if oldest_entry(log) <= 1 else log.snapshot_version() or 0
 
 
@@ -128,11 +128,13 @@ def oldest_entry(log: MetadataLog) -> int:
     return there
 
 
-def entries_after(log: MetadataLog, version: int, until: int) -> Iterator[tuple[int, LogEntry]]:
-    """Yields the entries from ``version + 1`` up to ``until``, each with its version, a bounded number of bytes at a
-    time. Raises LogTruncated, Unavailable, CorruptData."""
+def entries_after(
+    log: MetadataLog, version: int, until: int, limit: int = ENTRIES_PER_READ
+) -> Iterator[tuple[int, LogEntry]]:
+    """Yields the entries from ``version + 1`` up to ``until``, each with its version, at most ``limit`` of each
+    read. Raises LogTruncated, Unavailable, CorruptData."""
     at = version
-    while at < until and (found := log.read_after(at, min(ENTRIES_PER_READ, until - at))):
+    while at < until and (found := log.read_after(at, min(limit, until - at))):
         for at, encoded in found:
             yield at, decode_entry(encoded)
 

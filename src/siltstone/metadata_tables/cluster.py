@@ -78,7 +78,7 @@ def _seconds(moment: Moment, row: JobMetadata) -> float:
 
 JOBS = MetadataTable(
     "jobs",
-    "The runs of maintenance that the metadata still hold: those under way, and the newest of each kind.",
+    "The runs of maintenance that the metadata still has: running ones, and the newest of each kind.",
     (
         whole("job_id", "The number of the job."),
         field("kind", MetadataType.TEXT, "The kind of maintenance."),

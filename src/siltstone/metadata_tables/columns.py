@@ -40,7 +40,7 @@ class MetadataType(Enum):
     WHOLES = "list of int64"
 
 
-class Chunk:
+class RowChunk:
     """The rows of one batch. Tables whose columns share work have a subclass that keeps its results."""
 
     def __init__(self, moment: Moment, rows: Sequence[Any]) -> None:
@@ -59,7 +59,7 @@ def texts(labels: Sequence[str | None], codes: Any) -> Any:
 
 
 Values: TypeAlias = Callable[[Any], Any]
-"""Chunk → the values of a column: a list, or a numpy array."""
+"""RowChunk → the values of a column: a list, or a numpy array."""
 
 
 class MetadataColumn(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class MetadataTable(msgspec.Struct, frozen=True):
     meaning: str
     columns: tuple[MetadataColumn, ...]
     rows: Callable[[Moment, str | None], Iterable[Any]]
-    chunk: Callable[[Moment, Sequence[Any]], Any] = Chunk
+    chunk: Callable[[Moment, Sequence[Any]], Any] = RowChunk
     rows_max: int = ROWS_MAX
 
     def chosen(self, names: Sequence[str] | None) -> tuple[MetadataColumn, ...]:

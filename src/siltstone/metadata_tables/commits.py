@@ -45,7 +45,7 @@ class TooManyCommits(InvalidRequest):
 
 
 def commits_of(source: MaintenanceContext, image: MetadataImage) -> list[GroupCommit]:
-    """Returns the positions of all groups, as far as objects and the metadata know them. Raises TooManyCommits, and
+    """Returns the positions of all groups, as far as they are in objects or mirrored. Raises TooManyCommits, and
     what planning and reading a scan raise."""
     found = {_key(each): each for each in mirrored_commits(image)}
     for each in _in_objects(source, image):
@@ -95,7 +95,7 @@ def _in_objects(source: MaintenanceContext, image: MetadataImage) -> Iterable[Gr
     return newest_commits(Scan(plan_scan(source, request)).batches())
 
 
-def newest_commits(batches: Iterable[Any]) -> list[GroupCommit]:
+def newest_commits(batches: Iterable[Any], commits_max: int = COMMITS_MAX) -> list[GroupCommit]:
     """Returns the commits that are left when the records of the batches, with the columns key and value, are taken one
     after another. A record that no broker writes is passed over with a warning. Raises TooManyCommits. Pure."""
     newest: dict[bytes, bytes] = {}
@@ -107,9 +107,9 @@ def newest_commits(batches: Iterable[Any]) -> list[GroupCommit]:
                 newest.pop(key, None)
             else:
                 newest[key] = value
-        if len(newest) > COMMITS_MAX:
+        if len(newest) > commits_max:
             raise TooManyCommits(
-                f"{OFFSETS_TOPIC} has the positions of more than {COMMITS_MAX:,} groups and partitions: read the topic "
+                f"{OFFSETS_TOPIC} has the positions of more than {commits_max:,} groups and partitions: read the topic "
                 "with Spark"
             )
     found: dict[Key, GroupCommit] = {}

@@ -24,7 +24,7 @@ from siltstone.metadata_tables.columns import (
 from siltstone.metadata_tables.moment import GroupCommit, Moment
 
 
-class PartitionLag(msgspec.Struct, frozen=True):
+class CommittedLag(msgspec.Struct, frozen=True):
     """The lag of one group in one partition. ``since_ms`` is 0 if the group has read all, or its age is not known."""
 
     commit: GroupCommit
@@ -42,7 +42,7 @@ class PartitionLag(msgspec.Struct, frozen=True):
         return max(0, now_ms - self.since_ms) / 1000 if self.since_ms else None
 
 
-def lags(moment: Moment, topic: str | None = None) -> Iterator[PartitionLag]:
+def lags(moment: Moment, topic: str | None = None) -> Iterator[CommittedLag]:
     """Yields the lag of each group in each partition for which it has committed an offset, in the order of groups,
     topics and partitions. Offsets of topics that were deleted since are left out."""
     found = sorted(moment.commits(), key=lambda each: (each.group, each.topic, each.partition))
@@ -65,7 +65,7 @@ def lags(moment: Moment, topic: str | None = None) -> Iterator[PartitionLag]:
             if at < len(stream.ranges):
                 metadata = committed_object(moment.image, stream.ranges[at].object_id)
                 since_ms = 0 if metadata is None else metadata.data_time_ms
-        yield PartitionLag(commit, stream.start_offset, end_offset, since_ms)
+        yield CommittedLag(commit, stream.start_offset, end_offset, since_ms)
 
 
 GROUP_LAGS = MetadataTable(
@@ -107,7 +107,7 @@ class _GroupRow(msgspec.Struct, frozen=True):
 
 
 def _groups(moment: Moment, topic: str | None) -> Iterator[_GroupRow]:
-    by_group: defaultdict[str, list[PartitionLag]] = defaultdict(list)
+    by_group: defaultdict[str, list[CommittedLag]] = defaultdict(list)
     for each in lags(moment, topic):
         by_group[each.commit.group].append(each)
     for group, held in by_group.items():

@@ -1,6 +1,6 @@
 """The table ``log``: the entries that the metadata log still has, a row for each record. Pure.
 
-No secret is shown (rule 18): of a password the name, the mechanism and the rounds, of a key of the metadata its value
+No secret is shown: of a password the name, the mechanism and the rounds, of a key of the metadata its value
 only if all values of that kind are harmless. A key of a kind that is not listed shows how many bytes its value has.
 """
 
@@ -54,7 +54,7 @@ class LogRow(msgspec.Struct, frozen=True):
 
 
 def log_rows(moment: Moment, topic: str | None = None) -> Iterator[LogRow]:
-    """Yields the records in the order of the log; of one topic those that name it, or one of its streams."""
+    """Yields the records in the order of the log; of one topic the records that name it, or one of its streams."""
     known_ms = UNKNOWN_TIME_MS
     stream_ids = frozenset() if topic is None else frozenset(moment.stream_ids_of(topic))
     topic_id = None if topic is None else moment.image.topic_ids.get(topic, "")
@@ -76,9 +76,9 @@ def _stream_of(item: Any) -> int:
     return int(item[0] if isinstance(item, tuple) else item.stream_id)
 
 
-def fields_text(record: Record) -> str:
-    """Returns the fields of a record as a JSON object, without what is secret."""
-    fields = {name: _plain(value) for name, value in msgspec.structs.asdict(record).items()}
+def fields_text(record: Record, items_max: int = ITEMS_MAX) -> str:
+    """Returns the fields of a record as a JSON object, without what is secret. Lists are cut after ``items_max``."""
+    fields = {name: _plain(value, items_max) for name, value in msgspec.structs.asdict(record).items()}
     if isinstance(record, ScramCredentialSet):
         fields = {"user": record.user, "mechanism": record.mechanism, "rounds": record.rounds}
     elif isinstance(record, KeySet):
@@ -95,13 +95,13 @@ def _shown_value(record: KeySet) -> dict[str, object]:
     return {"value_bytes": len(record.value)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, items_max: int) -> Any:
     """Returns a field as what JSON can say: structs as objects, enumerations by name, long lists cut."""
     if isinstance(value, msgspec.Struct):
-        return {name: _plain(each) for name, each in msgspec.structs.asdict(value).items()}
+        return {name: _plain(each, items_max) for name, each in msgspec.structs.asdict(value).items()}
     if isinstance(value, (tuple, list)):
-        shown = [_plain(each) for each in value[:ITEMS_MAX]]
-        return [*shown, f"and {len(value) - ITEMS_MAX} more"] if len(value) > ITEMS_MAX else shown
+        shown = [_plain(each, items_max) for each in value[:items_max]]
+        return [*shown, f"and {len(value) - items_max} more"] if len(value) > items_max else shown
     if isinstance(value, bytes):
         return value.hex()
     name = getattr(value, "name", None)

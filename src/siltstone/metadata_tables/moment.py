@@ -34,7 +34,7 @@ class GroupCommit(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamName(msgspec.Struct, frozen=True, gc=False):
-    """The partition of which a stream is the data stream or the meta stream (``role``)."""
+    """The partition of a stream. ``role``: whether it is the data stream or the meta stream."""
 
     topic: str | None
     partition: int | None

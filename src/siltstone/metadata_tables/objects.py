@@ -1,7 +1,7 @@
 """The tables ``objects``, ``object_ranges`` and ``buckets``. Pure.
 
 A million objects are a million values of the image; everything that is computed for them is computed in numpy, for a
-batch at once. ``live_bytes`` counts the ranges of which any offset is live, as they were written: what is below the
+batch at once. ``live_bytes`` counts the ranges with any live offset, as they were written: what is below the
 start of a stream inside of a range is not subtracted, because only the index of the object tells its size.
 """
 
@@ -20,10 +20,10 @@ from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.buckets import bucket_list_of
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata_tables.columns import (
-    Chunk,
     MetadataColumn,
     MetadataTable,
     MetadataType,
+    RowChunk,
     computed,
     field,
     labelled,
@@ -67,7 +67,7 @@ def _objects(moment: Moment, topic: str | None) -> _ById:
     return _ById(objects, ids, len(ids))
 
 
-class ObjectChunk(Chunk):
+class ObjectChunk(RowChunk):
     """The ranges of all objects of the batch lie one after another in columns. Those of object n are from
     ``begins[n]`` up to ``begins[n + 1]``."""
 
@@ -120,7 +120,7 @@ class ObjectChunk(Chunk):
 
 OBJECTS = MetadataTable(
     "objects",
-    "The objects of the store: committed ones, those that are being uploaded, and those that wait for their deletion.",
+    "The objects of the store: committed, being uploaded (prepared), or waiting for deletion (destroyed).",
     (
         whole("object_id", "The number of the object; its key in the bucket follows from it."),
         MetadataColumn(
@@ -192,7 +192,7 @@ def _object_ranges(moment: Moment, topic: str | None) -> Iterator[ObjectRange]:
             yield from stream.ranges
 
 
-class RangeChunk(Chunk):
+class RangeChunk(RowChunk):
     @cached_property
     def places(self) -> Any:
         return self.moment.columns.places(self.numbers("stream_id"))
@@ -270,7 +270,7 @@ OBJECT_RANGES = MetadataTable(
 # -- buckets ---------------------------------------------------------------------------------------------------------
 
 
-class BucketRow(msgspec.Struct, frozen=True):
+class BucketContents(msgspec.Struct, frozen=True):
     """``held``: state of objects → their number and their bytes in this bucket."""
 
     bucket: int
@@ -284,7 +284,7 @@ class BucketRow(msgspec.Struct, frozen=True):
         return self.held.get(state, (0, 0))[1]
 
 
-def _buckets(moment: Moment, topic: str | None) -> list[BucketRow]:
+def _buckets(moment: Moment, topic: str | None) -> list[BucketContents]:
     """Returns the buckets that are listed, and those in which any object is."""
     del topic
     held: dict[int, dict[ObjectState, tuple[int, int]]] = defaultdict(dict)
@@ -294,11 +294,12 @@ def _buckets(moment: Moment, topic: str | None) -> list[BucketRow]:
             held[bucket_id][each.state] = count + 1, size_bytes + each.size_bytes
     listed = {each.id: each for each in bucket_list_of(moment.image).buckets}
     return [
-        BucketRow(each, listed.get(each), held.get(each, {})) for each in sorted(listed.keys() | held.keys())
+        BucketContents(each, listed.get(each), held.get(each, {}))
+        for each in sorted(listed.keys() | held.keys())
     ]
 
 
-def _shown_url(moment: Moment, row: BucketRow) -> str | None:
+def _shown_url(moment: Moment, row: BucketContents) -> str | None:
     del moment
     return None if row.definition is None else without_url_credentials(row.definition.url)
 

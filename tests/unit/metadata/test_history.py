@@ -107,11 +107,10 @@ def test_a_time_is_written_in_utc() -> None:
     assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
 
 
-def test_entries_come_in_order_however_many_a_read_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_come_in_order_however_many_a_read_returns() -> None:
     world = queried_world()
     log = logged(world)
-    monkeypatch.setattr("siltstone.metadata.history.ENTRIES_PER_READ", 3)
-    found = list(entries_after(log, 2, 10))
+    found = list(entries_after(log, 2, 10, limit=3))
     assert [version for version, _ in found] == [3, 4, 5, 6, 7, 8, 9, 10]
     assert [entry.records for _, entry in found] == world.log[2:10]
 

@@ -78,12 +78,11 @@ def test_a_damaged_record_is_left_out_and_said(value: bytes, caplog: pytest.LogC
     assert "a record of __consumer_offsets is left out" in caplog.text
 
 
-def test_more_commits_than_memory_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMMITS_MAX", 2)
+def test_more_commits_than_memory_allows_are_refused() -> None:
     few = batch(commit("a", 1), commit("b", 1))
-    assert len(newest_commits([few, few])) == 2
+    assert len(newest_commits([few, few], 2)) == 2
     with pytest.raises(TooManyCommits):
-        newest_commits([few, batch(commit("c", 1))])
+        newest_commits([few, batch(commit("c", 1))], 2)
 
 
 def test_mirrored_progress_counts_where_it_is_known(caplog: pytest.LogCaptureFixture) -> None:

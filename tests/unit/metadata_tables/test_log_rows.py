@@ -5,7 +5,6 @@ import json
 import pytest
 
 from siltstone.metadata.records import KeySet, ObjectCommitted, Record, ScramCredentialSet
-from siltstone.metadata_tables import log_rows as module
 from siltstone.metadata_tables.log_rows import fields_text
 from siltstone.model.objects import ObjectKind, ObjectRange
 from support.metadata import metadata_records
@@ -46,10 +45,9 @@ def test_bytes_that_are_no_text_are_counted() -> None:
     assert json.loads(fields_text(KeySet("store/x", b"\xff\xfe"))) == {"key": "store/x", "value_bytes": 2}
 
 
-def test_a_long_list_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ITEMS_MAX", 2)
+def test_a_long_list_is_cut() -> None:
     ranges = tuple(ObjectRange(number, 5, 0, 1, 10, -1) for number in range(5))
-    fields = json.loads(fields_text(ObjectCommitted(5, ObjectKind.STREAM_OBJECT, 50, 7, 7, ranges)))
+    fields = json.loads(fields_text(ObjectCommitted(5, ObjectKind.STREAM_OBJECT, 50, 7, 7, ranges), 2))
     assert [each if isinstance(each, str) else each["stream_id"] for each in fields["ranges"]] == [
         0,
         1,
