@@ -18,7 +18,15 @@ END = "<!-- end of columns -->"
 def section_of(table: MetadataTable) -> str:
     rows = [f"| `{each.name}` | {each.type.value} | {each.meaning} |" for each in table.columns]
     return "\n".join(
-        [f"### {table.name}", "", table.meaning, "", "| column | type | what it says |", "|---|---|---|", *rows]
+        [
+            f"### {table.name}",
+            "",
+            table.meaning,
+            "",
+            "| column | type | what it says |",
+            "|---|---|---|",
+            *rows,
+        ]
     )
 
 
