@@ -126,7 +126,7 @@ def test_wc03_users_see_what_their_rights_allow(tmp_path: Path) -> None:
             await execute(
                 CreateAcls((allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "orders", principal=ada),))
             )
-            await execute(SetAuthorization(AuthorizationMode.ON, super_users=("User:root",)))
+            await execute(SetAuthorization(AuthorizationMode.ON, added=("User:root",)))
 
         def login(user: str) -> str:
             return "Basic " + base64.b64encode(f"{user}:{users[user]}".encode()).decode()

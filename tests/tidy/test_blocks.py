@@ -23,6 +23,7 @@ RUN_BY = {
     "docs/maintenance.md": "tests/tidy/test_blocks.py",
     "docs/retention.md": "tests/tidy/test_blocks.py",
     "docs/tables.md": "tests/tidy/test_tables_page.py",
+    "docs/metadata-tables.md": "tests/spark/test_metadata_page.py",
     "docs/security.md": "tests/integration/test_security_page.py",
     "docs/authorization.md": "tests/integration/test_authorization_page.py",
     "docs/quotas.md": "tests/integration/test_quotas.py",

@@ -63,7 +63,7 @@ SUMMARIES: Mapping[str, str] = {
     "tail": "Show the last records of a topic, and new ones as they arrive.",
     "consume": "Show records of a topic as a member of a consumer group, and commit what was shown.",
     "table": "Show a topic as a table: the newest value of each key.",
-    "sql": "Query topics with SQL, in this process, by DuckDB.",
+    "sql": "Query topics and the metadata with SQL, in this process, by DuckDB.",
     "console": "Show a store as pages in a browser.",
     "tables": "List the topics that are kept as tables; show, explain or forget a table.",
     "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",

@@ -41,6 +41,9 @@ class ConsoleLimits(msgspec.Struct, frozen=True):
     query_seconds_max: float = CONSOLE_QUERY_SECONDS_MAX
 
 
+LIMITS = ConsoleLimits()
+
+
 class TooManyWait(Unavailable):
     """All threads of the console are busy, and as many pages wait for one as may."""
 
@@ -117,9 +120,7 @@ class OpenedStore:
     tail = "auto"
     runs_maintenance = True
 
-    def __init__(
-        self, store: Store, place: str, clock: Clock, limits: ConsoleLimits = ConsoleLimits()
-    ) -> None:
+    def __init__(self, store: Store, place: str, clock: Clock, limits: ConsoleLimits = LIMITS) -> None:
         self.limits = limits
         self.place = place
         self.history = TrafficHistory()

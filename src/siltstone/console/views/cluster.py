@@ -7,7 +7,8 @@ from siltstone.metadata.image import MetadataImage
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """``leads`` counts partitions; ``arriving`` and ``leaving`` count partitions on their way to the node and away from it."""
+    """``leads`` counts partitions; ``arriving`` and ``leaving`` count partitions on their way to the node and away from
+    it."""
 
     node_id: int
     state: str
