@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 import siltstone
 from siltstone.metadata.acls import CreateAcls, SetAuthorization
 from siltstone.model.access import Principal
 from siltstone.model.acls import AclOperation, AclResourceType, AuthorizationMode
 from siltstone.server.kafka_node import KafkaNode
+from support.kafka.quiet_client import QUIET
 from support.security.rights import allow
 
 
@@ -103,12 +105,39 @@ def test_wc01_the_listener_of_a_broker_has_the_console_beside_metrics_and_health
         assert get(address, "/nothing")[0] == 404
 
 
+def test_a_group_shows_what_it_has_left_to_read_and_what_a_reset_would_read_again(tmp_path: Path) -> None:
+    """In a broker the positions are those of this moment, without an upload."""
+    with broker_with_console(tmp_path) as (broker, address):
+        config = {"bootstrap.servers": broker.bootstrap_servers, **QUIET}
+        producer = Producer(config)
+        for number in range(10):
+            producer.produce("orders", str(number), partition=0, timestamp=1_000_000 + number)
+        assert producer.flush(60) == 0
+        consumer = Consumer({**config, "group.id": "readers"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
+        consumer.close()
+        assert '<a href="/groups/readers">readers</a></th><td class="n">6</td>' in get(address, "/groups")[1]
+        for query, again, skipped in (
+            ("to=earliest", 4, 0), ("to=latest", 0, 6), ("to=offset&at=7", 0, 3), ("to=offset&at=99", 0, 6),
+        ):  # fmt: skip
+            text = get(address, f"/groups/readers?topic=orders&{query}")[1]
+            assert f"{again} records would be read again, and {skipped} would be skipped" in text, query
+        assert "siltstone groups reset readers --topic orders --to 99" in text
+        assert get(address, "/groups/readers?topic=orders&to=offset&at=x")[0] == 400
+        assert get(address, "/groups/readers?topic=orders&to=nonsense")[0] == 400
+        assert get(address, "/groups/nobody")[0] == 404
+        rows = get(address, "/sql/rows?q=select+lag_records+from+siltstone.groups")[1]
+        assert "<td>6</td>" in rows
+
+
 def test_wc01_a_broker_without_the_setting_loads_no_web_framework() -> None:
     code = (
         "import sys, siltstone\n"
-        "with siltstone.Broker(settings={'admin.listeners': '127.0.0.1:0'}): pass\n"
-        "assert 'starlette' not in sys.modules and 'jinja2' not in sys.modules\n"
         "with siltstone.Broker(): pass\n"
+        "assert 'uvicorn' not in sys.modules and 'h11' not in sys.modules\n"
+        "with siltstone.Broker(settings={'admin.listeners': '127.0.0.1:0'}): pass\n"
+        "assert 'uvicorn' in sys.modules\n"
+        "assert 'starlette' not in sys.modules and 'jinja2' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, env={**os.environ})
 

@@ -8,6 +8,7 @@ A path that is not in the table is not there. Every answer has the headers of ``
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -203,6 +204,14 @@ def _refuse_forged(request: Request, form: Mapping[str, str], visitor: Visitor) 
         raise PageRefused(
             403, "this console only reads: start it with --changes, or type the command that is shown"
         )
+
+
+def time_ms_of(text: str) -> int:
+    """Parses a time in UTC, as forms send it. Raises PageRefused."""
+    try:
+        return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        raise PageRefused(400, f"{text!r} is no time: write 2026-11-29T08:30 (UTC)") from None
 
 
 def _host_of(request: Request) -> str:

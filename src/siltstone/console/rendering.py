@@ -9,7 +9,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from siltstone.console import charts
-from siltstone.foundation.quantity_words import count_words, counted, duration_words, size_words, time_words
+from siltstone.foundation.quantity_words import (
+    count_words,
+    counted,
+    duration_words,
+    seconds_words,
+    size_words,
+    time_words,
+)
 from siltstone.model.version import VERSION
 
 
@@ -23,8 +30,8 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     found.filters.update(
-        count=count_words, size=size_words, time=time_words, ago=ago_words, percent=lambda share: f"{share:.0%}",
-        part=lambda text: quote(str(text), safe=""),
+        count=count_words, size=size_words, seconds=seconds_words, time=time_words, ago=ago_words,
+        percent=lambda share: f"{share:.0%}", part=lambda text: quote(str(text), safe=""),
     )  # fmt: skip
     found.globals.update(
         counted=counted, version=VERSION,

@@ -12,7 +12,10 @@ import msgspec
 
 from siltstone.console.history import TrafficHistory
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata_tables.commits import commits_of
+from siltstone.metadata_tables.moment import GroupCommit, Moment
 from siltstone.model.console_limits import (
+    CONSOLE_GROUPS_MS,
     CONSOLE_QUERY_BYTES_MAX,
     CONSOLE_QUERY_SECONDS_MAX,
     CONSOLE_REFRESH_MS,
@@ -84,6 +87,10 @@ class ConsoleStore(Protocol):
         """Makes a blocking call in a thread, when one is free. Raises TooManyWait."""
         ...
 
+    async def moment(self) -> Moment:
+        """Returns what the tables of the metadata are made of, with the positions of groups."""
+        ...
+
     def begin(self, call: Callable[[], None]) -> None:
         """Starts a run of maintenance in a thread of its own. Raises RunsAlready."""
         ...
@@ -132,6 +139,8 @@ class OpenedStore:
         self._runs = ThreadedCalls("console-maintenance", 1)
         self._running = TaskGroup("console", lambda _: None)
         self._run: asyncio.Task[None] | None = None
+        self._commits: list[GroupCommit] | None = None
+        self._commits_ms = 0.0
 
     @property
     def settings(self) -> StoreSettings:
@@ -154,6 +163,14 @@ class OpenedStore:
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._calls.run(call, *args, **kwargs)
+
+    async def moment(self) -> Moment:
+        """The positions of groups are those in objects, read again after CONSOLE_GROUPS_MS."""
+        now_ms, image = self._clock.monotonic_ms(), self.image
+        if self._commits is None or now_ms - self._commits_ms > CONSOLE_GROUPS_MS:
+            self._commits, self._commits_ms = await self.run(commits_of, self.context, image), now_ms
+        found = self._commits
+        return Moment(image, self.now_ms(), commits=lambda: found)
 
     def begin(self, call: Callable[[], None]) -> None:
         if self._run is not None and not self._run.done():

@@ -26,6 +26,7 @@ class Visitor(msgspec.Struct, frozen=True):
     may_change: bool = False
     sees: Callable[[str], bool] = lambda _: True
     reads: Callable[[str], bool] = lambda _: True
+    sees_group: Callable[[str], bool] = lambda _: True
     describes_cluster: bool = True
 
 

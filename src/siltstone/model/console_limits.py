@@ -18,6 +18,9 @@ CONSOLE_QUERY_SECONDS_MAX = 30.0
 CONSOLE_PLAN_SECONDS_MAX = 60.0
 """How long a page waits for messages, for a query, and for a plan of maintenance, which reads indexes of objects."""
 
+CONSOLE_GROUPS_MS = 5 * SECOND_MS
+"""How long the positions of groups are kept: reading them from the objects takes a tenth of a second and more."""
+
 CONSOLE_PAGE_MS_MAX = 75 * SECOND_MS
 """How long a browser may wait for a page at an admin listener, and then take for reading it: longer than a plan."""
 

@@ -237,7 +237,13 @@ async def _with_console(
     wants_login = any(each.protocol.wants_login for each in running.listeners.listeners)
     node = running.node
     store = NodeConsoleStore(
-        settings, node.metadata, node.buckets, clock, rng, tail="committed" if wants_login else "auto"
+        settings,
+        running.broker.parts,
+        node.metadata,
+        node.buckets,
+        clock,
+        rng,
+        tail="committed" if wants_login else "auto",
     )
     async with console_of(store, admin.endpoints.access, admin.endpoints.is_host, clock, rng) as console:
         admin.serve_console(console)

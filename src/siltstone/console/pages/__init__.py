@@ -1,7 +1,7 @@
 """The pages: a module for each subject, and the table of all of them. A path that is not in it is not there."""
 
 from siltstone.console.application import PageRoute
-from siltstone.console.pages import maintenance, messages, objects, overview, sql, tables, topics
+from siltstone.console.pages import groups, maintenance, messages, objects, overview, sql, tables, topics
 
 PAGES = (
     PageRoute("/", overview.overview),
@@ -16,6 +16,8 @@ PAGES = (
     PageRoute("/sql/plan", sql.plan),
     PageRoute("/sql/rows", sql.rows),
     PageRoute("/sql/download", sql.download),
+    PageRoute("/groups", groups.groups),
+    PageRoute("/groups/{group}", groups.group),
     PageRoute("/objects", objects.objects, of_cluster=True),
     PageRoute("/objects/{object}", objects.one_object, of_cluster=True),
     PageRoute("/maintenance", maintenance.maintenance, of_cluster=True),

@@ -3,14 +3,13 @@
 import csv
 import io
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from siltstone.console.application import Asked, PageRefused
+from siltstone.console.application import Asked, PageRefused, time_ms_of
 from siltstone.console.copied import copied
 from siltstone.console.messages import Found, MessagesWanted, find_messages, found_table
 from siltstone.console.pages.topics import topic_of
@@ -120,7 +119,7 @@ def _wanted(asked: Asked, topic: TopicMetadata) -> MessagesWanted:
         count=min(CONSOLE_MESSAGES_MAX, int(count)) if count.isdigit() and int(count) else COUNTS[0],
         before=_places(asked.query("before")),
         start=start,
-        from_ms=_time_ms(time) if time else None,
+        from_ms=time_ms_of(time) if time else None,
         key=asked.query("key"),
         text=asked.query("text"),
         condition=asked.query("where").strip(),
@@ -145,14 +144,6 @@ def _places(text: str) -> dict[int, int] | None:
         }
     except ValueError:
         raise PageRefused(400, f"{text!r} is no place: it is PARTITION:OFFSET, with commas between") from None
-
-
-def _time_ms(text: str) -> int:
-    """Parses a time in UTC, as the form sends it. Raises PageRefused."""
-    try:
-        return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
-        raise PageRefused(400, f"{text!r} is no time: write 2026-11-29T08:30 (UTC)") from None
 
 
 def _file(asked: Asked, topic: TopicMetadata, wanted: MessagesWanted, shape: str) -> bytes:

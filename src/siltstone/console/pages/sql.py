@@ -12,6 +12,8 @@ from starlette.responses import Response
 from siltstone.console.application import Asked, PageRefused
 from siltstone.console.views.topics import counts_of
 from siltstone.foundation.quantity_words import size_words
+from siltstone.metadata_tables.catalog import METADATA_TABLES, tables_of
+from siltstone.metadata_tables.moment import Moment
 from siltstone.model.console_limits import (
     CONSOLE_DOWNLOAD_MAX,
     CONSOLE_QUERY_ROWS_MAX,
@@ -31,7 +33,9 @@ class TopicRead(msgspec.Struct, frozen=True):
 async def sql(asked: Asked) -> Response:
     """The page, with the query of the address in its box; nothing is run."""
     text = asked.query("q")
-    return asked.page("sql.html", q=text, read=_read(asked, text), topics=_topics(asked))
+    return asked.page(
+        "sql.html", q=text, read=_read(asked, text), topics=_topics(asked), tables=tuple(METADATA_TABLES)
+    )
 
 
 async def plan(asked: Asked) -> Response:
@@ -43,7 +47,7 @@ async def rows(asked: Asked) -> Response:
     """Runs the query and shows its first rows."""
     text = asked.query("q").strip()
     _refuse_unseen(asked, text)
-    call = partial(_rows, asked, text, CONSOLE_QUERY_ROWS_MAX + 1)
+    call = partial(_rows, asked, text, await asked.store.moment(), CONSOLE_QUERY_ROWS_MAX + 1)
     columns, found, notes = await asked.run(call, asked.store.limits.query_seconds_max)
     more = len(found) > CONSOLE_QUERY_ROWS_MAX
     cells = [[_cell(value) for value in row] for row in found[:CONSOLE_QUERY_ROWS_MAX]]
@@ -54,7 +58,7 @@ async def download(asked: Asked) -> Response:
     """Runs the query and gives its rows as a CSV file."""
     text = asked.query("q").strip()
     _refuse_unseen(asked, text)
-    call = partial(_rows, asked, text, CONSOLE_DOWNLOAD_MAX)
+    call = partial(_rows, asked, text, await asked.store.moment(), CONSOLE_DOWNLOAD_MAX)
     columns, found, _ = await asked.run(call, asked.store.limits.query_seconds_max)
     out = io.StringIO()
     writer = csv.writer(out)
@@ -97,11 +101,12 @@ def _refuse_unseen(asked: Asked, text: str) -> None:
 
 
 def _rows(
-    asked: Asked, text: str, rows_max: int
+    asked: Asked, text: str, moment: Moment, rows_max: int
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], tuple[str, ...]]:
     """Runs the query, in a thread."""
     choice = QueryChoice(tail=asked.store.tail, seconds_max=asked.store.limits.query_seconds_max)
-    with run_query(asked.store.context, text, choice) as found:
+    tables = tables_of(moment) if asked.visitor.describes_cluster else None
+    with run_query(asked.store.context, text, choice, tables) as found:
         return found.columns, list(islice(found.rows, rows_max)), found.notes
 
 

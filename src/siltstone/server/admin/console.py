@@ -18,6 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
+from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import Question
 from siltstone.console.application import Console
 from siltstone.console.history import SAMPLE_MS, TrafficHistory
@@ -26,8 +27,10 @@ from siltstone.console.store import ConsoleLimits, PageCalls, RunsAlready
 from siltstone.console.visitors import UnknownVisitor, Visitor
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
+from siltstone.metadata_tables.moment import GroupCommit, Moment
 from siltstone.model.access import Principal
 from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from siltstone.model.serving_limits import GROUP_OFFSETS_MAX
 from siltstone.object_store.buckets import Buckets
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import KindSettings
@@ -56,6 +59,7 @@ class NodeConsoleStore:
     def __init__(
         self,
         settings: NodeSettings,
+        parts: BrokerParts,
         metadata: MetadataService,
         buckets: Buckets,
         clock: Clock,
@@ -68,6 +72,7 @@ class NodeConsoleStore:
         self.history = TrafficHistory()
         self.settings = settings
         self._metadata = metadata
+        self._parts = parts
         self._clock = clock
         self._calls = PageCalls()
         self.context = MaintenanceContext(
@@ -102,6 +107,27 @@ class NodeConsoleStore:
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._calls.run(call, *args, **kwargs)
+
+    async def moment(self) -> Moment:
+        """The positions of groups and the ends of partitions are those that the broker knows, as far as it leads
+        them."""
+        commits, ends = self._positions()
+        return Moment(self.image, self.now_ms(), commits=lambda: commits, ends=ends)
+
+    def _positions(self) -> tuple[list[GroupCommit], dict[int, int]]:
+        parts, commits, ends = self._parts, [], {}
+        for known in parts.groups.known():
+            for (topic, index), each in known.offsets.items():
+                commits.append(
+                    GroupCommit(known.group.group_id, topic, index, each.offset, each.committed_ms)
+                )
+                found = parts.topics.by_name(topic)
+                opened = None if found is None else parts.partitions.opened(found.id, index)
+                if found is not None and opened is not None and not opened.is_closed:
+                    ends[found.metadata.partitions[index].data_stream_id] = opened.high_watermark
+            if len(commits) > GROUP_OFFSETS_MAX:
+                break
+        return commits, ends
 
     def begin(self, call: Callable[[], None]) -> None:
         raise RunsAlready(
@@ -143,6 +169,7 @@ class UsersAccess:
             may_change=asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
             sees=partial(asks, AclOperation.DESCRIBE, AclResourceType.TOPIC),
             reads=partial(asks, AclOperation.READ, AclResourceType.TOPIC),
+            sees_group=partial(asks, AclOperation.DESCRIBE, AclResourceType.GROUP),
             describes_cluster=asks(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME),
         )
 

@@ -14,8 +14,7 @@ from siltstone.runtime.clock import Clock
 from siltstone.server.admin.access import AdminAccess
 from siltstone.server.admin.addresses import may_be_called
 from siltstone.server.admin.exposition import TextFormat
-from siltstone.server.admin.http_request import HttpRequest, RequestRefused
-from siltstone.server.admin.http_serving import HttpAnswer
+from siltstone.server.admin.http_request import HttpAnswer, HttpRequest, RequestRefused
 from siltstone.server.admin.process_source import ProcessSource
 from siltstone.server.admin.scrape import Collected, MetricSource, Scrapes
 from siltstone.server.network.statistics import ClientConnection

@@ -11,6 +11,7 @@ from siltstone.model.errors import InvalidRequest
 from siltstone.model.secret import NO_SECRET, Secret
 
 METHODS = frozenset({"GET", "HEAD"})
+PLAIN = "text/plain; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text"
 _SINGLE = frozenset({"host", "authorization"})
 """Headers that no ordinary client sends twice, and that could be understood in two ways then."""
@@ -48,6 +49,12 @@ class HttpRequest(msgspec.Struct, frozen=True):
         weights = _weights(self.accept)
         openmetrics = weights.get(OPENMETRICS, 0.0)
         return openmetrics > 0 and openmetrics >= weights.get("text/plain", 0.0)
+
+
+class HttpAnswer(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+    content_type: str = PLAIN
 
 
 def request_of(scope: Any, caller: HttpCaller) -> HttpRequest:

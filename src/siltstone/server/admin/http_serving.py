@@ -16,7 +16,6 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, cast
 
-import msgspec
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -30,22 +29,20 @@ from siltstone.model.serving_limits import (
 )
 from siltstone.runtime.clock import Clock, Timer
 from siltstone.runtime.tasks import TaskGroup
-from siltstone.server.admin.http_request import METHODS, HttpCaller, HttpRequest, RequestRefused, request_of
+from siltstone.server.admin.http_request import (
+    METHODS,
+    HttpAnswer,
+    HttpCaller,
+    HttpRequest,
+    RequestRefused,
+    request_of,
+)
 from siltstone.server.network.principal_mapping import NoPrincipal
 
 log = logging.getLogger(__name__)
 _silent = logging.getLogger(f"{__name__}.uvicorn")
 _silent.setLevel(logging.CRITICAL)
 """uvicorn writes a line for each request that cannot be read, as many as a stranger sends."""
-
-PLAIN = "text/plain; charset=utf-8"
-
-
-class HttpAnswer(msgspec.Struct, frozen=True):
-    status: int
-    body: bytes
-    content_type: str = PLAIN
-
 
 AnswerRequest = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]

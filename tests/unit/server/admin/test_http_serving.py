@@ -14,8 +14,8 @@ from siltstone.model.serving_limits import (
     ADMIN_HEAD_MS_MAX,
 )
 from siltstone.runtime.clock import ManualClock
-from siltstone.server.admin.http_request import HttpRequest, RequestRefused
-from siltstone.server.admin.http_serving import HttpAnswer, HttpConnection, HttpConnections, Phase
+from siltstone.server.admin.http_request import HttpAnswer, HttpRequest, RequestRefused
+from siltstone.server.admin.http_serving import HttpConnection, HttpConnections, Phase
 from support.scenarios import scenario
 
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
