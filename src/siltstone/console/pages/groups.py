@@ -19,7 +19,7 @@ from siltstone.scanning.scan import plan_scan
 TARGETS = ("earliest", "latest", "offset", "time")
 
 
-class ResetRow(msgspec.Struct, frozen=True):
+class ResetView(msgspec.Struct, frozen=True):
     """What a reset does in one partition. ``again`` and ``skipped`` count offsets."""
 
     partition: int
@@ -99,7 +99,7 @@ async def _reset(asked: Asked, name: str, rows: list[dict[str, Any]]) -> dict[st
         targets = {each["partition"]: _target(each, to, at) for each in mine}
         word = at if to == "offset" else to
     shown = [
-        ResetRow(each["partition"], each["committed_offset"], targets[each["partition"]]) for each in mine
+        ResetView(each["partition"], each["committed_offset"], targets[each["partition"]]) for each in mine
     ]
     return {
         "rows": shown[:CONSOLE_ROWS_MAX],
