@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "balance": "siltstone.cli.balance.command",
     "buckets": "siltstone.cli.buckets.command",
     "streams": "siltstone.cli.streams",
+    "cost": "siltstone.cli.cost",
     "inspect": "siltstone.cli.inspect_object",
     "compact": "siltstone.cli.compact",
     "maintain": "siltstone.cli.maintain.command",
@@ -75,6 +76,7 @@ SUMMARIES: Mapping[str, str] = {
     "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
     " them.",
     "streams": "List the streams of a store.",
+    "cost": "Estimate what a store costs a month, by topic.",
     "inspect": "Show what an object holds: header, index, and its batches.",
     "maintain": "Maintain a store: retention, garbage collection, compaction.",
     "sinks": "List the sinks of a store; give an unfinished batch up, or forget a sink.",

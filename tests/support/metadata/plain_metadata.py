@@ -107,11 +107,13 @@ class PlainMetadata:
         self.streams[record.stream_id]["state"] = "CLOSED"
 
     def _StreamTrimmed(self, record: Any) -> None:  # noqa: N802
-        self.streams[record.stream_id]["start"] = record.start_offset
+        """A stream may be trimmed past what is in objects; then it ends where it begins."""
+        stream = self.streams[record.stream_id]
+        stream |= {"start": record.start_offset, "end": max(stream["end"], record.start_offset)}
 
     def _StreamsAdvanced(self, record: Any) -> None:  # noqa: N802
         for stream_id, end in record.ends:
-            self.streams[stream_id]["end"] = end
+            self.streams[stream_id]["end"] = max(self.streams[stream_id]["end"], end)
 
     def _StreamsLoaded(self, record: Any) -> None:  # noqa: N802
         for stream_id, epoch, end in record.loads:

@@ -309,6 +309,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("streams --store {nowhere}", 2, NO_STORE),
         begun("streams --store {store}"),
     ),
+    "cost": row(
+        Case("cost --store {empty}", shows="a month has 30 days"),
+        Case("cost --store {store} --retention 7d", shows="the metadata log tells too little"),
+        Case("cost --store {nowhere}", 2, NO_STORE),
+        begun("cost --store {store}"),
+    ),
     "inspect": row(
         "an object that exists has something to show",
         Case("inspect 0 --blocks --store {store}", shows="checksum verified"),
