@@ -165,8 +165,8 @@ class PlainMetadata:
             self.topics[record.topic_id]["partitions"][number][3] = target
 
     def _NodeRegistered(self, record: Any) -> None:  # noqa: N802
-        draining = record.failover and self.nodes.get(record.node_id, {}).get("draining", False)
-        self.nodes[record.node_id] = {"epoch": record.node_epoch, "draining": draining}
+        """Any registration ends a drain."""
+        self.nodes[record.node_id] = {"epoch": record.node_epoch, "draining": False}
 
     def _NodeDraining(self, record: Any) -> None:  # noqa: N802
         self.nodes[record.node_id]["draining"] = record.is_draining
