@@ -47,6 +47,8 @@ COMMANDS: Mapping[str, str] = {
     "sinks": "siltstone.cli.sinks",
     "check": "siltstone.cli.check",
     "metadata": "siltstone.cli.metadata.command",
+    "backup": "siltstone.cli.backup",
+    "restore": "siltstone.cli.restore",
     "completion": "siltstone.cli.completion",
 }
 """Command → the module that defines it under the same name, in the order of ``siltstone --help``. A module is loaded
@@ -82,6 +84,8 @@ SUMMARIES: Mapping[str, str] = {
     "sinks": "List the sinks of a store; give an unfinished batch up, or forget a sink.",
     "check": "Verify a store: compare its metadata with its objects.",
     "metadata": "Move the metadata of a store to another database.",
+    "backup": "Back up a store into the new folder TO, while brokers run.",
+    "restore": "Make a new store from the backup in the folder FROM.",
     "completion": "Print the script that makes a shell complete commands, options, and names of topics and groups.",
 }
 """Command that is not hidden → the first sentence of its help. They stand here, because ``siltstone --help`` would load
