@@ -13,6 +13,7 @@ from siltstone.backups.manifest import (
     BackupManifest,
     encode_manifest,
 )
+from siltstone.backups.object_bucket import claim_for_backups
 from siltstone.backups.object_copying import CopiedObjects, OnCopied, buckets_of, copy_objects
 from siltstone.foundation.credentials import without_url_credentials
 from siltstone.metadata.applying import apply_records
@@ -67,6 +68,7 @@ def back_up(
                 )
             copied = None
             if objects is not None:
+                claim_for_backups(objects, store_id)
                 named = objects_of_all_versions(log, oldest)
                 copied = copy_objects(named, lambda one: buckets_of(context.buckets, one), objects, on_copied)
                 _refuse_missing(image, copied)

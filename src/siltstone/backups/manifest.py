@@ -5,9 +5,9 @@
      "buckets": {"0": "s3://bucket/store"}, "objects": "file:///backups/objects", "object_count": 12,
      "size_bytes": 4096}
 
-``version`` is the newest that the copy of the metadata has, ``oldest`` the oldest. ``objects`` is the bucket with copies
-of the objects, empty if none were made; ``object_count`` and ``size_bytes`` count them. It is written last: a folder
-without it is no backup.
+``version`` is the newest that the copy of the metadata has, ``oldest`` the oldest. ``objects`` is the bucket with
+copies of the objects, empty if none were made; ``object_count`` and ``size_bytes`` count them. The file is written
+last: a folder without it is no backup.
 """
 
 import msgspec

@@ -5,6 +5,7 @@ original, which is only read, may run on. Objects are copied first; the file of 
 so a restore that was interrupted has made no store, and is repeated with other places or after emptying these.
 """
 
+import logging
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +20,7 @@ from siltstone.backups.manifest import (
     DamagedBackup,
     decode_manifest,
 )
+from siltstone.backups.object_bucket import refuse_objects_of_another
 from siltstone.backups.object_copying import CopiedObjects, OnCopied, copy_objects
 from siltstone.backups.restored_image import RESTORED_KEY, RestoreLosses, losses, restored_image
 from siltstone.foundation.quantity_words import counted
@@ -32,13 +34,15 @@ from siltstone.metadata.store.log_files import write_restored_log
 from siltstone.metadata.store.opening import sqlite_path_of
 from siltstone.metadata.store.postgres.place import is_postgres_url
 from siltstone.metadata.store.sqlite import SqliteLog
-from siltstone.model.errors import InvalidRequest
+from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_store.port import ObjectStore
 from siltstone.offline.opening.settings import StoreSettings
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random, random_token
 
 SHOWN_MAX = 5
+
+log = logging.getLogger(__name__)
 
 
 class RestoreRefused(InvalidRequest):
@@ -100,18 +104,18 @@ def restore(
         )
     metadata = sqlite_path_of(settings.metadata)
     _refuse_used(metadata, target)
-    with closing(SqliteLog(folder / METADATA_FILE, create=False)) as log:
-        newest = image_at(log)
+    with closing(SqliteLog(folder / METADATA_FILE, create=False)) as copied_log:
+        newest = image_at(copied_log)
         if newest.version != manifest.version or newest.append_id != manifest.append_id:
             raise DamagedBackup(
                 f"the metadata in {folder} is at version {newest.version}, and {MANIFEST_FILE} says "
                 f"{manifest.version}: use another backup"
             )
         if time_ms is not None:
-            version = version_at(log, time_ms)
-        point = newest if version is None else image_at(log, version)
+            version = version_at(copied_log, time_ms)
+        point = newest if version is None else image_at(copied_log, version)
     made = restored_image(point, newest)
-    found = _all_sources(sources)
+    found = _usable(sources, manifest.store_id)
     objects = [made.objects[each] for each in sorted(made.objects)]
     copied = copy_objects(objects, lambda one: found, target, on_copied)
     if copied.missing:
@@ -122,10 +126,24 @@ def restore(
     return RestoredStore(point.version, made, copied, losses(point, newest))
 
 
-def _all_sources(sources: Iterable[ObjectStore]) -> list[ObjectStore]:
-    found = list(sources)
+def _usable(sources: Iterable[ObjectStore], store_id: str) -> list[ObjectStore]:
+    """Returns the buckets that answer and have objects of the store. Raises RestoreRefused if there is none, with what
+    is wrong with each."""
+    found: list[ObjectStore] = []
+    troubles: list[str] = []
+    for source in sources:
+        try:
+            refuse_objects_of_another(source, store_id)
+        except SiltstoneError as trouble:
+            troubles.append(str(trouble))
+            log.warning("objects are not looked for in %s: %s", source.url, trouble)
+        else:
+            found.append(source)
     if not found:
-        raise RestoreRefused("no bucket with objects is named: give --objects, or a backup that has some")
+        raise RestoreRefused(
+            f"there is no bucket to restore objects from: {'; '.join(troubles) or 'none is named'}; name one with "
+            "--objects"
+        )
     return found
 
 

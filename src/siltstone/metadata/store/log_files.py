@@ -32,8 +32,10 @@ def copy_sqlite_file(source: Path, target: Path) -> None:
             with contextlib.closing(connect(source, create=False).connection) as original:
                 original.backup(copy, pages=PAGES_PER_STEP)
             _check(copy, target)
-    except sqlite3.Error as error:
+    except sqlite3.OperationalError as error:
         raise LogUnavailable(f"{source} cannot be copied to {target}: {error}; try again") from error
+    except sqlite3.DatabaseError as error:
+        raise LogDamaged(f"{source} is damaged: {error}; restore it from a backup") from error
 
 
 def copy_log_entries(log: MetadataLog, oldest_entry: int, target: Path) -> None:
