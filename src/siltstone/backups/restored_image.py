@@ -40,7 +40,7 @@ class LostOffsets(msgspec.Struct, frozen=True):
     end_offset: int
 
 
-class RestoreLosses(msgspec.Struct, frozen=True):
+class RestoredLosses(msgspec.Struct, frozen=True):
     """``offsets``: what was written after the point. ``open_partitions`` had records that may have been in no object at
     the point: those of its last minute. ``topics``: names of topics that exist only after the point."""
 
@@ -92,9 +92,9 @@ def _ended(job: JobMetadata) -> JobMetadata:
     )
 
 
-def losses(point: MetadataImage, newest: MetadataImage) -> RestoreLosses:
+def losses(point: MetadataImage, newest: MetadataImage) -> RestoredLosses:
     """Returns what a store that is restored at ``point`` lacks of ``newest``."""
-    return RestoreLosses(
+    return RestoredLosses(
         tuple(_lost_offsets(point, newest)),
         tuple(
             f"{topic.name}-{number}"

@@ -22,7 +22,7 @@ from siltstone.backups.manifest import (
 )
 from siltstone.backups.object_bucket import refuse_objects_of_another
 from siltstone.backups.object_copying import CopiedObjects, OnCopied, copy_objects
-from siltstone.backups.restored_image import RESTORED_KEY, RestoreLosses, losses, restored_image
+from siltstone.backups.restored_image import RESTORED_KEY, RestoredLosses, losses, restored_image
 from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.history import image_at, time_text, version_at
@@ -68,7 +68,7 @@ class RestoredStore(msgspec.Struct, frozen=True):
     version: int
     image: MetadataImage
     objects: CopiedObjects
-    losses: RestoreLosses
+    losses: RestoredLosses
 
 
 def read_manifest(folder: Path) -> BackupManifest:

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from siltstone.backups.backing_up import back_up
-from siltstone.cli.copying_progress import copying_shown
-from siltstone.cli.output import print_json, results
+from siltstone.cli.output import copying_shown, print_json, results
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import counted, size_words
 from siltstone.object_store.opening import open_store as open_bucket

@@ -5,11 +5,10 @@ from pathlib import Path
 import click
 
 from siltstone.backups.manifest import BackupManifest
-from siltstone.backups.restored_image import RestoreLosses
+from siltstone.backups.restored_image import RestoredLosses
 from siltstone.backups.restoring import RestoredStore, read_manifest
 from siltstone.backups.restoring import restore as restore_store
-from siltstone.cli.copying_progress import copying_shown
-from siltstone.cli.output import print_json, results, table
+from siltstone.cli.output import copying_shown, print_json, results, table
 from siltstone.cli.positions import parse_time_ms
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, count_words, counted, size_words
@@ -107,7 +106,7 @@ def _print(done: RestoredStore, folder: Path) -> None:
     )
 
 
-def _print_losses(lost: RestoreLosses) -> None:
+def _print_losses(lost: RestoredLosses) -> None:
     out = results()
     if lost.topics:
         out.print(f"Created after this point: {', '.join(lost.topics)}.", markup=False, soft_wrap=True)

@@ -416,6 +416,18 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("check --store {broken}", 1, "something is wrong"),
         begun("check --store {store}"),
     ),
+    "backup": row(
+        Case("backup {nowhere}/b --store {empty}", 2, "was never used"),
+        Case("backup {nowhere}/b --store {store}", shows="can be restored from version"),
+        Case("backup {nowhere}/b --store {nowhere}", 2, NO_STORE),
+        begun("backup {nowhere}/b --store {store}"),
+    ),
+    "restore": row(
+        "a backup always has something to restore",
+        Case("restore {backup} --store {nowhere}", shows="was restored from version"),
+        Case("restore {store} --store {nowhere}", 1, "is no complete backup"),
+        begun("restore {backup} --store {nowhere}"),
+    ),
     "metadata": row(
         Case("metadata", shows="copy"),
         "it only shows its help",

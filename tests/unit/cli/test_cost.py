@@ -30,7 +30,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 def test_the_document_adds_up(folder: Path) -> None:
     found = json.loads(run(folder, "--json", "--set", f"admin.prices.storage_per_gib={GIB}", "--cores", "3"))
-    stored = sum((path.stat().st_size for path in (folder / "bucket").glob("*/objects/*")))
+    stored = sum(path.stat().st_size for path in (folder / "bucket").glob("*/objects/*"))
     assert sum(each["storage"] for each in found["topics"]) == pytest.approx(stored)
     assert sum(each["compute"] for each in found["topics"]) == pytest.approx(3 * 720 * 0.05)
     assert found["total"] == pytest.approx(sum(each["total"] for each in found["topics"]))
