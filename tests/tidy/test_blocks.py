@@ -65,6 +65,8 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
     assert reasons == {
         "ARCHITECTURE.md: a drawing",
         "docs/audit.md: it waits for further records",
+        "docs/console.md: it opens a port and runs until Ctrl-C",
+        "docs/console.md: it runs until Ctrl-C",
         "docs/formats.md: a drawing",
         "docs/bucket-log.md: a part of siltstone.toml",
         "README.md: make test runs this test, and make demo is the demo below with all its flights",

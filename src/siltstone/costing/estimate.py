@@ -9,7 +9,6 @@ from siltstone.costing.observed import ObservedWork, observe
 from siltstone.foundation.quantity_words import duration_words
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import LogEntry
-from siltstone.metadata_tables.moment import Moment
 from siltstone.model.limits import DAY_MS, GIB, HOUR_MS
 from siltstone.model.objects import ObjectState
 
@@ -67,9 +66,9 @@ def estimate_cost(
     cores: int = 0,
 ) -> CostEstimate:
     """Estimates what the store costs. ``cores``: of all brokers; 0 stands for one core of each live broker."""
-    moment = Moment(image, now_ms)
-    work = observe(entries, lambda stream_id: moment.name_of(stream_id).topic, now_ms)
-    stored = stored_bytes(image, moment)
+    topics_of = topics_of_streams(image)
+    work = observe(entries, topics_of.get, now_ms)
+    stored = stored_bytes(image, topics_of)
     cores = cores or sum(node.is_live for node in image.nodes.values())
     month = MONTH_MS / work.window_ms if work.window_ms >= WINDOW_MS_MIN else 0.0
     job_hours = sum(work.job_seconds.values()) / 3600 * month
@@ -102,7 +101,17 @@ def estimate_cost(
     )
 
 
-def stored_bytes(image: MetadataImage, moment: Moment) -> dict[str | None, int]:
+def topics_of_streams(image: MetadataImage) -> dict[int, str]:
+    """Returns the topic of each stream of a topic that exists."""
+    return {
+        stream_id: topic.name
+        for topic in image.topics.values()
+        for each in topic.partitions
+        for stream_id in (each.data_stream_id, each.meta_stream_id)
+    }
+
+
+def stored_bytes(image: MetadataImage, topics_of: Mapping[int, str]) -> dict[str | None, int]:
     """Returns the bytes of all objects by topic, each copy counted. The index of an object is divided among its topics
     by their bytes; bytes of deleted topics, and of objects that wait for their deletion, are those of None."""
     found: defaultdict[str | None, int] = defaultdict(int)
@@ -113,7 +122,7 @@ def stored_bytes(image: MetadataImage, moment: Moment) -> dict[str | None, int]:
             continue
         left, total = one.size_bytes, sum(held.size_bytes for held in one.ranges)
         for held in one.ranges:
-            topic = moment.names[held.stream_id].topic if held.stream_id in moment.names else None
+            topic = topics_of.get(held.stream_id)
             size_bytes = one.size_bytes * held.size_bytes // total if total else 0
             found[topic] += size_bytes * copies
             left -= size_bytes

@@ -1,18 +1,20 @@
-"""The format of a partition's snapshot, version 3: the payload of each record of the meta stream is one snapshot.
+"""The format of a partition's snapshot, version 4: the payload of each record of the meta stream is one snapshot, or a
+page of aborted transactions (``aborted_page``).
 
 ====== ==== =====================================================================
 offset size field (little endian)
 ====== ==== =====================================================================
-0      4    magic "SPS3"
+0      4    magic "SPS4"
 4      4    CRC-32C of all that follows
 8      8    next offset of the data stream: the snapshot covers the batches before it
 16     ...  MessagePack of ``SnapshotBody``
 ====== ==== =====================================================================
 
 A snapshot holds only what the headers and the transaction markers of the batches say, so without one the broker reads
-the batches again. It uses the newest snapshot and trims older ones. Version 2, "SPS2", has no transactions: the first
-four fields of each producer, and the first four of the body. It is still written for a partition without transactions,
-so that an older broker reads it. Version 1, "SPS1", has no segments either, and can be read.
+the batches again. It uses the newest snapshot and trims older ones. Version 3, "SPS3", names no pages: it has the first
+five fields of the body. Version 2, "SPS2", has no transactions either: the first four fields of each producer, and the
+first four of the body. They are still written for a partition without pages and without transactions, so that an older
+broker reads them. Version 1, "SPS1", has no segments, and can be read.
 """
 
 from collections.abc import Iterable
@@ -27,7 +29,8 @@ from siltstone.model.limits import TIME_INDEX_INTERVAL_BYTES
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 
-MAGIC = b"SPS3"
+MAGIC = b"SPS4"
+MAGIC_V3 = b"SPS3"
 MAGIC_V2 = b"SPS2"
 MAGIC_V1 = b"SPS1"
 _HEADER = Struct("<4sIQ")
@@ -91,21 +94,35 @@ class AbortedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False)
     marker_offset: int
 
 
+class AbortedPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``meta_offset`` is that of the page in the meta stream, ``marker_offset`` that of the marker of its last
+    transaction."""
+
+    meta_offset: int
+    marker_offset: int
+
+
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
     """``active`` is the active segment; None in version 1. ``unwritten`` are the closed segments, oldest first, that
-    may not be recorded in the metadata yet. ``aborted`` are the aborted transactions, packed by
-    ``aborted.pack_aborted``."""
+    may not be recorded in the metadata yet. ``aborted`` are the aborted transactions, packed by ``pack_aborted``,
+    without the older ones that are in ``pages``."""
 
     producers: tuple[ProducerEntry, ...]
     times: TimeIndexState
     active: ActiveSegment | None = None
     unwritten: tuple[ClosedSegment, ...] = ()
     aborted: bytes = b""
+    pages: tuple[AbortedPage, ...] = ()
 
     @property
     def has_transactions(self) -> bool:
         marked = (entry.is_open or entry.coordinator_epoch >= 0 for entry in self.producers)
         return bool(self.aborted) or any(marked)
+
+    def pages_from(self, meta_start_offset: int) -> list[AbortedPage]:
+        """Returns the pages that the meta stream still holds. The others have no transaction that a reader needs: the
+        stream is trimmed to the oldest page with a marker that the log still holds."""
+        return [page for page in self.pages if page.meta_offset >= meta_start_offset]
 
     def aborted_transactions(self) -> list[AbortedTransaction]:
         return unpack_aborted(self.aborted)
@@ -121,13 +138,19 @@ _decoder = msgspec.msgpack.Decoder(SnapshotBody)
 
 
 def encode_snapshot(snapshot: PartitionSnapshot) -> bytes:
-    if snapshot.body.has_transactions:
+    if snapshot.body.pages:
         magic, body = MAGIC, _encoder.encode(snapshot.body)
+    elif snapshot.body.has_transactions:
+        magic, body = MAGIC_V3, _encoder.encode(_fields_of_version_3(snapshot.body))
     else:
         magic, body = MAGIC_V2, _encoder.encode(_fields_of_version_2(snapshot.body))
     payload = bytearray(_HEADER.pack(magic, 0, snapshot.next_offset) + body)
     payload[4:8] = crc32c((memoryview(payload)[_CHECKED_FROM:],)).to_bytes(4, "little")
     return bytes(payload)
+
+
+def _fields_of_version_3(body: SnapshotBody) -> tuple[object, ...]:
+    return body.producers, body.times, body.active, body.unwritten, body.aborted
 
 
 def _fields_of_version_2(body: SnapshotBody) -> tuple[object, ...]:
@@ -143,7 +166,7 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
             f"a partition's snapshot has {len(view)} bytes, fewer than its header of {_HEADER.size}"
         )
     magic, checksum, next_offset = _HEADER.unpack_from(view)
-    if magic not in (MAGIC, MAGIC_V2, MAGIC_V1):
+    if magic not in (MAGIC, MAGIC_V3, MAGIC_V2, MAGIC_V1):
         raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
     if crc32c((view[_CHECKED_FROM:],)) != checksum:
         raise DamagedSnapshot("a partition's snapshot does not match its CRC-32C")
@@ -153,6 +176,12 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
         return PartitionSnapshot(next_offset, body)
     except (msgspec.MsgspecError, ValueError) as error:
         raise DamagedSnapshot(f"a partition's snapshot cannot be read: {error}") from None
+
+
+def with_pages(snapshot: PartitionSnapshot, packed: Iterable[bytes]) -> PartitionSnapshot:
+    """Returns the snapshot with the transactions of its pages before its own. ``packed``: the pages, in order."""
+    aborted = b"".join((*packed, snapshot.body.aborted))
+    return msgspec.structs.replace(snapshot, body=msgspec.structs.replace(snapshot.body, aborted=aborted))
 
 
 def pack_aborted(entries: Iterable[AbortedTransaction]) -> bytes:

@@ -3,12 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from siltstone.costing.estimate import MONTH_MS, WINDOW_MS_MIN, CostPrices, estimate_cost, stored_bytes
+from siltstone.costing.estimate import (
+    MONTH_MS,
+    WINDOW_MS_MIN,
+    CostPrices,
+    estimate_cost,
+    stored_bytes,
+    topics_of_streams,
+)
 from siltstone.metadata.commands import DeleteTopic
 from siltstone.metadata.entities import JobState
 from siltstone.metadata.log_entry import LogEntry
 from siltstone.metadata.records import JobFinished, JobStarted
-from siltstone.metadata_tables.moment import Moment
 from siltstone.model.limits import GIB, HOUR_MS
 from support.metadata.queried_store import FLIGHTS, queried_world
 
@@ -26,7 +32,7 @@ def amounts(found, field: str) -> dict[str | None, float]:
 def test_every_byte_belongs_to_one_topic_or_none() -> None:
     """Object 0 has 170 bytes of ranges in 270 bytes: flights has 100 of the 170."""
     world = queried_world()
-    stored = stored_bytes(world.image, Moment(world.image, 0))
+    stored = stored_bytes(world.image, topics_of_streams(world.image))
     assert stored == {"flights": 158 + 300 + 150, "planes": 111, None: 150 + 1}
     assert sum(stored.values()) == sum(each.size_bytes for each in world.image.objects.values())
 
@@ -37,9 +43,9 @@ def test_copies_count_and_bytes_of_deleted_topics_have_no_topic() -> None:
     draft = world.image.objects.draft()
     draft[1] = replace(one, copies=(1, 2))
     image = replace(world.image, objects=draft.frozen())
-    assert stored_bytes(image, Moment(image, 0))["flights"] == 158 + 3 * 300 + 150
+    assert stored_bytes(image, topics_of_streams(image))["flights"] == 158 + 3 * 300 + 150
     world.do(DeleteTopic(0, 1, FLIGHTS))
-    assert "flights" not in stored_bytes(world.image, Moment(world.image, 0))
+    assert "flights" not in stored_bytes(world.image, topics_of_streams(world.image))
 
 
 def test_storage_is_the_price_of_a_gib() -> None:

@@ -29,14 +29,17 @@ from siltstone.maintenance.retention.past import past_of
 from siltstone.metadata.entities import SINK_NODE, OwnerRange, PartitionMetadata
 from siltstone.metadata.lookup import find_ranges
 from siltstone.metadata.service import MetadataService
+from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment
+from siltstone.object_formats.aborted_page import decode_aborted_page, is_aborted_page
 from siltstone.object_formats.partition_snapshot import (
     DamagedSnapshot,
     PartitionSnapshot,
     ProducerEntry,
     decode_snapshot,
+    with_pages,
 )
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
@@ -121,7 +124,8 @@ class PartitionOpening:
             producers = ProducerState(producers_max, _still_known(snapshot, streams.data.start_offset))
             transactions = PartitionTransactions(producers, body.aborted_transactions())
             times = TimeIndex(body.times)
-            known = BatchKnowledge(producers, transactions, times, segments, snapshot.next_offset, 0)
+            pages = tuple(body.pages_from(streams.meta.start_offset))
+            known = BatchKnowledge(producers, transactions, times, segments, snapshot.next_offset, 0, pages)
         await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)
         known.transactions.trim(streams.data.start_offset)
@@ -146,19 +150,26 @@ class PartitionOpening:
         return segments
 
     async def _newest_snapshot(self, streams: PartitionStreams) -> PartitionSnapshot | None:
+        """Returns the newest snapshot with the transactions of its pages; None if there is none that can be used."""
         meta = streams.meta
-        if meta.start_offset == meta.next_offset:
-            return None
         try:
-            batches = await self._engine.read(meta, meta.next_offset - 1, 1)
-            return _of_this_log(decode_snapshot(batches[0].payload), streams.data.next_offset)
+            for offset in reversed(range(meta.start_offset, meta.next_offset)):
+                payload = await self._meta_record(meta, offset)
+                if not is_aborted_page(payload):
+                    snapshot = _of_this_log(decode_snapshot(payload), streams.data.next_offset)
+                    pages = snapshot.body.pages_from(meta.start_offset)
+                    records = [await self._meta_record(meta, page.meta_offset) for page in pages]
+                    return with_pages(snapshot, map(decode_aborted_page, records))
         except CorruptData as damage:
             log.warning(
                 "the snapshot of stream %d is not usable, so the whole partition is read: %s",
                 streams.data.stream_id,
                 damage,
             )
-            return None
+        return None
+
+    async def _meta_record(self, meta: Stream, offset: int) -> Buffer:
+        return (await self._engine.read(meta, offset, 1, offset + 1))[0].payload
 
     def _name_of(self, topic_id: str, partition: PartitionMetadata) -> str:
         topic = self._metadata.image.topics[topic_id]
