@@ -7,7 +7,7 @@ A failure names its seed, which ``FUZZ_SEED`` replays.
 import socket
 import ssl
 import subprocess
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -32,6 +32,7 @@ from support.kafka.raw_kafka import ConnectionClosed, RawConnection, request_byt
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 from support.security.attacks import EVE, PASSWORD, TlsConnection
+from support.security.realm import running_realm
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.nightly, pytest.mark.xdist_group("fuzz")]
 
@@ -178,7 +179,8 @@ def test_sa03_whole_logins_spoilt_in_one_message(tmp_path: Path, record_tried: R
             mechanism = rng.choice(["SCRAM-SHA-512", "SCRAM-SHA-256"])
             spoilt_message = [None, 0, 1, 1][number % 4]
             succeeded, is_served = False, False
-            host = f"127.0.{number // 250}.{2 + number % 250}"  # the next wrong password of a host waits longer
+            # The next wrong password of a host waits longer.
+            host = f"127.0.{number // 250}.{2 + number % 250}"
             with RawConnection(broker.address, timeout_s=60, host=host) as connection:
                 with suppress(ConnectionClosed, OSError):
                     login = Login(connection, mechanism)
@@ -192,6 +194,32 @@ def test_sa03_whole_logins_spoilt_in_one_message(tmp_path: Path, record_tried: R
         assert "Traceback" not in broker.log and "a request failed" not in broker.log
     record_tried("logins that succeeded", let_in)
     record_tried("logins that were refused", refused)
+
+
+TOKEN_LOGINS = 300
+
+
+def test_sa16_whole_logins_with_spoilt_tokens(tmp_path: Path, record_tried: RecordTried) -> None:
+    """What is signed is spoilt, so none may be taken: base64 has several texts for the same signature. Whole ones
+    succeed between."""
+    rng, outcomes = Random(seed_of_this_run("FUZZ_SEED", SEED)), Counter[bool]()
+    with running_realm(tmp_path) as realm:
+        for number in range(TOKEN_LOGINS):
+            is_whole = number % 3 == 0
+            signed, _, signature = realm.token().rpartition(".")
+            sent = signed.encode() if is_whole else surely_spoilt(rng, signed.encode())
+            message = b"n,,\1auth=Bearer " + sent + b"." + signature.encode() + b"\1\1"
+            is_served = False
+            host = f"127.0.{number // 250}.{2 + number % 250}"
+            with TlsConnection(realm.broker.address, timeout_s=60, host=host) as connection:
+                with suppress(ConnectionClosed, OSError):
+                    login = Login(connection, "OAUTHBEARER")
+                    is_served = login.send(message)[0] == 0 and login.is_served()
+            assert is_served is is_whole, f"login {number}: {sent!r}"
+            outcomes[is_served] += 1
+        assert "Traceback" not in realm.broker.log and "a request failed" not in realm.broker.log
+    record_tried("logins with a token that succeeded", outcomes[True])
+    record_tried("logins with a token that were refused", outcomes[False])
 
 
 def client_hello(host: str) -> bytes:

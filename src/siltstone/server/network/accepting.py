@@ -23,7 +23,12 @@ from siltstone.model.serving_limits import HANDSHAKES_MAX
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.addresses import written_host
-from siltstone.server.network.handshakes import CertificateRefused, Handshakes, HandshakeStatistics, failure_of
+from siltstone.server.network.handshakes import (
+    CertificateRefused,
+    Handshakes,
+    HandshakeStatistics,
+    failure_of,
+)
 from siltstone.server.network.tls import ServerTls
 
 BACKLOG = 1024
