@@ -181,11 +181,13 @@ def test_sa03_whole_logins_spoilt_in_one_message(tmp_path: Path, record_tried: R
             succeeded, is_served = False, False
             # The next wrong password of a host waits longer.
             host = f"127.0.{number // 250}.{2 + number % 250}"
-            with RawConnection(broker.address, timeout_s=60, host=host) as connection:
-                with suppress(ConnectionClosed, OSError):
-                    login = Login(connection, mechanism)
-                    succeeded = scram(login, rng, spoilt_message)
-                    is_served = login.is_served()
+            with (
+                RawConnection(broker.address, timeout_s=60, host=host) as connection,
+                suppress(ConnectionClosed, OSError),
+            ):
+                login = Login(connection, mechanism)
+                succeeded = scram(login, rng, spoilt_message)
+                is_served = login.is_served()
             assert is_served is succeeded, f"login {number}"
             if spoilt_message is None:
                 assert succeeded, f"login {number}: the right password is refused"
@@ -211,10 +213,12 @@ def test_sa16_whole_logins_with_spoilt_tokens(tmp_path: Path, record_tried: Reco
             message = b"n,,\1auth=Bearer " + sent + b"." + signature.encode() + b"\1\1"
             is_served = False
             host = f"127.0.{number // 250}.{2 + number % 250}"
-            with TlsConnection(realm.broker.address, timeout_s=60, host=host) as connection:
-                with suppress(ConnectionClosed, OSError):
-                    login = Login(connection, "OAUTHBEARER")
-                    is_served = login.send(message)[0] == 0 and login.is_served()
+            with (
+                TlsConnection(realm.broker.address, timeout_s=60, host=host) as connection,
+                suppress(ConnectionClosed, OSError),
+            ):
+                login = Login(connection, "OAUTHBEARER")
+                is_served = login.send(message)[0] == 0 and login.is_served()
             assert is_served is is_whole, f"login {number}: {sent!r}"
             outcomes[is_served] += 1
         assert "Traceback" not in realm.broker.log and "a request failed" not in realm.broker.log
