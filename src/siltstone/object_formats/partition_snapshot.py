@@ -1,18 +1,21 @@
-"""The format of a partition's snapshot, version 3: the payload of each record of the meta stream is one snapshot.
+"""The format of a partition's snapshot, version 4. The payload of each record of the meta stream is one snapshot, or a
+change of a share group (``share_state``).
 
 ====== ==== =====================================================================
 offset size field (little endian)
 ====== ==== =====================================================================
-0      4    magic "SPS3"
+0      4    magic "SPS4"
 4      4    CRC-32C of all that follows
 8      8    next offset of the data stream: the snapshot covers the batches before it
 16     ...  MessagePack of ``SnapshotBody``
 ====== ==== =====================================================================
 
 A snapshot holds only what the headers and the transaction markers of the batches say, so without one the broker reads
-the batches again. It uses the newest snapshot and trims older ones. Version 2, "SPS2", has no transactions: the first
-four fields of each producer, and the first four of the body. It is still written for a partition without transactions,
-so that an older broker reads it. Version 1, "SPS1", has no segments either, and can be read.
+the batches again. Only the share groups are nowhere else: a snapshot has them as the changes before it left them. The
+broker uses the newest snapshot and trims what is older. Version 3, "SPS3", has no share groups: the first five fields
+of the body. Version 2, "SPS2", has no transactions: the first four fields of each producer, and the first four of the
+body. Each is still written where it suffices, so that an older broker reads it. Version 1, "SPS1", has no segments
+either, and can be read.
 """
 
 from collections.abc import Iterable
@@ -26,8 +29,10 @@ from siltstone.model.errors import CorruptData
 from siltstone.model.limits import TIME_INDEX_INTERVAL_BYTES
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.object_formats.share_state import ShareState, unpack_batches
 
-MAGIC = b"SPS3"
+MAGIC = b"SPS4"
+MAGIC_V3 = b"SPS3"
 MAGIC_V2 = b"SPS2"
 MAGIC_V1 = b"SPS1"
 _HEADER = Struct("<4sIQ")
@@ -94,13 +99,14 @@ class AbortedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False)
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
     """``active`` is the active segment; None in version 1. ``unwritten`` are the closed segments, oldest first, that
     may not be recorded in the metadata yet. ``aborted`` are the aborted transactions, packed by
-    ``aborted.pack_aborted``."""
+    ``pack_aborted``. ``shares`` are the share groups."""
 
     producers: tuple[ProducerEntry, ...]
     times: TimeIndexState
     active: ActiveSegment | None = None
     unwritten: tuple[ClosedSegment, ...] = ()
     aborted: bytes = b""
+    shares: tuple[ShareState, ...] = ()
 
     @property
     def has_transactions(self) -> bool:
@@ -121,13 +127,19 @@ _decoder = msgspec.msgpack.Decoder(SnapshotBody)
 
 
 def encode_snapshot(snapshot: PartitionSnapshot) -> bytes:
-    if snapshot.body.has_transactions:
+    if snapshot.body.shares:
         magic, body = MAGIC, _encoder.encode(snapshot.body)
+    elif snapshot.body.has_transactions:
+        magic, body = MAGIC_V3, _encoder.encode(_fields_of_version_3(snapshot.body))
     else:
         magic, body = MAGIC_V2, _encoder.encode(_fields_of_version_2(snapshot.body))
     payload = bytearray(_HEADER.pack(magic, 0, snapshot.next_offset) + body)
     payload[4:8] = crc32c((memoryview(payload)[_CHECKED_FROM:],)).to_bytes(4, "little")
     return bytes(payload)
+
+
+def _fields_of_version_3(body: SnapshotBody) -> tuple[object, ...]:
+    return body.producers, body.times, body.active, body.unwritten, body.aborted
 
 
 def _fields_of_version_2(body: SnapshotBody) -> tuple[object, ...]:
@@ -143,13 +155,15 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
             f"a partition's snapshot has {len(view)} bytes, fewer than its header of {_HEADER.size}"
         )
     magic, checksum, next_offset = _HEADER.unpack_from(view)
-    if magic not in (MAGIC, MAGIC_V2, MAGIC_V1):
+    if magic not in (MAGIC, MAGIC_V3, MAGIC_V2, MAGIC_V1):
         raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
     if crc32c((view[_CHECKED_FROM:],)) != checksum:
         raise DamagedSnapshot("a partition's snapshot does not match its CRC-32C")
     try:
         body = _decoder.decode(view[_HEADER.size :])
         body.aborted_transactions()
+        for share in body.shares:
+            unpack_batches(share.batches)
         return PartitionSnapshot(next_offset, body)
     except (msgspec.MsgspecError, ValueError) as error:
         raise DamagedSnapshot(f"a partition's snapshot cannot be read: {error}") from None

@@ -21,6 +21,7 @@ from siltstone.metadata.image import ImageView, MetadataImage
 from siltstone.model.errors import CorruptData
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_formats.partition_snapshot import PartitionSnapshot, decode_snapshot
+from siltstone.object_formats.share_state import is_share_change
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.topic_streams import PartitionName, transactional_from
 from siltstone.offline.transactions import AbortedTransactions, Outcomes
@@ -145,14 +146,14 @@ def _newest_snapshot(
     meta = image.streams[partition.topic.partitions[partition.partition].meta_stream_id]
     if meta.end_offset <= meta.start_offset:
         return None
-    newest = Cut(
-        ScanPartition(partition.topic, partition.partition, meta), meta.end_offset - 1, meta.end_offset
+    everything = Cut(
+        ScanPartition(partition.topic, partition.partition, meta), meta.start_offset, meta.end_offset
     )
     found: PartitionSnapshot | None = None
     try:
-        for _, _, block in _blocks(source, image, newest):
+        for _, _, block in _blocks(source, image, everything):
             for batch in decode_frames(block):
-                if batch.stream_id == meta.stream_id and batch.end_offset == meta.end_offset:
+                if batch.stream_id == meta.stream_id and not is_share_change(batch.payload):
                     found = decode_snapshot(batch.payload)
     except CorruptData:
         return None

@@ -109,8 +109,8 @@ def test_too_long():
 
 
 def test_another_version():
-    with pytest.raises(DamagedSnapshot, match="begins with b'SPS4'"):
-        decode_snapshot(b"SPS4" + PAYLOAD[4:])
+    with pytest.raises(DamagedSnapshot, match="begins with b'SPS5'"):
+        decode_snapshot(b"SPS5" + PAYLOAD[4:])
 
 
 @pytest.mark.parametrize("body", [b"", b"\x91\x90", b"\xc0", b"\x92\x90\x90\x90", b"no messagepack"])

@@ -21,6 +21,7 @@ from siltstone.broker.partitions.partition import (
 )
 from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
+from siltstone.broker.partitions.share_progress import PartitionShares
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.transaction_state import PartitionTransactions
 from siltstone.broker.settings import BrokerSettings
@@ -29,6 +30,7 @@ from siltstone.maintenance.retention.past import past_of
 from siltstone.metadata.entities import SINK_NODE, OwnerRange, PartitionMetadata
 from siltstone.metadata.lookup import find_ranges
 from siltstone.metadata.service import MetadataService
+from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment
@@ -38,6 +40,7 @@ from siltstone.object_formats.partition_snapshot import (
     ProducerEntry,
     decode_snapshot,
 )
+from siltstone.object_formats.share_state import decode_share_change, is_share_change
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.engine import StreamEngine
@@ -61,6 +64,29 @@ def _still_known(snapshot: PartitionSnapshot, start_offset: int) -> Iterable[Pro
     newest ones, and refuse the next batch of a producer as out of order. As in Kafka, a producer whose batches were
     deleted may send any sequence."""
     return snapshot.body.producers if snapshot.next_offset >= start_offset else ()
+
+
+class _MetaStream:
+    """What the records of a meta stream say, as far as they were read. ``trouble``: what could not be read since the
+    newest snapshot."""
+
+    def __init__(self, next_offset: int) -> None:
+        self._next_offset = next_offset
+        self.snapshot: PartitionSnapshot | None = None
+        self.shares = PartitionShares()
+        self.trouble: CorruptData | None = None
+
+    def take(self, payload: Buffer) -> None:
+        is_change = is_share_change(payload)
+        try:
+            if is_change:
+                self.shares.apply(decode_share_change(payload))
+                return
+            self.snapshot = _of_this_log(decode_snapshot(payload), self._next_offset)
+            self.shares, self.trouble = PartitionShares(self.snapshot.body.shares), None
+        except CorruptData as damage:
+            self.trouble = damage
+            self.snapshot = self.snapshot if is_change else None
 
 
 class PartitionOpening:
@@ -108,20 +134,22 @@ class PartitionOpening:
         self, streams: PartitionStreams, topic_id: str, partition: PartitionMetadata
     ) -> BatchKnowledge:
         config = self._config_of(topic_id)
-        snapshot = await self._newest_snapshot(streams)
+        snapshot, shares = await self._read_meta(streams)
         producers_max = self._settings.producers_per_partition_max
         segments = self._segments(streams.data.stream_id, snapshot, config)
         if snapshot is None:
             start = streams.data.start_offset
             producers = ProducerState(producers_max)
             transactions = PartitionTransactions(producers)
-            known = BatchKnowledge(producers, transactions, TimeIndex(), segments, start, 0)
+            known = BatchKnowledge(producers, transactions, TimeIndex(), segments, start, 0, shares)
         else:
             body = snapshot.body
             producers = ProducerState(producers_max, _still_known(snapshot, streams.data.start_offset))
             transactions = PartitionTransactions(producers, body.aborted_transactions())
             times = TimeIndex(body.times)
-            known = BatchKnowledge(producers, transactions, times, segments, snapshot.next_offset, 0)
+            known = BatchKnowledge(
+                producers, transactions, times, segments, snapshot.next_offset, 0, shares
+            )
         await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)
         known.transactions.trim(streams.data.start_offset)
@@ -145,20 +173,28 @@ class PartitionOpening:
         segments.follow(stream.active_offset)
         return segments
 
-    async def _newest_snapshot(self, streams: PartitionStreams) -> PartitionSnapshot | None:
-        meta = streams.meta
-        if meta.start_offset == meta.next_offset:
-            return None
-        try:
-            batches = await self._engine.read(meta, meta.next_offset - 1, 1)
-            return _of_this_log(decode_snapshot(batches[0].payload), streams.data.next_offset)
-        except CorruptData as damage:
+    async def _read_meta(self, streams: PartitionStreams) -> tuple[PartitionSnapshot | None, PartitionShares]:
+        """Returns the newest snapshot, and the share groups after it. The meta stream has little before it: what is
+        older is trimmed with each snapshot."""
+        meta, found = streams.meta, _MetaStream(streams.data.next_offset)
+        offset = meta.start_offset
+        while offset < meta.next_offset:
+            try:
+                batches = await self._engine.read(meta, offset, REPLAY_BYTES)
+            except DamagedRange as damage:
+                found.trouble, found.snapshot, offset = damage, None, damage.end_offset
+                continue
+            for batch in batches:
+                offset = batch.end_offset
+                found.take(batch.payload)
+        if found.trouble is not None:
             log.warning(
-                "the snapshot of stream %d is not usable, so the whole partition is read: %s",
+                "the snapshot of stream %d, or a change behind it, is not usable, so the whole partition is read, and "
+                "share groups may get records again: %s",
                 streams.data.stream_id,
-                damage,
+                found.trouble,
             )
-            return None
+        return found.snapshot, found.shares
 
     def _name_of(self, topic_id: str, partition: PartitionMetadata) -> str:
         topic = self._metadata.image.topics[topic_id]

@@ -78,6 +78,24 @@ class ConsumerBeat(msgspec.Struct, frozen=True):
         return self.rebalance_timeout_ms != -1 and says_topics and self.owned is not None
 
 
+class ShareBeat(msgspec.Struct, frozen=True):
+    """A heartbeat of a member of a share group. ``epoch``: 0 to join, -1 to leave. None: unchanged since the last
+    heartbeat."""
+
+    member_id: str
+    epoch: int
+    rack_id: str | None = None
+    topics: tuple[str, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+class ForgetShared(msgspec.Struct, frozen=True):
+    """The share group's state in these topics has been deleted."""
+
+    topics: frozenset[str]
+
+
 class LeavingMember(msgspec.Struct, frozen=True):
     """An administrator names static members by ``instance_id`` alone."""
 
@@ -186,6 +204,8 @@ Request: TypeAlias = (
     | Sync
     | Heartbeat
     | ConsumerBeat
+    | ShareBeat
+    | ForgetShared
     | Leave
     | Commit
     | CommitInTransaction
