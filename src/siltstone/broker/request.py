@@ -257,6 +257,13 @@ class EncodedBody(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class EncodedPieces(msgspec.Struct, frozen=True):
+    """A response body that the handler has encoded already, in pieces that are never joined."""
+
+    pieces: list[Buffer]
+    error_code: int = 0
+
+
 def frame_of(context: RequestContext, *body: Buffer) -> list[Buffer]:
     size_bytes = sum(len(part) for part in body)
     prefix = response_prefix(context.api_key, context.api_version, context.correlation_id, size_bytes)

@@ -91,9 +91,10 @@ class Replay:
         for group_id, known in self.groups.items():
             if known.metadata is not None:
                 known.group = group_of(group_id, known.metadata)
-        for group_id, replayed in (*self._of_consumers.items(), *self._of_shares.items()):
-            known = self.groups.setdefault(group_id, KnownGroup(Group(group_id)))
-            known.group = replayed.group()
+        for group_id, replayed in self._of_consumers.items():
+            self.groups.setdefault(group_id, KnownGroup(Group(group_id))).group = replayed.group()
+        for group_id, shared in self._of_shares.items():
+            self.groups.setdefault(group_id, KnownGroup(Group(group_id))).group = shared.group()
         return self.groups
 
     def _keep(self, key: UnknownKey, encoded: EncodedRecord) -> None:
