@@ -64,7 +64,7 @@ class JavaMember:
                     self._consumer.acknowledge(record, self._clients.acknowledge_type(outcome))
             if outcome:
                 failures = self._consumer.commitSync()
-                assert all(not each.isPresent() for each in failures.values().iterator()), failures.toString()
+                assert not any(failures[each].isPresent() for each in failures), failures.toString()
         return seen
 
 
