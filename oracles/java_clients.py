@@ -125,7 +125,11 @@ class JavaClients:
     def share_consumer(self, config: Mapping[str, Any]) -> Iterator[Any]:
         """Makes a KafkaShareConsumer of bytes, which acknowledges each record itself."""
         form = f"{SERIALIZATION}.ByteArrayDeserializer"
-        chosen = {"key.deserializer": form, "value.deserializer": form, "share.acknowledgement.mode": "explicit"}
+        chosen = {
+            "key.deserializer": form,
+            "value.deserializer": form,
+            "share.acknowledgement.mode": "explicit",
+        }
         with self._client(self._kafka.clients.consumer.KafkaShareConsumer, {**chosen, **config}) as made:
             yield made
 

@@ -31,7 +31,8 @@ def made_ready(broker: BrokerProcess, topic: str, group: str, records: int, **co
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(SECONDS_MAX)
     configs = {"share.auto.offset.reset": "earliest", **configs}
     entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in configs.items()
     ]
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
     admin.incremental_alter_configs([resource])[resource].result(SECONDS_MAX)
@@ -157,4 +158,6 @@ def test_sh10_what_was_acknowledged_stays_when_the_broker_is_killed(tmp_path: Pa
             broker.kill()
         broker.start()
         with closing(confluent(broker, "killed", "tasks")) as consumer:
-            assert polled(consumer, 10, AcknowledgeType.ACCEPT) == [b"%d" % number for number in range(10, 20)]
+            assert polled(consumer, 10, AcknowledgeType.ACCEPT) == [
+                b"%d" % number for number in range(10, 20)
+            ]

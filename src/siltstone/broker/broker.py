@@ -44,7 +44,6 @@ from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.codec import decode, encode
-from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest
@@ -190,15 +189,16 @@ class KafkaBroker:
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)
         if isinstance(response, EncodedPieces):
-            if response.error_code:
-                self._measures.failed(context.api_key, ErrorCode(response.error_code))
+            self._measures.count_errors(context.api_key, response.message)
             return self._answered(context, *response.pieces)
         self._measures.count_errors(context.api_key, response)
         if throttle_ms := self._throttling.told_ms(context.connection):
             response = _with_throttle_time(response, throttle_ms)
         return self._answered(context, encode(response, context.api_version))
 
-    async def _response(self, api: Api, context: RequestContext, request: Message) -> Message | EncodedBody | EncodedPieces:
+    async def _response(
+        self, api: Api, context: RequestContext, request: Message
+    ) -> Message | EncodedBody | EncodedPieces:
         if not self.trail.is_on:
             return await self._gated(api, context, request)
         under_way = REQUEST.set(context)
@@ -220,12 +220,16 @@ class KafkaBroker:
         finally:
             REQUEST.reset(under_way)
 
-    async def _gated(self, api: Api, context: RequestContext, request: Message) -> Message | EncodedBody | EncodedPieces:
+    async def _gated(
+        self, api: Api, context: RequestContext, request: Message
+    ) -> Message | EncodedBody | EncodedPieces:
         await know_named_topics(self.parts, context, request)
         if self.authorizer.is_open:
             return await api.handle(self.parts, context, request)
         handle = partial(api.handle, self.parts, context)
-        response: Message | EncodedBody | EncodedPieces = await GATES[context.api_key](self.parts, context, request, handle)
+        response: Message | EncodedBody | EncodedPieces = await GATES[context.api_key](
+            self.parts, context, request, handle
+        )
         return response
 
     async def _answer_fetch(self, context: RequestContext, body: memoryview) -> Answer:

@@ -62,9 +62,13 @@ def check_config(name: str, value: str) -> None:
             raise InvalidGroupConfig(f"{name} is {value[:50]!r}: it must be a number from {low} to {high}")
     elif name == ISOLATION_LEVEL:
         if value not in (READ_COMMITTED, READ_UNCOMMITTED):
-            raise InvalidGroupConfig(f"{name} is {value[:50]!r}: it must be {READ_COMMITTED} or {READ_UNCOMMITTED}")
+            raise InvalidGroupConfig(
+                f"{name} is {value[:50]!r}: it must be {READ_COMMITTED} or {READ_UNCOMMITTED}"
+            )
     elif name != OFFSET_RESET:
-        raise InvalidGroupConfig(f"groups have no configuration {name[:100]!r} here: there are {', '.join(NAMES)}")
+        raise InvalidGroupConfig(
+            f"groups have no configuration {name[:100]!r} here: there are {', '.join(NAMES)}"
+        )
     elif value not in (EARLIEST, LATEST) and duration_ms(value) is None:
         raise InvalidGroupConfig(
             f"{name} is {value[:50]!r}: it must be {EARLIEST}, {LATEST} or by_duration:<duration>, such as "

@@ -82,6 +82,9 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.LIST_TRANSACTIONS: (0, 2),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 })  # fmt: skip
 
 
@@ -96,6 +99,9 @@ FEATURE_OF = {
     ApiKey.SHARE_GROUP_DESCRIBE: "share.version",
     ApiKey.SHARE_FETCH: "share.version",
     ApiKey.SHARE_ACKNOWLEDGE: "share.version",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "share.version",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "share.version",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "share.version",
 }
 """These APIs are announced when all nodes have the feature: a group may be at any node."""
 

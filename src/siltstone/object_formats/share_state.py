@@ -101,7 +101,8 @@ def decode_share_change(payload: Buffer) -> ShareChange:
 
 def pack_batches(batches: Iterable[StateBatch]) -> bytes:
     return b"".join(
-        _BATCH.pack(batch.first_offset, batch.last_offset, batch.state, batch.delivery_count) for batch in batches
+        _BATCH.pack(batch.first_offset, batch.last_offset, batch.state, batch.delivery_count)
+        for batch in batches
     )
 
 

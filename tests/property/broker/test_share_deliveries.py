@@ -1,8 +1,10 @@
 """The steps of a share group in a partition against a plain model: one entry for each record."""
 
+from itertools import pairwise
+
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from siltstone.broker.deliveries.kept import (
     batches_of,
@@ -14,8 +16,8 @@ from siltstone.broker.deliveries.kept import (
 )
 from siltstone.broker.deliveries.progress import DeliveryState, ShareProgress
 from siltstone.broker.deliveries.steps import (
-    AcknowledgeType,
     Acknowledged,
+    AcknowledgeType,
     Acquisition,
     FoundOffsets,
     acknowledge,
@@ -25,6 +27,7 @@ from siltstone.broker.deliveries.steps import (
     start_at,
 )
 from siltstone.kafka_protocol.error_code import ErrorCode
+from support.values.examples import examples
 
 OFFSETS, LOCKS, DELIVERIES, LOCK_MS = 60, 12, 3, 10
 AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
@@ -57,7 +60,11 @@ class RecordByRecord:
         taken: list[tuple[int, int]] = []
         flying = sum(entry[0] in (AVAILABLE, ACQUIRED) for entry in self.of.values())
         room = LOCKS - flying
-        of_batch = {offset: number for number, (first, end) in enumerate(found.batches) for offset in range(first, end)}
+        of_batch = {
+            offset: number
+            for number, (first, end) in enumerate(found.batches)
+            for offset in range(first, end)
+        }
         full_in = None
         for offset in range(max(found.first, self.start), found.end):
             number, known = of_batch.get(offset), self.of.get(offset)
@@ -109,12 +116,10 @@ class Deliveries(RuleBasedStateMachine):
         is_strict=st.booleans(),
         member=members,
     )
-    def acquire(
-        self, cuts: set[int], holes: set[int], wanted: int, is_strict: bool, member: str
-    ) -> None:
+    def acquire(self, cuts: set[int], holes: set[int], wanted: int, is_strict: bool, member: str) -> None:
         first = self.progress.next_offset
         edges = [first + cut for cut in sorted(cuts)]
-        pairs = zip(edges, edges[1:], strict=False)
+        pairs = pairwise(edges)
         batches = tuple(pair for number, pair in enumerate(pairs) if number not in holes)
         found = FoundOffsets(first, edges[-1], batches)
         asked = Acquisition(member, self.now_ms + LOCK_MS, wanted, LOCKS, is_strict)
@@ -207,10 +212,12 @@ class Deliveries(RuleBasedStateMachine):
         spans = self.progress.spans
         assert not spans or spans[0].first == self.progress.start_offset
         assert not spans or not spans[0].state.is_final
-        for left, right in zip(spans, spans[1:], strict=False):
+        for left, right in pairwise(spans):
             assert left.end == right.first and not left.is_like(right)
-        assert progress_from(self.progress.start_offset, batches_of(self.progress)) == without_locks(self.progress)
+        assert progress_from(self.progress.start_offset, batches_of(self.progress)) == without_locks(
+            self.progress
+        )
 
 
-TestDeliveries = Deliveries.TestCase
-TestDeliveries.settings = settings(deadline=None)
+def test_the_steps_are_those_of_single_records() -> None:
+    run_state_machine_as_test(Deliveries, settings=settings(deadline=None, max_examples=examples(100)))

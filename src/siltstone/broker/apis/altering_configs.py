@@ -83,7 +83,9 @@ GroupChanger = Callable[[Mapping[str, str], AnyResource], dict[str, str]]
 async def handle_alter_configs(
     parts: BrokerParts, context: RequestContext, request: whole.AlterConfigsRequest
 ) -> whole.AlterConfigsResponse:
-    outcomes = await _outcomes(parts, request.resources, _replacement, _group_replacement, validate_only=request.validate_only)
+    outcomes = await _outcomes(
+        parts, request.resources, _replacement, _group_replacement, validate_only=request.validate_only
+    )
     return whole.AlterConfigsResponse(
         responses=[whole.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
     )
@@ -92,7 +94,9 @@ async def handle_alter_configs(
 async def handle_incremental_alter_configs(
     parts: BrokerParts, context: RequestContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> incremental.IncrementalAlterConfigsResponse:
-    outcomes = await _outcomes(parts, request.resources, _increment, _group_increment, validate_only=request.validate_only)
+    outcomes = await _outcomes(
+        parts, request.resources, _increment, _group_increment, validate_only=request.validate_only
+    )
     return incremental.IncrementalAlterConfigsResponse(
         responses=[incremental.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
     )
@@ -154,9 +158,7 @@ def _group_replacement(_: Mapping[str, str], resource: whole.AlterConfigsResourc
     return _put_of(resource)
 
 
-def _group_increment(
-    before: Mapping[str, str], resource: incremental.AlterConfigsResource
-) -> dict[str, str]:
+def _group_increment(before: Mapping[str, str], resource: incremental.AlterConfigsResource) -> dict[str, str]:
     after = dict(before)
     for config in resource.configs:
         match config.config_operation:

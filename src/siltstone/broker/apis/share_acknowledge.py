@@ -1,10 +1,10 @@
 """ShareAcknowledge: a member of a share group acknowledges records without fetching others."""
 
+from siltstone.broker.apis.share_fetch import place_of
+from siltstone.broker.apis.share_leaders import Hints, hints_of
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
 from siltstone.broker.shares.acknowledging import acknowledge_batches
-from siltstone.broker.apis.share_leaders import Hints, hints_of
-from siltstone.broker.apis.share_fetch import place_of
 from siltstone.broker.shares.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition, ShareSessionRefused
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.share_acknowledge import (

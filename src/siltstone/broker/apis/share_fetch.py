@@ -6,10 +6,10 @@ acquires nothing.
 
 from collections.abc import Iterable, Sequence
 
+from siltstone.broker.apis.share_leaders import Hints, hints_of
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import EncodedPieces, RequestContext
 from siltstone.broker.shares.acknowledging import acknowledge_batches
-from siltstone.broker.apis.share_leaders import Hints, hints_of
 from siltstone.broker.shares.fetching import AcquiredBatches, SharedIndex, ShareFetching, ShareWish
 from siltstone.broker.shares.sessions import (
     FINAL_EPOCH,
@@ -71,7 +71,11 @@ def _session(
     """Returns the session of the request, changed as it says. Raises ShareSessionRefused."""
     if not request.group_id or not request.member_id:
         return ErrorCode.INVALID_REQUEST
-    member, epoch, sessions = (request.group_id, request.member_id), request.share_session_epoch, parts.shares.sessions
+    member, epoch, sessions = (
+        (request.group_id, request.member_id),
+        request.share_session_epoch,
+        parts.shares.sessions,
+    )
     if epoch == INITIAL_EPOCH:
         if any(partition.acknowledgement_batches for _, partition in _partitions(request)):
             return ErrorCode.INVALID_REQUEST  # nothing can be acquired yet
@@ -80,7 +84,9 @@ def _session(
     else:
         session = sessions.resume(member, epoch)
     if epoch != FINAL_EPOCH:
-        forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics for index in topic.partitions]
+        forgotten = [
+            (topic.topic_id, index) for topic in request.forgotten_topics for index in topic.partitions
+        ]
         named = [(topic_id, partition.index) for topic_id, partition in _partitions(request)]
         sessions.change(session, named, forgotten)
     return session
@@ -192,4 +198,4 @@ def _row(
 
 
 def _encoded(context: RequestContext, response: ShareFetchResponse) -> EncodedPieces:
-    return EncodedPieces(encode_pieces(response, context.api_version), response.error_code)
+    return EncodedPieces(encode_pieces(response, context.api_version), response)

@@ -34,6 +34,12 @@ from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
 from siltstone.broker.apis.share_acknowledge import handle_share_acknowledge
 from siltstone.broker.apis.share_fetch import handle_share_fetch
+from siltstone.broker.apis.share_offsets import (
+    forget_shares_of,
+    handle_alter_share_group_offsets,
+    handle_delete_share_group_offsets,
+    handle_describe_share_group_offsets,
+)
 from siltstone.broker.apis.unregister_broker import handle_unregister_broker
 from siltstone.broker.groups.apis.consumer_describe import handle_consumer_group_describe
 from siltstone.broker.groups.apis.consumer_heartbeat import handle_consumer_group_heartbeat
@@ -120,7 +126,12 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,
     ApiKey.ALTER_CONFIGS: handle_alter_configs,
     ApiKey.CREATE_PARTITIONS: handle_create_partitions,
-    ApiKey.DELETE_GROUPS: _of_groups(handle_delete_groups),
+    ApiKey.DELETE_GROUPS: lambda parts, _, request: handle_delete_groups(
+        parts.groups, request, partial(forget_shares_of, parts)
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: handle_describe_share_group_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: handle_alter_share_group_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: handle_delete_share_group_offsets,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
     ApiKey.OFFSET_DELETE: _of_groups(handle_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,

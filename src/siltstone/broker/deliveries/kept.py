@@ -1,7 +1,7 @@
 """What the log keeps of a share group's progress, and the way back. Pure.
 
 Locks are not kept: a record that a member has acquired is kept as what it was before, available, with the deliveries
-until then. So acquiring writes nothing, and what a release, a lock's end or an acknowledgement changes is the difference
+until then. So acquiring writes nothing. What a release, a lock's end or an acknowledgement changes is the difference
 between two progresses.
 """
 
@@ -67,7 +67,11 @@ def _batches(spans: Iterable[DeliverySpan]) -> Iterator[StateBatch]:
         state, count = span.state, span.count
         if state is DeliveryState.ACQUIRED:
             state, count = DeliveryState.AVAILABLE, count - 1
-        if last is not None and (last.last_offset + 1, last.state, last.delivery_count) == (span.first, state, count):
+        if last is not None and (last.last_offset + 1, last.state, last.delivery_count) == (
+            span.first,
+            state,
+            count,
+        ):
             last = StateBatch(last.first_offset, span.end - 1, int(state), count)
             continue
         if last is not None:

@@ -75,7 +75,8 @@ class ShareProgress(msgspec.Struct, frozen=True):
     def next_lock_end_ms(self) -> float:
         """When the first lock ends; infinity if nothing is locked."""
         return min(
-            (span.until_ms for span in self.spans if span.state is DeliveryState.ACQUIRED), default=float("inf")
+            (span.until_ms for span in self.spans if span.state is DeliveryState.ACQUIRED),
+            default=float("inf"),
         )
 
     def count_of(self, *states: DeliveryState) -> int:

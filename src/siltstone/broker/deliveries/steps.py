@@ -120,7 +120,9 @@ class _Taking:
         new_end = min(end, new_first + self._new_left)
         if new_first == self.draft.end_offset:
             self._new_left -= max(0, new_end - new_first)
-            self._extend(new_first, new_end, self._acquired(_new(DeliveryState.AVAILABLE, new_first, new_end)))
+            self._extend(
+                new_first, new_end, self._acquired(_new(DeliveryState.AVAILABLE, new_first, new_end))
+            )
         return new_end >= batch_end
 
     def _strict_end(self, first: int, end: int) -> int:
@@ -189,7 +191,9 @@ def acknowledge(
             if any(not _is_held(span, member_id) for span in spans):
                 return ErrorCode.INVALID_RECORD_STATE
             draft.change(
-                first, end, lambda span, kind=kind: _after(span, kind, deliveries_max, renewed_until_ms)  # type: ignore[misc]
+                first,
+                end,
+                lambda span, kind=kind: _after(span, kind, deliveries_max, renewed_until_ms),  # type: ignore[misc]
             )
     return draft.progress()
 

@@ -19,8 +19,8 @@ from siltstone.broker.groups.rules.deciding import decide
 from siltstone.broker.groups.rules.decision import AnswerTo, GroupDecision
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
+    ChangeShared,
     ConsumerBeat,
-    ForgetShared,
     GroupTimer,
     Join,
     Request,
@@ -45,7 +45,7 @@ def decide_of_any_kind(
     topics: KnownTopics,
 ) -> GroupDecision[Any]:
     """``ticket``: the number under which this decision, or a later one, answers the request."""
-    if isinstance(request, ShareBeat | ForgetShared):
+    if isinstance(request, ShareBeat | ChangeShared):
         if isinstance(group, Group) and group.is_empty and not group.is_saved and not group.pending:
             group = ShareGroup(group.group_id)
         if not isinstance(group, ShareGroup):

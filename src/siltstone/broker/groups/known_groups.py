@@ -391,7 +391,9 @@ class KnownGroups:
         members and new offsets are refused; heartbeats, members that rejoin and offsets that are committed again are
         not."""
         if (
-            isinstance(request, Join | Sync | ConsumerBeat | ShareBeat | Commit | CommitInTransaction | MoveOffsets)
+            isinstance(
+                request, Join | Sync | ConsumerBeat | ShareBeat | Commit | CommitInTransaction | MoveOffsets
+            )
             and self.writer.has_backlog
         ):
             return True

@@ -147,9 +147,7 @@ class PartitionOpening:
             producers = ProducerState(producers_max, _still_known(snapshot, streams.data.start_offset))
             transactions = PartitionTransactions(producers, body.aborted_transactions())
             times = TimeIndex(body.times)
-            known = BatchKnowledge(
-                producers, transactions, times, segments, snapshot.next_offset, 0, shares
-            )
+            known = BatchKnowledge(producers, transactions, times, segments, snapshot.next_offset, 0, shares)
         await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)
         known.transactions.trim(streams.data.start_offset)

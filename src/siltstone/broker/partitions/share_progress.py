@@ -9,7 +9,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from siltstone.broker.deliveries.kept import batches_of, changed_batches, has_changed, progress_from, with_batches
+from siltstone.broker.deliveries.kept import (
+    batches_of,
+    changed_batches,
+    has_changed,
+    progress_from,
+    with_batches,
+)
 from siltstone.broker.deliveries.progress import ShareProgress
 from siltstone.model.errors import InvalidRequest
 from siltstone.object_formats.share_state import (
@@ -80,9 +86,7 @@ class PartitionShares:
         if not has_changed(known.progress, after.progress):
             return None
         batches = pack_batches(changed_batches(known.progress, after.progress))
-        state = ShareState(
-            group_id, after.state_epoch, leader_epoch, after.progress.start_offset, batches
-        )
+        state = ShareState(group_id, after.state_epoch, leader_epoch, after.progress.start_offset, batches)
         return ShareChange(ChangeKind.PART, state)
 
     def put(self, group_id: str, after: KnownShare) -> None:

@@ -15,7 +15,6 @@ from siltstone.model.limits import SECOND_MS
 ANSWERED_WHEN_STALE = frozenset({
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP,
     ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT,
-    ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE,
 })  # fmt: skip
 """These are answered that the node is not the leader (6) or not the coordinator (16), and clients look elsewhere. Any
 other request closes its connection."""

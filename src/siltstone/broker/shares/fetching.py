@@ -98,7 +98,9 @@ class ShareFetching:
             if records_left <= 0 or (bytes_left <= 0 and any(row.batches for row in found)):
                 break
             wanted = msgspec.structs.replace(wish, records_max=records_left, bytes_max=max(bytes_left, 1))
-            row = await self._of_partition(wanted, place, news, is_first=not any(each.batches for each in found))
+            row = await self._of_partition(
+                wanted, place, news, is_first=not any(each.batches for each in found)
+            )
             records_left -= row.record_count
             bytes_left -= row.size_bytes
             if row.ranges or row.error is not ErrorCode.NONE:
@@ -147,7 +149,11 @@ class ShareFetching:
         found = FoundOffsets(offset, batches[-1].end_offset, _with_records(partition, config, batches))
         before = self._shares.progress(wish.group_id, partition)  # as it is after the read
         wanted = Acquisition(
-            wish.member_id, self._shares.lock_end_ms(config), wish.records_max, config.locks_max, wish.is_strict
+            wish.member_id,
+            self._shares.lock_end_ms(config),
+            wish.records_max,
+            config.locks_max,
+            wish.is_strict,
         )
         after, ranges = acquire(before, found, wanted)
         self._shares.put(key, partition, after)  # refused if the partition was closed meanwhile
@@ -207,9 +213,7 @@ def _with_records(
     """Returns the offsets of the batches that have records for members."""
     first, end = batches[0].base_offset, batches[-1].end_offset
     aborted = partition.transactions.aborted.between(first, end) if config.reads_committed else ()
-    return tuple(
-        (batch.base_offset, batch.end_offset) for batch in batches if _has_records(batch, aborted)
-    )
+    return tuple((batch.base_offset, batch.end_offset) for batch in batches if _has_records(batch, aborted))
 
 
 def _has_records(batch: RecordBatch, aborted: Iterable[AbortedTransaction]) -> bool:

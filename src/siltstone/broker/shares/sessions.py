@@ -2,7 +2,7 @@
 
     epoch   the client
     0       begins a session and names its partitions
-    e > 0   goes on; e counts its requests, and after the largest comes 1
+    e > 0   continues it; e counts its requests, and after the largest comes 1
     -1      ends its session; its records are released
 
 A session belongs to one connection and ends with it.

@@ -140,7 +140,9 @@ class Shares:
         try:
             self.put(key, partition, after)
         except SiltstoneError as trouble:
-            log.warning("locks of share group %r have ended, and the log takes no record: %s", group_id, trouble)
+            log.warning(
+                "locks of share group %r have ended, and the log takes no record: %s", group_id, trouble
+            )
             self._timers.set(key, AGAIN_MS, lambda: self._end_locks(key))
 
     def end_session(self, member: MemberKey) -> None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.broker.groups.offsets_log.record import CommittedOffset, LogProducer
+from siltstone.broker.groups.offsets_log.share_records import SharedTopic
 from siltstone.broker.groups.rules.group import Protocol
 from siltstone.kafka_protocol.error_code import ErrorCode
 
@@ -90,10 +91,11 @@ class ShareBeat(msgspec.Struct, frozen=True):
     client_host: str = ""
 
 
-class ForgetShared(msgspec.Struct, frozen=True):
-    """The share group's state in these topics has been deleted."""
+class ChangeShared(msgspec.Struct, frozen=True):
+    """An administrator changes in which topics a share group without members has a state. ``removed``: names."""
 
-    topics: frozenset[str]
+    added: Mapping[bytes, SharedTopic] = {}
+    removed: frozenset[str] = frozenset()
 
 
 class LeavingMember(msgspec.Struct, frozen=True):
@@ -205,7 +207,7 @@ Request: TypeAlias = (
     | Heartbeat
     | ConsumerBeat
     | ShareBeat
-    | ForgetShared
+    | ChangeShared
     | Leave
     | Commit
     | CommitInTransaction

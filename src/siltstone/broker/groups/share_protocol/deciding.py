@@ -15,6 +15,7 @@ from siltstone.broker.groups.ports import KnownTopic, KnownTopics
 from siltstone.broker.groups.rules.decision import GroupDecision, GroupDraft
 from siltstone.broker.groups.rules.requests import (
     BeatAnswer,
+    ChangeShared,
     Close,
     Commit,
     CommitInTransaction,
@@ -23,7 +24,6 @@ from siltstone.broker.groups.rules.requests import (
     DeleteOffsets,
     ExpireOffsets,
     ForgetOffsets,
-    ForgetShared,
     Heartbeat,
     Join,
     Leave,
@@ -208,7 +208,10 @@ def _assign(draft: ShareDraft) -> None:
         assignment_ms=draft.now_ms,
         shared={
             **{topic_id: each for topic_id, each in group.shared.items() if draft.topics.by_id(topic_id)},
-            **{topic.topic_id: SharedTopic(topic.name, tuple(range(topic.partition_count))) for topic in known},
+            **{
+                topic.topic_id: SharedTopic(topic.name, tuple(range(topic.partition_count)))
+                for topic in known
+            },
         },
     )
 
@@ -218,9 +221,7 @@ def assign_simply(group: ShareGroup, topics: list[KnownTopic]) -> dict[str, froz
     as evenly as that goes [Kafka: SimpleAssignor]."""
     targets: dict[str, set[PartitionOfId]] = {member_id: set() for member_id in group.members}
     for topic in topics:
-        sharing = sorted(
-            member.member_id for member in group.members.values() if topic.name in member.topics
-        )
+        sharing = sorted(member.member_id for member in group.members.values() if topic.name in member.topics)
         count = topic.partition_count
         for place in range(max(count, len(sharing))):
             targets[sharing[place % len(sharing)]].add((topic.topic_id, place % count))
@@ -238,12 +239,12 @@ def _delete(draft: ShareDraft, _: DeleteGroup) -> None:
     draft.answer(ErrorCode.NONE)
 
 
-def _forget_shared(draft: ShareDraft, forget: ForgetShared) -> None:
-    """The group has no state in these topics any more."""
+def _change_shared(draft: ShareDraft, change: ChangeShared) -> None:
     if draft.group.members:
         draft.answer(ErrorCode.NON_EMPTY_GROUP)
         return
-    shared = {key: topic for key, topic in draft.group.shared.items() if topic.name not in forget.topics}
+    shared = {key: topic for key, topic in draft.group.shared.items() if topic.name not in change.removed}
+    shared.update(change.added)
     if shared != draft.group.shared:
         draft.change(shared=shared)
     draft.answer(ErrorCode.NONE)
@@ -278,7 +279,7 @@ _STEPS: Mapping[type[Request], Callable[[ShareDraft, Any], None]] = {
     ExpireOffsets: _nothing,
     MoveOffsets: _not_this_kind,
     ForgetOffsets: _nothing,
-    ForgetShared: _forget_shared,
+    ChangeShared: _change_shared,
     DeleteGroup: _delete,
     Close: _close,
 }

@@ -1,7 +1,7 @@
-"""What the log has to hold of a share group: all of it. The records of a decision follow from the group before and after
-it (decision 58). Pure."""
+"""What the log has to hold of a share group: all of it. The records of a decision follow from the group before and
+after it (decision 58). Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from siltstone.broker.groups.offsets_log.consumer_records import PartitionOfId, TargetEpoch
@@ -12,6 +12,7 @@ from siltstone.broker.groups.offsets_log.share_records import (
     SharedTopicsKey,
     ShareEpoch,
     ShareEpochKey,
+    ShareKey,
     ShareRecord,
     ShareSubscription,
     ShareSubscriptionKey,
@@ -26,20 +27,14 @@ def share_records_between(before: ShareGroup, after: ShareGroup) -> Iterator[Sha
     if before is after:  # most heartbeats change nothing
         return
     group_id = after.group_id
-    for member_id in before.members:
-        if member_id not in after.members:
-            yield ShareRecord(ShareAssignmentKey(group_id, member_id), None)
-            yield ShareRecord(ShareTargetKey(group_id, member_id), None)
-            yield ShareRecord(ShareSubscriptionKey(group_id, member_id), None)
+    for member_id in before.members.keys() - after.members.keys():
+        yield from _of_gone(group_id, member_id)
     changed = [
         (before.members.get(member_id), member)
         for member_id, member in after.members.items()
         if before.members.get(member_id) is not member
     ]
-    for known, member in changed:
-        subscription = _subscription_of(member)
-        if known is None or _subscription_of(known) != subscription:
-            yield ShareRecord(ShareSubscriptionKey(group_id, member.member_id), subscription)
+    yield from _of_members(group_id, changed, ShareSubscriptionKey, _subscription_of)
     if _epoch_of(before) != _epoch_of(after):
         yield ShareRecord(ShareEpochKey(group_id), _epoch_of(after))
     for member_id, target in after.targets.items():
@@ -47,12 +42,28 @@ def share_records_between(before: ShareGroup, after: ShareGroup) -> Iterator[Sha
             yield ShareRecord(ShareTargetKey(group_id, member_id), target)
     if _target_epoch_of(before) != _target_epoch_of(after):
         yield ShareRecord(ShareTargetEpochKey(group_id), _target_epoch_of(after))
-    for known, member in changed:
-        current = _assignment_of(member)
-        if known is None or _assignment_of(known) != current:
-            yield ShareRecord(ShareAssignmentKey(group_id, member.member_id), current)
+    yield from _of_members(group_id, changed, ShareAssignmentKey, _assignment_of)
     if before.shared != after.shared:
         yield ShareRecord(SharedTopicsKey(group_id), after.shared or None)
+
+
+def _of_gone(group_id: str, member_id: str) -> Iterator[ShareRecord]:
+    yield ShareRecord(ShareAssignmentKey(group_id, member_id), None)
+    yield ShareRecord(ShareTargetKey(group_id, member_id), None)
+    yield ShareRecord(ShareSubscriptionKey(group_id, member_id), None)
+
+
+def _of_members(
+    group_id: str,
+    changed: Iterable[tuple[ShareMember | None, ShareMember]],
+    key: Callable[[str, str], ShareKey],
+    value_of: Callable[[ShareMember], Any],
+) -> Iterator[ShareRecord]:
+    """Yields a record for each member whose value is another one than before."""
+    for known, member in changed:
+        value = value_of(member)
+        if known is None or value_of(known) != value:
+            yield ShareRecord(key(group_id, member.member_id), value)
 
 
 def share_records_of(group: ShareGroup) -> Iterator[ShareRecord]:
