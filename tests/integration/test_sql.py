@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from siltstone.cli.main import cli
+from siltstone.metadata_tables.reading import read_tables
 from siltstone.scanning.failures import TailNotReadable
 from siltstone.scanning.querying import QueryChoice, QueryRefused, run_query, topics_named
 from support.kafka.quiet_client import QUIET
@@ -42,6 +44,57 @@ def create(broker: siltstone.Broker, topic: str) -> None:
 def rows(broker: siltstone.Broker, text: str, words: QueryChoice | None = None) -> list[tuple[object, ...]]:
     with siltstone.open_store(broker.folder) as store, run_query(store.context, text, words) as found:
         return list(found.rows)
+
+
+def of_metadata(broker: siltstone.Broker, text: str, **moment: int) -> list[tuple[object, ...]]:
+    with siltstone.open_store(broker.folder) as store:
+        tables = read_tables(store.settings, lambda: nullcontext(store.context), **moment)
+        with run_query(store.context, text, metadata=tables) as found:
+            return list(found.rows)
+
+
+def test_the_metadata_is_a_schema_beside_the_topics(broker: siltstone.Broker) -> None:
+    """A topic may have the name of a table of the metadata, alone or with the schema in front of it."""
+    for topic in ("objects", "siltstone.objects"):
+        create(broker, topic)
+        produce(broker, topic, [b"one"])
+    found = of_metadata(broker, "select topic, partitions from siltstone.topics where topic like '%objects'")
+    assert found == [("objects", 1), ("siltstone.objects", 1)]
+    text = "select t.topic, o.value from SILTSTONE.topics t, objects o where t.topic = 'objects'"
+    assert of_metadata(broker, text) == [("objects", "one")]
+    assert of_metadata(broker, 'select value from "siltstone.objects"') == [("one",)]
+    joined = """select count(*) from "siltstone"."partitions" join siltstone.topics t using (topic)
+                where t.topic = 'objects'"""
+    assert of_metadata(broker, joined) == [(1,)]
+    assert of_metadata(broker, "select count(*) from siltstone.topics", version=0) == [(0,)]
+
+
+def test_an_unknown_table_of_the_metadata_is_named_with_what_there_is(broker: siltstone.Broker) -> None:
+    with pytest.raises(QueryRefused, match=r"there is no table siltstone\.objcts: did you mean object"):
+        of_metadata(broker, "select * from siltstone.objcts")
+    with pytest.raises(QueryRefused, match="the tables are topics, partitions, "):
+        of_metadata(broker, "select * from siltstone.xyz")
+
+
+def test_the_command_reads_earlier_metadata(broker: siltstone.Broker) -> None:
+    arguments = [
+        "sql",
+        "--store",
+        str(broker.folder),
+        "select count(*) as n from siltstone.topics",
+        "--format",
+        "csv",
+    ]
+    create(broker, "counted")
+    shown = [
+        CliRunner().invoke(cli, [*arguments, *options]).stdout.split()
+        for options in (["--metadata-version", "0"], ["--as-of", "@1"], [])
+    ]
+    assert shown[:2] == [["n", "0"], ["n", "0"]] and int(shown[2][1]) > 0
+    both = CliRunner().invoke(cli, [*arguments, "--metadata-version", "0", "--as-of", "@1"])
+    beyond = CliRunner().invoke(cli, [*arguments, "--metadata-version", "99999"])
+    assert "a version and a time are given" in both.output
+    assert "the oldest possible is 0" in beyond.output
 
 
 def test_each_query_sees_what_was_acknowledged_before_it(broker: siltstone.Broker) -> None:

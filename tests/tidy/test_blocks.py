@@ -23,6 +23,7 @@ RUN_BY = {
     "docs/maintenance.md": "tests/tidy/test_blocks.py",
     "docs/retention.md": "tests/tidy/test_blocks.py",
     "docs/tables.md": "tests/tidy/test_tables_page.py",
+    "docs/metadata-tables.md": "tests/spark/test_metadata_page.py",
     "docs/security.md": "tests/integration/test_security_page.py",
     "docs/authorization.md": "tests/integration/test_authorization_page.py",
     "docs/quotas.md": "tests/integration/test_quotas.py",
@@ -64,6 +65,8 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
     assert reasons == {
         "ARCHITECTURE.md: a drawing",
         "docs/audit.md: it waits for further records",
+        "docs/console.md: it opens a port and runs until Ctrl-C",
+        "docs/console.md: it runs until Ctrl-C",
         "docs/formats.md: a drawing",
         "docs/bucket-log.md: a part of siltstone.toml",
         "README.md: make test runs this test, and make demo is the demo below with all its flights",

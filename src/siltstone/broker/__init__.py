@@ -1,4 +1,4 @@
-"""Floor 9: Kafka's semantics on the stream engine. Async, without sockets.
+"""Floor 10: Kafka's semantics on the stream engine. Async, without sockets.
 
 A *partition* is a data stream with the record batches and a meta stream with snapshots of what the broker knows about
 them (``partitions``). A *topic* is a name, a configuration and its partitions, as the metadata image has them

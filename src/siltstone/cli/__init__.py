@@ -1,4 +1,4 @@
-"""Floor 11: the commands of the program ``siltstone``.
+"""Floor 12: the commands of the program ``siltstone``.
 
 ``program`` starts the process, ``main`` lists all commands and loads the one that was typed. Each command has a module,
 or a package when it has subcommands or needs helpers of its own.

@@ -1,8 +1,10 @@
-"""``siltstone sql QUERY``: topics of a store as tables, for a first look without Spark."""
+"""``siltstone sql QUERY``: topics of a store, and its metadata, as tables, for a first look without Spark."""
 
 import csv
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -10,7 +12,11 @@ import click
 import msgspec
 
 from siltstone.cli.output import is_drawn, json_text, remark, results, table
+from siltstone.cli.positions import parse_time_ms
 from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.metadata_tables.catalog import METADATA_TABLES, MetadataTables, TableOfMoment
+from siltstone.metadata_tables.reading import read_tables
+from siltstone.offline.opening.store import Store
 from siltstone.scanning.querying import QueryChoice, QueryRows, run_query
 
 SHOWN_MAX = 1_000
@@ -52,25 +58,76 @@ _VALUES = ("auto", "raw", "string", "json", "avro", "protobuf")
     "--isolation", type=click.Choice(("committed", "uncommitted")), default="committed", metavar="LEVEL",
     help="Read records of transactions when they are committed, or all records (uncommitted).",
 )  # fmt: skip
+@click.option(
+    "--metadata-version",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Read the tables of the metadata as they were at this version [the newest].",
+)
+@click.option(
+    "--as-of",
+    metavar="TIME",
+    help="Read the tables of the metadata as they were at this time: 2013-07-01T12:30, 2h ago or @1372636800000.",
+)
 @store_options
 def sql(
-    choice: StoreChoice, query: str, shape: str, value: str, registry: str, tail: str, isolation: str
+    choice: StoreChoice,
+    query: str,
+    shape: str,
+    value: str,
+    registry: str,
+    tail: str,
+    isolation: str,
+    metadata_version: int | None,
+    as_of: str | None,
 ) -> None:
-    """Query topics with SQL, in this process, by DuckDB.
+    """Query topics and the metadata with SQL, in this process, by DuckDB.
 
     Each topic that the query names is read from the buckets each time, into a table of that name. Its columns are
     the fields of the values, and a struct kafka with partition, offset, timestamp and key. Values that are no JSON
     objects are one column, value. Write names with dots or dashes in double quotes. A table that is wider than the
     terminal leaves columns out and says how many; a pipe receives all of them.
 
+    The metadata is in tables of the schema siltstone, such as siltstone.objects: topics, partitions, streams, objects,
+    object_ranges, buckets, nodes, groups, group_lags, jobs, tables, sinks and log. No broker is asked for them.
+
     The command reads whole topics into a temporary folder. It is for a first look; use Spark for large topics. Needs
     the extra siltstone[sql].
     """
     words = QueryChoice(value, registry, tail, isolation)
-    with choice.open() as store, run_query(store.context, query, words) as found:
+    with (
+        choice.open() as store,
+        run_query(store.context, query, words, _Metadata(store, metadata_version, as_of)) as found,
+    ):
         for note in found.notes:
             remark(note)
         {"table": _print_table, "json": _print_json, "csv": _print_csv}[shape](found)
+
+
+class _Metadata:
+    """The tables of the metadata, which are read when a query names one of them."""
+
+    names = tuple(METADATA_TABLES)
+
+    def __init__(self, store: Store, version: int | None, as_of: str | None) -> None:
+        self._store = store
+        self._version = version
+        now_ms = store.context.clock.now_ms()
+        self._as_of_ms = None if as_of is None else parse_time_ms(as_of, "--as-of", now_ms)
+
+    def table(self, name: str) -> TableOfMoment:
+        return self._tables.table(name)
+
+    @cached_property
+    def _tables(self) -> MetadataTables:
+        context = self._store.context
+        return read_tables(
+            self._store.settings,
+            lambda: nullcontext(context),
+            version=self._version,
+            as_of_ms=self._as_of_ms,
+            clock=context.clock,
+        )
 
 
 def _print_table(found: QueryRows, shown_max: int = SHOWN_MAX) -> None:

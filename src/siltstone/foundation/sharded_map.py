@@ -45,6 +45,11 @@ class _Shards(Mapping[K, V], Generic[K, V]):
     def __getitem__(self, key: K) -> V:
         return self._shards[_shard_of(key)][key]
 
+    def values_of(self, keys: Iterable[K]) -> list[V]:
+        """Returns the values of many keys, which exist, in their order."""
+        shards = self._shards
+        return [shards[_shard_of(key)][key] for key in keys]
+
     def __iter__(self) -> Iterator[K]:
         return chain.from_iterable(self._shards)
 

@@ -100,6 +100,11 @@ class MetadataService:
         """The newest image that was published on the event loop."""
         return self._image
 
+    @property
+    def client(self) -> MetadataClient:
+        """The client, for blocking calls in threads of the caller's own. The service closes it."""
+        return self._client
+
     async def start(self) -> None:
         self._tasks.start("execute", self._execute_waiting())
         self._background.start("follow", self._follow())

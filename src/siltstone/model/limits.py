@@ -395,6 +395,9 @@ PRODUCERS_PER_PARTITION_MAX = 100_000
 PRODUCER_BATCHES_KEPT = 5
 """Batches kept for each producer, to recognise repetitions: as many as it may have in flight [KIP-98, KIP-185]."""
 
+ABORTED_PER_PAGE_MAX = 16_384
+"""The aborted transactions of a page beside a partition's snapshots, 384 KiB. Each snapshot holds fewer than a page."""
+
 PARTITION_SNAPSHOT_BYTES = 64 * MIB
 """A partition's producers and time index are stored after this many bytes: what a restart after a crash rereads."""
 

@@ -236,6 +236,10 @@ ADMIN_OPEN_TO_NETWORK = False
 buckets, and who is connected, without a login; a listener on 127.0.0.1, [::1] or localhost, or one that requires
 certificates of its clients, goes without it."""
 
+ADMIN_CONSOLE = False
+"""Whether the admin listeners of a broker also serve the console (docs/console.md). It loads the web libraries into the
+broker, and reads topics there. `siltstone console` does the same in a process of its own."""
+
 ADMIN_ALLOWED_HOSTS = "localhost"
 """Host names, separated by commas, by which clients may call an admin listener, besides IP addresses and the listener's
 own host. A request for another host is answered 421, so that no web page can read metrics through a name that it has

@@ -1,10 +1,10 @@
-"""The format of a partition's snapshot, version 4. The payload of each record of the meta stream is one snapshot, or a
-change of a share group (``share_state``).
+"""The format of a partition's snapshot, version 5. The payload of each record of the meta stream is one snapshot, a
+page of aborted transactions (``aborted_page``), or a change of a share group (``share_state``).
 
 ====== ==== =====================================================================
 offset size field (little endian)
 ====== ==== =====================================================================
-0      4    magic "SPS4"
+0      4    magic "SPS5"
 4      4    CRC-32C of all that follows
 8      8    next offset of the data stream: the snapshot covers the batches before it
 16     ...  MessagePack of ``SnapshotBody``
@@ -12,10 +12,10 @@ offset size field (little endian)
 
 A snapshot holds only what the headers and the transaction markers of the batches say, so without one the broker reads
 the batches again. Only the share groups are nowhere else: a snapshot has them as the changes before it left them. The
-broker uses the newest snapshot and trims what is older. Version 3, "SPS3", has no share groups: the first five fields
-of the body. Version 2, "SPS2", has no transactions: the first four fields of each producer, and the first four of the
-body. Each is still written where it suffices, so that an older broker reads it. Version 1, "SPS1", has no segments
-either, and can be read.
+broker uses the newest snapshot and trims older ones. Version 4, "SPS4", has no share groups: the first six fields of
+the body. Version 3, "SPS3", names no pages either: the first five. Version 2, "SPS2", has no transactions: the first
+four fields of each producer, and the first four of the body. Each is still written where it suffices, so that an older
+broker reads it. Version 1, "SPS1", has no segments, and can be read.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,8 @@ from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 from siltstone.object_formats.share_state import ShareState, unpack_batches
 
-MAGIC = b"SPS4"
+MAGIC = b"SPS5"
+MAGIC_V4 = b"SPS4"
 MAGIC_V3 = b"SPS3"
 MAGIC_V2 = b"SPS2"
 MAGIC_V1 = b"SPS1"
@@ -96,22 +97,36 @@ class AbortedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False)
     marker_offset: int
 
 
+class AbortedPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``meta_offset`` is that of the page in the meta stream, ``marker_offset`` that of the marker of its last
+    transaction."""
+
+    meta_offset: int
+    marker_offset: int
+
+
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
     """``active`` is the active segment; None in version 1. ``unwritten`` are the closed segments, oldest first, that
-    may not be recorded in the metadata yet. ``aborted`` are the aborted transactions, packed by
-    ``pack_aborted``. ``shares`` are the share groups."""
+    may not be recorded in the metadata yet. ``aborted`` are the aborted transactions, packed by ``pack_aborted``,
+    without the older ones that are in ``pages``. ``shares`` are the share groups."""
 
     producers: tuple[ProducerEntry, ...]
     times: TimeIndexState
     active: ActiveSegment | None = None
     unwritten: tuple[ClosedSegment, ...] = ()
     aborted: bytes = b""
+    pages: tuple[AbortedPage, ...] = ()
     shares: tuple[ShareState, ...] = ()
 
     @property
     def has_transactions(self) -> bool:
         marked = (entry.is_open or entry.coordinator_epoch >= 0 for entry in self.producers)
         return bool(self.aborted) or any(marked)
+
+    def pages_from(self, meta_start_offset: int) -> list[AbortedPage]:
+        """Returns the pages that the meta stream still holds. The others have no transaction that a reader needs: the
+        stream is trimmed to the oldest page with a marker that the log still holds."""
+        return [page for page in self.pages if page.meta_offset >= meta_start_offset]
 
     def aborted_transactions(self) -> list[AbortedTransaction]:
         return unpack_aborted(self.aborted)
@@ -129,6 +144,8 @@ _decoder = msgspec.msgpack.Decoder(SnapshotBody)
 def encode_snapshot(snapshot: PartitionSnapshot) -> bytes:
     if snapshot.body.shares:
         magic, body = MAGIC, _encoder.encode(snapshot.body)
+    elif snapshot.body.pages:
+        magic, body = MAGIC_V4, _encoder.encode((*_fields_of_version_3(snapshot.body), snapshot.body.pages))
     elif snapshot.body.has_transactions:
         magic, body = MAGIC_V3, _encoder.encode(_fields_of_version_3(snapshot.body))
     else:
@@ -155,7 +172,7 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
             f"a partition's snapshot has {len(view)} bytes, fewer than its header of {_HEADER.size}"
         )
     magic, checksum, next_offset = _HEADER.unpack_from(view)
-    if magic not in (MAGIC, MAGIC_V3, MAGIC_V2, MAGIC_V1):
+    if magic not in (MAGIC, MAGIC_V4, MAGIC_V3, MAGIC_V2, MAGIC_V1):
         raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
     if crc32c((view[_CHECKED_FROM:],)) != checksum:
         raise DamagedSnapshot("a partition's snapshot does not match its CRC-32C")
@@ -167,6 +184,12 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
         return PartitionSnapshot(next_offset, body)
     except (msgspec.MsgspecError, ValueError) as error:
         raise DamagedSnapshot(f"a partition's snapshot cannot be read: {error}") from None
+
+
+def with_pages(snapshot: PartitionSnapshot, packed: Iterable[bytes]) -> PartitionSnapshot:
+    """Returns the snapshot with the transactions of its pages before its own. ``packed``: the pages, in order."""
+    aborted = b"".join((*packed, snapshot.body.aborted))
+    return msgspec.structs.replace(snapshot, body=msgspec.structs.replace(snapshot.body, aborted=aborted))
 
 
 def pack_aborted(entries: Iterable[AbortedTransaction]) -> bytes:

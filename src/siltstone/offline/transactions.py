@@ -5,7 +5,7 @@ is undecided: nothing from its first offset on may be compacted (G2, K13), and r
 They drop the batches of a producer from the first offset of an aborted transaction to its marker.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
 from siltstone.kafka_protocol.records.control import Outcome
@@ -28,6 +28,10 @@ class AbortedTransactions:
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
         return iter(self._entries)
+
+    def behind(self, marker_offset: int) -> list[AbortedTransaction]:
+        """Returns the transactions whose marker is behind an offset."""
+        return self._entries[bisect_right(self._marker_offsets, marker_offset) :]
 
     def add(self, entry: AbortedTransaction, undecided_from: int) -> None:
         """``undecided_from``: the offset from which on transactions are open, or will begin."""

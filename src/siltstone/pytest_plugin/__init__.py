@@ -1,1 +1,1 @@
-"""Floor 11: the pytest plugin, which pytest loads when siltstone is installed; ``fixtures`` has all of it."""
+"""Floor 12: the pytest plugin, which pytest loads when siltstone is installed; ``fixtures`` has all of it."""

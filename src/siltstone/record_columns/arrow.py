@@ -250,6 +250,15 @@ def table_of(batches: Iterable[Any], schema: Any) -> Any:
     return require_arrow().Table.from_batches(batches, schema=schema)
 
 
+def parquet_bytes(table: Any) -> bytes:
+    """Returns a pyarrow.Table as the bytes of a Parquet file."""
+    import pyarrow.parquet  # noqa: PLC0415  takes long to load
+
+    out = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table, out)
+    return bytes(out.getvalue())
+
+
 def pandas_frame(table: Any) -> Any:
     """Returns the table as a pandas.DataFrame. Raises ArrowMissing."""
     if find_spec("pandas") is None:

@@ -7,13 +7,17 @@ and loads no extension.
 
 A topic's table has the fields of its values, if they are JSON objects or a format is given, and otherwise the columns
 ``key`` and ``value``; and always one struct ``kafka`` with partition, offset, timestamp and key.
+
+The tables of the schema ``siltstone``, the metadata, are handed in by the caller (``SchemaTables``), and are loaded in
+the same way. A topic of the name ``siltstone.objects`` is written in double quotes, and is another table.
 """
 
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
+from threading import Timer
+from typing import Any, Protocol
 
 import msgspec
 
@@ -42,6 +46,21 @@ _MISSING_TABLE = re.compile(r"Table with name (.+?) does not exist!")
 ``Table with name "my.topic" does not exist because schema "my" does not exist``."""
 
 
+METADATA_SCHEMA = "siltstone"
+_OF_SCHEMA = re.compile(rf"(?<![\w.\"])\"?{METADATA_SCHEMA}\"?\s*\.\s*\"?(\w+)", re.IGNORECASE)
+
+
+class SchemaTables(Protocol):
+    """The tables of the schema ``siltstone``."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def table(self, name: str) -> Any:
+        """Returns what has ``schema()`` and ``batches()``, a pyarrow.Schema and its record batches."""
+        ...
+
+
 class QueryRefused(InvalidRequest):
     """DuckDB cannot run the query."""
 
@@ -55,18 +74,25 @@ class QueryRows(msgspec.Struct, frozen=True):
 
 
 class QueryChoice(msgspec.Struct, frozen=True):
-    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values."""
+    """How values are decoded: as in ``siltstone.scan``, or ``auto``, which looks at the first values. ``seconds_max``:
+    how long DuckDB may take for the query itself; 0 means without an end."""
 
     value: str = "auto"
     registry: str = ""
     tail: str = "auto"
     isolation: str = "committed"
+    seconds_max: float = 0
 
 
 @contextmanager
-def run_query(source: MaintenanceContext, text: str, words: QueryChoice | None = None) -> Iterator[QueryRows]:
-    """The rows are read inside of the ``with``. Raises QueryRefused, ArrowMissing without DuckDB, and what planning and
-    reading a scan raise."""
+def run_query(
+    source: MaintenanceContext,
+    text: str,
+    words: QueryChoice | None = None,
+    metadata: SchemaTables | None = None,
+) -> Iterator[QueryRows]:
+    """The rows are read inside of the ``with``. ``metadata`` are the tables of the schema ``siltstone``. Raises
+    QueryRefused, ArrowMissing without DuckDB, and what planning and reading a scan raise."""
     try:
         import duckdb  # noqa: PLC0415  an extra
     except ModuleNotFoundError as missing:
@@ -86,19 +112,33 @@ def run_query(source: MaintenanceContext, text: str, words: QueryChoice | None =
         notes: list[str] = []
         for topic in topics:
             notes += _load(connection, source, topic, words or QueryChoice())
+        for name in metadata_named(text, () if metadata is None else metadata.names):
+            assert metadata is not None
+            _load_metadata(connection, name, metadata.table(name))
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
+        late = Timer(words.seconds_max if words else 0, connection.interrupt)
         try:
+            if words is not None and words.seconds_max:
+                late.start()
             found = connection.execute(text)
             yield QueryRows(tuple(each[0] for each in found.description or ()), _rows(found), tuple(notes))
         except duckdb.Error as cause:
             reason = " ".join(str(cause).split("\n\n")[0].split())
+            of_schema = [each for each in _OF_SCHEMA.findall(text) if metadata and each not in metadata.names]
+            if metadata and of_schema:
+                hint = did_you_mean(
+                    of_schema[0], metadata.names, f"the tables are {', '.join(metadata.names)}"
+                )
+                raise QueryRefused(f"there is no table {METADATA_SCHEMA}.{of_schema[0]}: {hint}") from cause
             if missing_table := _MISSING_TABLE.search(reason):
                 name = missing_table[1]
                 known = [each.name for each in there if not each.is_internal]
                 hint = did_you_mean(name, known, _listed(known), suggestions_max=1)
                 raise QueryRefused(f"there is no topic {name}: {hint}") from cause
             raise QueryRefused(f"{reason}; topics in the query: {', '.join(topics) or 'none'}") from cause
+        finally:
+            late.cancel()
 
 
 def _listed(topics: Sequence[str]) -> str:
@@ -124,6 +164,21 @@ def topics_named(text: str, topics: Iterable[str]) -> list[str]:
     return sorted(
         name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
     )
+
+
+def metadata_named(text: str, names: Iterable[str]) -> list[str]:
+    """Returns the tables of the schema ``siltstone`` that the text names: perhaps more than the query reads."""
+    named = {each.lower() for each in _OF_SCHEMA.findall(text)}
+    return [name for name in names if name in named]
+
+
+def _load_metadata(connection: Any, name: str, table: Any) -> None:
+    """Loads a table of the metadata into the schema ``siltstone``."""
+    batches = require_arrow().RecordBatchReader.from_batches(table.schema(), table.batches())
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {METADATA_SCHEMA}")
+    connection.register("incoming", batches)
+    connection.execute(f"CREATE TABLE {METADATA_SCHEMA}.{name} AS SELECT * FROM incoming")  # noqa: S608  of a list
+    connection.unregister("incoming")
 
 
 def _rows(found: Any) -> Iterator[tuple[Any, ...]]:

@@ -33,18 +33,7 @@ def open_source(
     if isinstance(place, Store):
         yield place.context
         return
-    if isinstance(place, str) and "://" in place:
-        place, metadata = None, place
-    if (place is None) == (metadata is None):
-        raise ScanRefused(
-            "name the store either by its folder (store) or by the URL of its metadata (metadata)"
-        )
-    if metadata is None:
-        assert place is not None
-        settings = load_store_settings(Path(place), flags=_bucket_flags(buckets), origin="scan")
-    else:
-        folder = Path(unquote(urlsplit(metadata).path)).parent
-        settings = StoreSettings(folder, metadata, dict(buckets or {}))
+    settings = source_settings(place, metadata=metadata, buckets=buckets)
     clock, rng = SystemClock(), system_randomness()
     with (
         closing(open_metadata(settings, clock, rng, create=False)) as client,
@@ -58,6 +47,24 @@ def open_source(
     ):
         opened.follow(lambda: bucket_list_of(client.image))
         yield MaintenanceContext(client, opened, clock, rng)
+
+
+def source_settings(
+    place: Path | str | None, *, metadata: str | None = None, buckets: Mapping[int, str] | None = None
+) -> StoreSettings:
+    """Returns the settings of the store that ``open_source`` opens for these words. Raises ScanRefused,
+    SettingRefused."""
+    if isinstance(place, str) and "://" in place:
+        place, metadata = None, place
+    if (place is None) == (metadata is None):
+        raise ScanRefused(
+            "name the store either by its folder (store) or by the URL of its metadata (metadata)"
+        )
+    if metadata is None:
+        assert place is not None
+        return load_store_settings(Path(place), flags=_bucket_flags(buckets), origin="scan")
+    folder = Path(unquote(urlsplit(metadata).path)).parent
+    return StoreSettings(folder, metadata, dict(buckets or {}))
 
 
 def _bucket_flags(buckets: Mapping[int, str] | None) -> dict[str, str]:

@@ -18,9 +18,11 @@ from siltstone.kafka_protocol.batch_errors import MalformedRecords
 from siltstone.kafka_protocol.records.control import Outcome, read_control_batch
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import ImageView, MetadataImage
+from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
+from siltstone.object_formats.aborted_page import DamagedAbortedPage, decode_aborted_page, is_aborted_page
 from siltstone.object_formats.batch_frame import decode_frames
-from siltstone.object_formats.partition_snapshot import PartitionSnapshot, decode_snapshot
+from siltstone.object_formats.partition_snapshot import PartitionSnapshot, decode_snapshot, with_pages
 from siltstone.object_formats.share_state import is_share_change
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.topic_streams import PartitionName, transactional_from
@@ -142,22 +144,31 @@ def _read(source: MaintenanceContext, image: MetadataImage, partition: ScanParti
 def _newest_snapshot(
     source: MaintenanceContext, image: MetadataImage, partition: ScanPartition
 ) -> PartitionSnapshot | None:
-    """Returns None if no object has one, or the newest cannot be read: then all batches say it."""
+    """Returns the newest snapshot with the transactions of its pages. None if no object has one, or the newest cannot
+    be read: then all batches say it."""
     meta = image.streams[partition.topic.partitions[partition.partition].meta_stream_id]
-    if meta.end_offset <= meta.start_offset:
-        return None
-    everything = Cut(
-        ScanPartition(partition.topic, partition.partition, meta), meta.start_offset, meta.end_offset
-    )
-    found: PartitionSnapshot | None = None
+    records = ScanPartition(partition.topic, partition.partition, meta)
     try:
-        for _, _, block in _blocks(source, image, everything):
-            for batch in decode_frames(block):
-                if batch.stream_id == meta.stream_id and not is_share_change(batch.payload):
-                    found = decode_snapshot(batch.payload)
+        for offset in reversed(range(meta.start_offset, meta.end_offset)):
+            payload = _record_at(source, image, records, offset)
+            if is_aborted_page(payload) or is_share_change(payload):
+                continue
+            snapshot = decode_snapshot(payload)
+            pages = snapshot.body.pages_from(meta.start_offset)
+            named = (_record_at(source, image, records, page.meta_offset) for page in pages)
+            return with_pages(snapshot, map(decode_aborted_page, named))
     except CorruptData:
-        return None
-    return found
+        pass
+    return None
+
+
+def _record_at(source: MaintenanceContext, image: MetadataImage, meta: ScanPartition, offset: int) -> Buffer:
+    """Returns a record of a meta stream. Raises CorruptData if no object has it."""
+    for _, _, block in _blocks(source, image, Cut(meta, offset, offset + 1)):
+        for batch in decode_frames(block):
+            if batch.stream_id == meta.stream.stream_id and batch.base_offset == offset:
+                return batch.payload
+    raise DamagedAbortedPage(f"no object has the record at offset {offset} of stream {meta.stream.stream_id}")
 
 
 def _blocks(source: MaintenanceContext, image: MetadataImage, cut: Cut) -> Iterator[Block]:

@@ -199,26 +199,56 @@ async def running_kafka_node(
         opened.push_async_callback(_leave_others, node, broker, limit_ms, clock, ends_with)
         running = KafkaNode(node, broker, listeners, certificates, admin)
         if admin is not None:
-            _show(running, admin, settings, clock, rng, disk_calls)
-            opened.callback(setattr, admin.endpoints, "is_draining", True)
+            await opened.enter_async_context(_shown(running, admin, settings, clock, rng, disk_calls))
         yield running
 
 
-def _show(
+@asynccontextmanager
+async def _shown(
     running: KafkaNode,
     admin: AdminListeners,
     settings: NodeSettings,
     clock: Clock,
     rng: Random,
     disk_calls: BlockingCalls,
-) -> None:
-    """From now on the admin listeners show the broker, to its users where they have a login."""
+) -> AsyncIterator[None]:
+    """The admin listeners show the broker inside of the ``with``, to its users where they have a login, and then that
+    it ends."""
     from siltstone.server.admin.broker_source import ObservedBroker  # noqa: PLC0415  it loads numpy
 
     admin.endpoints.observed = ObservedBroker(
         running.node, running.broker, running.listeners, settings, clock, SystemDisks(), disk_calls
     )
     admin.endpoints.access.users = BrokerUsers(running.broker, clock, rng)
+    async with AsyncExitStack() as opened:
+        if settings.admin.console:
+            await opened.enter_async_context(_with_console(running, admin, settings, clock, rng))
+        yield
+        admin.endpoints.is_draining = True
+
+
+@asynccontextmanager
+async def _with_console(
+    running: KafkaNode, admin: AdminListeners, settings: NodeSettings, clock: Clock, rng: Random
+) -> AsyncIterator[None]:
+    """The admin listeners serve the console inside of the ``with``."""
+    from siltstone.server.admin.console import NodeConsoleStore, console_of  # noqa: PLC0415  it loads a web framework
+
+    wants_login = any(each.protocol.wants_login for each in running.listeners.listeners)
+    node = running.node
+    store = NodeConsoleStore(
+        settings,
+        running.broker.parts,
+        node.metadata,
+        node.buckets,
+        clock,
+        rng,
+        tail="committed" if wants_login else "auto",
+    )
+    async with console_of(store, admin.endpoints.access, admin.endpoints.is_host, clock, rng) as console:
+        admin.serve_console(console)
+        yield
+        admin.serve_console(None)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Floor 9: Spark. Finds a Java, starts Spark, and runs maintenance tasks on it.
+"""Floor 10: Spark. Finds a Java, starts Spark, and runs maintenance tasks on it.
 
 Only this package uses pyspark, and it imports pyspark only when Spark is started. ``spark_runner`` is the Runner that
 maintenance calls; ``frames`` has the functions that a program calls, ``siltstone.spark.session`` and ``.read``,

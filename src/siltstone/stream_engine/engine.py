@@ -58,6 +58,7 @@ class StreamEngine:
 
     def __init__(self, components: EngineComponents, settings: EngineSettings, *, node_epoch: int) -> None:
         self._settings = settings
+        self.append_bytes_max = settings.append_bytes_max
         self._metadata = components.metadata
         self._wal = components.wal
         self._clock = components.clock
@@ -284,11 +285,9 @@ class StreamEngine:
                 f"the payload of an append to stream {stream.stream_id} is a {kind}: give bytes, a bytearray or a "
                 "memoryview of bytes"
             )
-        if len(payload) > self._settings.append_bytes_max:
-            raise AppendTooLarge(
-                f"an append to stream {stream.stream_id} has {len(payload)} bytes: at most "
-                f"{self._settings.append_bytes_max} are allowed (append_bytes_max)"
-            )
+        if len(payload) > (most := self.append_bytes_max):
+            appended = f"an append to stream {stream.stream_id} has {len(payload)} bytes"
+            raise AppendTooLarge(f"{appended}: at most {most} are allowed (append_bytes_max)")
 
     @property
     def has_waiting_appends(self) -> bool:

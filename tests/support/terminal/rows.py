@@ -71,6 +71,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("sql 'select 1' --store {nowhere}", 2, NO_STORE),
         begun("sql 'select 1' --store {store}"),
     ),
+    "console": row(
+        Case("console --store {empty} --port 0", 0, "The console is at", ctrl_c="The console is at"),
+        Case("console --store {store} --port 0", 0, "The console is at", ctrl_c="The console is at"),
+        Case("console --store {nowhere} --port 0", 2, NO_STORE),
+        begun("console --store {store} --port 0"),
+    ),
     "users": row(
         Case("users --store {empty}", shows="There are no users"),
         Case("users --store {store}", shows="There are no users"),

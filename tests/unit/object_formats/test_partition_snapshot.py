@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from siltstone.foundation.crc32c import crc32c
 from siltstone.model.segments import ActiveSegment, ClosedSegment
 from siltstone.object_formats.partition_snapshot import (
+    AbortedPage,
     AbortedTransaction,
     DamagedSnapshot,
     PartitionSnapshot,
@@ -16,6 +17,7 @@ from siltstone.object_formats.partition_snapshot import (
     decode_snapshot,
     encode_snapshot,
     pack_aborted,
+    with_pages,
 )
 from support.values.examples import examples
 
@@ -53,6 +55,7 @@ bodies = st.builds(
     st.none() | actives,
     st.lists(closed, max_size=3).map(tuple),
     aborted,
+    st.lists(st.builds(AbortedPage, OFFSETS, OFFSETS), max_size=3).map(tuple),
 )
 snapshots = st.builds(PartitionSnapshot, OFFSETS, bodies)
 SNAPSHOT = PartitionSnapshot(
@@ -79,16 +82,38 @@ OPEN = encode_snapshot(
         SnapshotBody((ProducerEntry(1, 0, 5, (), 2, 60, 7),), SNAPSHOT.body.times, aborted=bytes(24)),
     )
 )
+WITH_PAGES = encode_snapshot(
+    PartitionSnapshot(
+        77,
+        SnapshotBody(
+            (), SNAPSHOT.body.times, aborted=bytes(24), pages=(AbortedPage(3, 40), AbortedPage(7, 60))
+        ),
+    )
+)
 
 
-@pytest.mark.parametrize("payload", [PAYLOAD, OPEN], ids=["SPS2", "SPS3"])
+def test_a_snapshot_is_read_with_its_pages():
+    snapshot = decode_snapshot(WITH_PAGES)
+    older = [AbortedTransaction(1, 30, 40), AbortedTransaction(2, 50, 60)]
+    whole = with_pages(snapshot, [pack_aborted(older[:1]), pack_aborted(older[1:])])
+    assert whole.body.aborted_transactions() == [*older, AbortedTransaction(0, 0, 0)]
+    assert whole.body.pages == snapshot.body.pages == (AbortedPage(3, 40), AbortedPage(7, 60))
+
+
+def test_a_page_before_the_start_of_the_meta_stream_is_not_needed():
+    body = decode_snapshot(WITH_PAGES).body
+    assert [page.meta_offset for page in body.pages_from(3)] == [3, 7]
+    assert [page.meta_offset for page in body.pages_from(4)] == [7]
+
+
+@pytest.mark.parametrize("payload", [PAYLOAD, OPEN, WITH_PAGES], ids=["SPS2", "SPS3", "SPS4"])
 def test_truncated(payload):
     for length in range(len(payload)):
         with pytest.raises(DamagedSnapshot):
             decode_snapshot(payload[:length])
 
 
-@pytest.mark.parametrize("payload", [PAYLOAD, OPEN], ids=["SPS2", "SPS3"])
+@pytest.mark.parametrize("payload", [PAYLOAD, OPEN, WITH_PAGES], ids=["SPS2", "SPS3", "SPS4"])
 def test_flipped(payload):
     for position in range(len(payload)):
         damaged = bytearray(payload)
@@ -109,8 +134,8 @@ def test_too_long():
 
 
 def test_another_version():
-    with pytest.raises(DamagedSnapshot, match="begins with b'SPS5'"):
-        decode_snapshot(b"SPS5" + PAYLOAD[4:])
+    with pytest.raises(DamagedSnapshot, match="begins with b'SPS6'"):
+        decode_snapshot(b"SPS6" + PAYLOAD[4:])
 
 
 @pytest.mark.parametrize("body", [b"", b"\x91\x90", b"\xc0", b"\x92\x90\x90\x90", b"no messagepack"])

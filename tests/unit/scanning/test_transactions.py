@@ -16,7 +16,9 @@ from siltstone.kafka_protocol.records.reading import Record
 from siltstone.metadata.commands import OpenStream
 from siltstone.model.errors import Unavailable
 from siltstone.model.record_batch import RecordBatch
+from siltstone.object_formats.aborted_page import encode_aborted_page
 from siltstone.object_formats.partition_snapshot import (
+    AbortedPage,
     AbortedTransaction,
     PartitionSnapshot,
     ProducerEntry,
@@ -84,13 +86,22 @@ class Written:
             self.world.upload(self._waiting, 0, alone=True)
             self._waiting = []
 
-    def snapshot(self, next_offset: int) -> None:
+    def snapshot(self, next_offset: int, *, per_page: int = 10**6) -> None:
+        """``per_page``: as many of the aborted transactions are in each page; the newest page has none after it."""
         opened, aborted = self.expected(next_offset)
         producers = tuple(ProducerEntry(each, 0, 5, (), 0, first) for each, first in opened.items())
-        body = SnapshotBody(producers, TimeIndexState(), aborted=pack_aborted(aborted))
-        payload = encode_snapshot(PartitionSnapshot(next_offset, body))
+        pages: list[AbortedPage] = []
+        while len(aborted) >= per_page:
+            page, aborted = aborted[:per_page], aborted[per_page:]
+            meta_offset = self.meta_record(encode_aborted_page(pack_aborted(page)))
+            pages.append(AbortedPage(meta_offset, page[-1].marker_offset))
+        body = SnapshotBody(producers, TimeIndexState(), aborted=pack_aborted(aborted), pages=tuple(pages))
+        self.meta_record(encode_snapshot(PartitionSnapshot(next_offset, body)))
+
+    def meta_record(self, payload: bytes) -> int:
         at = self.world.stream(self.meta).end_offset
         self.world.upload([RecordBatch(self.meta, 0, at, at + 1, 1, -1, -1, payload)], 0, alone=True)
+        return at
 
     def expected(self, end: int) -> tuple[dict[int, int], list[AbortedTransaction]]:
         """What is open and what was aborted below an offset, by the list."""
@@ -146,7 +157,12 @@ def test_tp49_the_objects_tell_the_outcomes(written: Written, seed: int) -> None
             case 3:
                 written.write(PLAIN)
             case 4 if rng.random() < 0.4:
-                written.snapshot(rng.randrange(len(written.list) + 1))
+                per_page = rng.choice([1, 2, 10**6])
+                written.snapshot(rng.randrange(len(written.list) + 1), per_page=per_page)
+                if rng.random() < 0.3:
+                    written.meta_record(
+                        encode_aborted_page(b"")
+                    )  # the snapshot after it is not in an object yet
             case _:
                 written.write(rng.randrange(3))
     written.assert_found(continued)
@@ -169,6 +185,19 @@ def test_a_snapshot_saves_reading_what_lies_before_it(written: Written) -> None:
     assert 0 < len(read) <= 4, (
         "the object of the marker and that of the snapshot, their ends and their blocks"
     )
+
+
+def test_a_page_that_is_damaged_or_missing_costs_reading_all(written: Written) -> None:
+    for _ in range(3):
+        written.write(0)
+        written.write(0, Outcome.ABORT)
+    written.upload()
+    expected = written.expected(6)[1]
+    no_page = written.meta_record(b"not one")
+    for meta_offset in (no_page, no_page + 99):
+        body = SnapshotBody((), TimeIndexState(), pages=(AbortedPage(meta_offset, 5),))
+        written.meta_record(encode_snapshot(PartitionSnapshot(6, body)))
+        assert list(written.outcomes().aborted()) == expected
 
 
 def test_a_snapshot_that_is_damaged_or_of_a_later_offset_is_not_used(written: Written) -> None:

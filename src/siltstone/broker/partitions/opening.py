@@ -34,13 +34,20 @@ from siltstone.model.buffers import Buffer
 from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment
+from siltstone.object_formats.aborted_page import decode_aborted_page, is_aborted_page
 from siltstone.object_formats.partition_snapshot import (
     DamagedSnapshot,
     PartitionSnapshot,
     ProducerEntry,
     decode_snapshot,
+    with_pages,
 )
-from siltstone.object_formats.share_state import decode_share_change, is_share_change
+from siltstone.object_formats.share_state import (
+    ShareChange,
+    ShareState,
+    decode_share_change,
+    is_share_change,
+)
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
 from siltstone.stream_engine.engine import StreamEngine
@@ -64,29 +71,6 @@ def _still_known(snapshot: PartitionSnapshot, start_offset: int) -> Iterable[Pro
     newest ones, and refuse the next batch of a producer as out of order. As in Kafka, a producer whose batches were
     deleted may send any sequence."""
     return snapshot.body.producers if snapshot.next_offset >= start_offset else ()
-
-
-class _MetaStream:
-    """What the records of a meta stream say, as far as they were read. ``trouble``: what could not be read since the
-    newest snapshot."""
-
-    def __init__(self, next_offset: int) -> None:
-        self._next_offset = next_offset
-        self.snapshot: PartitionSnapshot | None = None
-        self.shares = PartitionShares()
-        self.trouble: CorruptData | None = None
-
-    def take(self, payload: Buffer) -> None:
-        is_change = is_share_change(payload)
-        try:
-            if is_change:
-                self.shares.apply(decode_share_change(payload))
-                return
-            self.snapshot = _of_this_log(decode_snapshot(payload), self._next_offset)
-            self.shares, self.trouble = PartitionShares(self.snapshot.body.shares), None
-        except CorruptData as damage:
-            self.trouble = damage
-            self.snapshot = self.snapshot if is_change else None
 
 
 class PartitionOpening:
@@ -141,13 +125,16 @@ class PartitionOpening:
             start = streams.data.start_offset
             producers = ProducerState(producers_max)
             transactions = PartitionTransactions(producers)
-            known = BatchKnowledge(producers, transactions, TimeIndex(), segments, start, 0, shares)
+            known = BatchKnowledge(producers, transactions, TimeIndex(), segments, start, 0, shares=shares)
         else:
             body = snapshot.body
             producers = ProducerState(producers_max, _still_known(snapshot, streams.data.start_offset))
             transactions = PartitionTransactions(producers, body.aborted_transactions())
             times = TimeIndex(body.times)
-            known = BatchKnowledge(producers, transactions, times, segments, snapshot.next_offset, 0, shares)
+            pages = tuple(body.pages_from(streams.meta.start_offset))
+            known = BatchKnowledge(
+                producers, transactions, times, segments, snapshot.next_offset, 0, pages, shares
+            )
         await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)
         known.transactions.trim(streams.data.start_offset)
@@ -172,27 +159,49 @@ class PartitionOpening:
         return segments
 
     async def _read_meta(self, streams: PartitionStreams) -> tuple[PartitionSnapshot | None, PartitionShares]:
-        """Returns the newest snapshot, and the share groups after it. The meta stream has little before it: what is
-        older is trimmed with each snapshot."""
-        meta, found = streams.meta, _MetaStream(streams.data.next_offset)
-        offset = meta.start_offset
-        while offset < meta.next_offset:
+        """Returns the newest snapshot with the transactions of its pages, None if there is none that can be used; and
+        the share groups as the changes behind it leave them."""
+        meta = streams.meta
+        changes: list[ShareChange] = []
+        states: tuple[ShareState, ...] = ()
+        snapshot: PartitionSnapshot | None = None
+        trouble: CorruptData | None = None
+        for offset in reversed(range(meta.start_offset, meta.next_offset)):
+            is_change = False
             try:
-                batches = await self._engine.read(meta, offset, REPLAY_BYTES)
-            except DamagedRange as damage:
-                found.trouble, found.snapshot, offset = damage, None, damage.end_offset
-                continue
-            for batch in batches:
-                offset = batch.end_offset
-                found.take(batch.payload)
-        if found.trouble is not None:
+                payload = await self._meta_record(meta, offset)
+                is_change = is_share_change(payload)
+                if is_change:
+                    changes.append(decode_share_change(payload))
+                elif not is_aborted_page(payload):
+                    snapshot = _of_this_log(decode_snapshot(payload), streams.data.next_offset)
+                    states = snapshot.body.shares
+                    snapshot = await self._whole(snapshot, meta)
+                    break
+            except CorruptData as damage:
+                trouble = damage
+                if not is_change:
+                    snapshot = None
+                    break
+        if trouble is not None:
             log.warning(
                 "the snapshot of stream %d, or a change behind it, is not usable, so the whole partition is read, and "
                 "share groups may get records again: %s",
                 streams.data.stream_id,
-                found.trouble,
+                trouble,
             )
-        return found.snapshot, found.shares
+        shares = PartitionShares(states)
+        for change in reversed(changes):
+            shares.apply(change)
+        return snapshot, shares
+
+    async def _whole(self, snapshot: PartitionSnapshot, meta: Stream) -> PartitionSnapshot:
+        pages = snapshot.body.pages_from(meta.start_offset)
+        records = [await self._meta_record(meta, page.meta_offset) for page in pages]
+        return with_pages(snapshot, map(decode_aborted_page, records))
+
+    async def _meta_record(self, meta: Stream, offset: int) -> Buffer:
+        return (await self._engine.read(meta, offset, 1, offset + 1))[0].payload
 
     def _name_of(self, topic_id: str, partition: PartitionMetadata) -> str:
         topic = self._metadata.image.topics[topic_id]

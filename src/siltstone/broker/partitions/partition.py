@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from siltstone.broker.partitions.aborted_pages import AbortedPages, entries_per_page
 from siltstone.broker.partitions.admission import Admitted, WritableBuffer, admit
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
 from siltstone.broker.partitions.producer_state import ProducerState
@@ -31,7 +32,10 @@ from siltstone.kafka_protocol.batch_header import BatchHeader, patch_offset_and_
 from siltstone.kafka_protocol.records.control import build_control_batch
 from siltstone.metadata.entities import OwnerRange
 from siltstone.model.record_batch import NO_TIMESTAMP, RecordBatch
+from siltstone.object_formats.aborted_page import encode_aborted_page
 from siltstone.object_formats.partition_snapshot import (
+    AbortedPage,
+    AbortedTransaction,
     PartitionSnapshot,
     SequencedBatch,
     SnapshotBody,
@@ -62,8 +66,8 @@ class Appended(msgspec.Struct, frozen=True):
 
 class BatchKnowledge(msgspec.Struct):
     """What the broker knows from the batches' headers and the transaction markers. The newest snapshot holds what was
-    known before ``snapshot_offset``; ``bytes_since_snapshot`` were appended after it. ``shares``: how far the share
-    groups have come, which only the meta stream says."""
+    known before ``snapshot_offset``; ``bytes_since_snapshot`` were appended after it. ``pages`` hold its older
+    aborted transactions. ``shares``: how far the share groups have come, which only the meta stream says."""
 
     producers: ProducerState
     transactions: PartitionTransactions
@@ -71,6 +75,7 @@ class BatchKnowledge(msgspec.Struct):
     segments: PartitionSegments
     snapshot_offset: int
     bytes_since_snapshot: int
+    pages: tuple[AbortedPage, ...] = ()
     shares: PartitionShares = msgspec.field(default_factory=PartitionShares)
 
 
@@ -109,6 +114,7 @@ class Partition:
         self._snapshot_bytes = snapshot_bytes
         self._bytes_since_snapshot = known.bytes_since_snapshot
         self._snapshot_offset = self._durable_snapshot_offset = known.snapshot_offset
+        self._pages = AbortedPages(entries_per_page(engine.append_bytes_max), known.pages)
         self._listener = listener
         self._in_flight: dict[int, asyncio.Future[int]] = {}
         self._held_waiters: set[asyncio.Future[None]] = set()
@@ -403,6 +409,7 @@ class Partition:
         segment that maintenance closed itself; so a snapshot is due."""
         self._times.trim(self.log_start_offset)
         self._transactions.trim(self.log_start_offset)
+        self._pages.trim(self.log_start_offset)
         if len(self._producers) and self._snapshot_offset < self.log_start_offset:
             self._listener.snapshot_due(self)
 
@@ -424,16 +431,27 @@ class Partition:
         recovery never finds a snapshot without its batches."""
         covered = self._data.next_offset
         segments = self.segments
+        aborted = self._write_full_pages()
         body = SnapshotBody(
             tuple(self._producers.entries()), self._times.state, segments.active, segments.unwritten,
-            pack_aborted(self._transactions.aborted), self.shares.states(self.leader_epoch),
+            pack_aborted(aborted), self._pages.all, self.shares.states(self.leader_epoch),
         )  # fmt: skip
         written = self._engine.append(self._meta, encode_snapshot(PartitionSnapshot(covered, body)), 1)
         self._snapshot_offset = covered
         self.shares.changes_since_snapshot = 0
         meta_offset = await written
         self._durable_snapshot_offset = max(self._durable_snapshot_offset, covered)
-        await self._engine.trim(self._meta, meta_offset)
+        await self._engine.trim(self._meta, self._pages.oldest_needed(meta_offset))
+
+    def _write_full_pages(self) -> list[AbortedTransaction]:
+        """Appends the pages of aborted transactions that are full; returns the transactions behind them. The snapshot
+        after them becomes durable later than they do, so it never names a page that is not there."""
+        full, rest = self._pages.split(self._transactions.aborted)
+        for page in full:
+            meta_offset = self._meta.next_offset
+            self._engine.append(self._meta, encode_aborted_page(pack_aborted(page)), 1)
+            self._pages.written(meta_offset, page)
+        return rest
 
 
 def _apart_from_its_request(batch: WritableBuffer) -> WritableBuffer:

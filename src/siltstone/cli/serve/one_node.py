@@ -249,6 +249,8 @@ def _announce(settings: NodeSettings, node: KafkaNode) -> None:
         remark(f"nobody can log in yet: siltstone users add NAME --store {settings.folder}")
     if node.admin is not None:
         remark(f"metrics and health: {', '.join(node.admin.urls)} (/metrics, /livez, /readyz)")
+        if settings.admin.console:
+            remark(f"console: {node.admin.urls[0]}/")
 
 
 def _address_of(node: KafkaNode) -> str:

@@ -16,7 +16,7 @@ def record_filter(grep: str | None, where: str | None) -> Matches | None:
     contains = None if grep is None else _containing(grep.encode("utf-8", "surrogateescape"))
     if where is None:
         return contains
-    from siltstone.cli.tail.where import Where  # noqa: PLC0415  loads pyarrow and DuckDB
+    from siltstone.scanning.where import Where  # noqa: PLC0415  loads pyarrow and DuckDB
 
     evaluate = Where(where).matches
     if contains is None:

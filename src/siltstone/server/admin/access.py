@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from siltstone.broker.request import Question
 from siltstone.broker.security.sasl.plain import PasswordClaim, TokenRefused, password_claim
 from siltstone.model.access import Principal
 from siltstone.model.secret import Secret
@@ -43,6 +44,10 @@ class AdminUsers(Protocol):
 
     def may_describe(self, host: str, principal: Principal) -> bool:
         """Whether it may see the cluster. Raises RequestRefused."""
+        ...
+
+    def may(self, host: str, principal: Principal, question: Question) -> bool:
+        """Whether it has a right. Raises RequestRefused."""
         ...
 
 
@@ -90,12 +95,28 @@ class AdminAccess:
         elif request.caller.certificate is not None and self.users is not None:
             self._check_right(self.users, request.caller, request.caller.certificate)
 
+    @property
+    def wants_login(self) -> bool:
+        return self._wants_login
+
+    async def principal_of(self, request: HttpRequest) -> Principal | None:
+        """Returns who has logged in, or has shown a certificate; None at a listener with neither. Raises
+        RequestRefused."""
+        return await self._logged_in(request) if self._wants_login else request.caller.certificate
+
     async def _check_login(self, request: HttpRequest) -> None:
         scheme, _, given = request.authorization.revealed().partition(" ")
         if scheme.lower() == "bearer" and self._token is not None and request.path == "/metrics":
             if await self._token.is_it(given.strip()):
                 return
             raise RequestRefused(UNAUTHORIZED, f"the token is not that of {TOKEN_SETTING}")
+        principal = await self._logged_in(request)
+        assert self.users is not None, "somebody has logged in"
+        self._check_right(self.users, request.caller, principal)
+
+    async def _logged_in(self, request: HttpRequest) -> Principal:
+        """Raises RequestRefused."""
+        scheme, _, given = request.authorization.revealed().partition(" ")
         if scheme.lower() != "basic":
             raise RequestRefused(UNAUTHORIZED, "log in as a user of the store")
         if self.users is None:
@@ -106,7 +127,7 @@ class AdminAccess:
         principal = await self.users.principal_of(request.caller.host, _claim_of(given.strip()))
         if principal is None:
             raise RequestRefused(UNAUTHORIZED, "the login failed: user or password is wrong")
-        self._check_right(self.users, request.caller, principal)
+        return principal
 
     def _check_right(self, users: AdminUsers, caller: HttpCaller, principal: Principal) -> None:
         if not users.may_describe(caller.host, principal):

@@ -14,13 +14,13 @@ from siltstone.runtime.clock import Clock
 from siltstone.server.admin.access import AdminAccess
 from siltstone.server.admin.addresses import may_be_called
 from siltstone.server.admin.exposition import TextFormat
-from siltstone.server.admin.http_connection import HttpAnswer
-from siltstone.server.admin.http_request import HttpRequest, RequestRefused
+from siltstone.server.admin.http_request import HttpAnswer, HttpRequest, RequestRefused
 from siltstone.server.admin.process_source import ProcessSource
 from siltstone.server.admin.scrape import Collected, MetricSource, Scrapes
 from siltstone.server.network.statistics import ClientConnection
 
 JSON = "application/json"
+PATHS = frozenset({"/metrics", "/livez", "/readyz", "/clients"})
 STATES = ("starting", "running", "draining", "failed", "closed")
 
 
@@ -86,9 +86,13 @@ class Endpoints:
             return ["the process is starting"]
         return [*(["the process is stopping"] if self.is_draining else []), *self.observed.reasons]
 
+    def is_host(self, host: str) -> bool:
+        """Returns whether a request may name this host."""
+        return may_be_called(host, self._hosts)
+
     async def answer(self, request: HttpRequest) -> HttpAnswer:
         """Raises RequestRefused."""
-        if not may_be_called(request.host, self._hosts):
+        if not self.is_host(request.host):
             raise RequestRefused(
                 421,
                 f"the host {request.host} is not one of this listener: see the setting admin.allowed_hosts",

@@ -1,11 +1,8 @@
-"""Parses the head of an HTTP request strictly: GET or HEAD of a path, without a body. Pure.
-
-Everything that could be understood in two ways is refused, because no ordinary client sends it: line ends without a
-carriage return, folded or repeated headers, control characters, bodies. RFC 9112 has the rules.
-"""
+"""What the endpoints of an admin listener need of a request, made of what the HTTP server has read. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -13,18 +10,11 @@ from siltstone.model.access import Principal
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.secret import NO_SECRET, Secret
 
-HEAD_END = b"\r\n\r\n"
-# Why not a web framework or h11: three GET requests need no bodies, chunks, upgrades or keep-alive, and each would
-# have to be switched off again; and livez is answered before a store or five packages are loaded (decision 17).
 METHODS = frozenset({"GET", "HEAD"})
-_REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[!-~]*) HTTP/(1\.[01])")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
-"""The blanks around a value are stripped afterwards. A pattern that matched them, too, would try each way to divide a
-header of blanks, for minutes, on the event loop of the broker."""
-
-_SINGLE = frozenset({"host", "content-length", "transfer-encoding", "authorization"})
-
+PLAIN = "text/plain; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text"
+_SINGLE = frozenset({"host", "authorization"})
+"""Headers that no ordinary client sends twice, and that could be understood in two ways then."""
 
 
 class RequestRefused(InvalidRequest):
@@ -61,33 +51,29 @@ class HttpRequest(msgspec.Struct, frozen=True):
         return openmetrics > 0 and openmetrics >= weights.get("text/plain", 0.0)
 
 
-def parse_head(head: bytes) -> HttpRequest:
-    """``head`` ends before HEAD_END. Raises RequestRefused."""
-    first, *lines = head.split(b"\r\n")
-    match = _REQUEST_LINE.fullmatch(first)
-    if match is None:
-        raise RequestRefused(400, "the first line is not METHOD /path HTTP/1.1")
-    headers = _headers(lines)
-    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        raise RequestRefused(400, "a request to this listener has no body")
-    host = headers.get("host")
-    if host is None and match[3] == b"1.1":
-        raise RequestRefused(400, "the header Host is missing")
-    method = match[1].decode("ascii")
-    if method not in METHODS:
-        raise RequestRefused(405, "only GET and HEAD are answered here")
-    path = match[2].decode("ascii").partition("?")[0]
-    authorization = Secret(headers.get("authorization", ""))
-    return HttpRequest(method, path, _without_port(host or ""), headers.get("accept", ""), authorization)
+class HttpAnswer(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+    content_type: str = PLAIN
 
 
-def _headers(lines: list[bytes]) -> Mapping[str, str]:
+def request_of(scope: Any, caller: HttpCaller) -> HttpRequest:
+    """Returns the request of an ASGI scope. Raises RequestRefused when a header that must be single is there twice."""
+    headers = _headers(scope["headers"])
+    return HttpRequest(
+        scope["method"],
+        scope["path"],
+        _without_port(headers.get("host", "")),
+        headers.get("accept", ""),
+        Secret(headers.get("authorization", "")),
+        caller,
+    )
+
+
+def _headers(lines: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for line in lines:
-        match = _HEADER.fullmatch(line)
-        if match is None:
-            raise RequestRefused(400, "a header is not NAME: VALUE in one line")
-        name, value = match[1].decode("ascii").lower(), match[2].strip(b" \t").decode("latin-1")
+    for raw_name, raw_value in lines:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         if name in headers and name in _SINGLE:
             raise RequestRefused(400, f"the header {name} is sent twice")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock
@@ -24,8 +25,7 @@ from siltstone.server.admin.addresses import (
     encrypted_admin,
     parse_admin_addresses,
 )
-from siltstone.server.admin.endpoints import Endpoints, Observed
-from siltstone.server.admin.http_connection import HttpConnection, HttpConnections
+from siltstone.server.admin.endpoints import PATHS, Endpoints, Observed
 from siltstone.server.admin.http_request import HttpCaller
 from siltstone.server.network.accepting import Accepting, Arrival
 from siltstone.server.network.addresses import bracketed
@@ -34,6 +34,9 @@ from siltstone.server.network.listener_settings import PLAIN, ListenerSettings
 from siltstone.server.network.sockets import bind_sockets
 from siltstone.server.network.tls import ServerTls
 from siltstone.server.settings.admin import AdminSettings
+
+if TYPE_CHECKING:  # it loads uvicorn, which a broker without admin listeners does without
+    from siltstone.server.admin.http_serving import Application, HttpConnections
 
 BACKLOG = 64
 
@@ -47,7 +50,7 @@ class AdminEntrance:
     name = NAME
 
     def __init__(
-        self, connections: HttpConnections, certificates: Certificates | None, listener: ListenerSettings
+        self, connections: "HttpConnections", certificates: Certificates | None, listener: ListenerSettings
     ) -> None:
         self._connections = connections
         self._certificates = certificates
@@ -64,6 +67,8 @@ class AdminEntrance:
         return True
 
     def protocol(self, arrival: Arrival) -> asyncio.BaseProtocol:
+        from siltstone.server.admin.http_serving import HttpConnection  # noqa: PLC0415
+
         tls = self.tls
 
         def made(transport: asyncio.Transport) -> HttpCaller:
@@ -91,16 +96,22 @@ class AdminListeners:
         certificates: Certificates | None = None,
     ) -> None:
         """Raises InvalidListener, InvalidListenerSetting."""
+        from siltstone.server.admin.http_serving import HttpConnections  # noqa: PLC0415
+
         self._addresses = parse_admin_addresses(settings, listener)
         self._token_calls = ThreadedCalls("tokens", 1)
         file = settings.metrics_token_file
         token = MetricsToken(Path(file), self._token_calls, clock) if file else None
         access = AdminAccess(wants_login=admin_wants_login(settings, listener), token=token)
         self.endpoints = Endpoints(clock, allowed_hosts(settings, self._addresses), access)
-        self._connections = HttpConnections(self.endpoints.answer, clock)
+        self._connections = HttpConnections(self.endpoints.answer, PATHS, clock)
         self._accepting = Accepting(clock, self._connections.tasks)
         self._entrance = AdminEntrance(self._connections, certificates, listener)
         self.urls: list[str] = []
+
+    def serve_console(self, console: "Application | None") -> None:
+        """From now on paths that are no endpoints are pages of the console; with None nothing is there."""
+        self._connections.console = console
 
     async def open(self) -> None:
         """Raises CannotListen."""

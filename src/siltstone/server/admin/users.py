@@ -79,11 +79,16 @@ class BrokerUsers:
 
     def may_describe(self, host: str, principal: Principal) -> bool:
         """Raises RequestRefused."""
+        return self.may(host, principal, _SEEING)
+
+    def may(self, host: str, principal: Principal, question: Question) -> bool:
+        """Returns what the rights of the store say; without authorization everything is allowed. Raises
+        RequestRefused."""
         self._refuse_when_stale()
         authorizer = self._broker.authorizer
         if authorizer.mode is not AuthorizationMode.ON:
             return True
-        return authorizer.verdict(Caller(str(principal), plain_host(host)), _SEEING).is_allowed
+        return authorizer.verdict(Caller(str(principal), plain_host(host)), question).is_allowed
 
     def _refuse_when_stale(self) -> None:
         if self._broker.staleness.is_over:

@@ -24,13 +24,15 @@ class AdminPrices(msgspec.Struct, frozen=True):
 class AdminSettings(msgspec.Struct, frozen=True):
     """``listeners``: HOST:PORT, several with commas, or "off". ``maintenance_listeners``: the listeners of the process
     that ``serve --with-maintenance`` starts. ``allowed_hosts``: the host names, besides IP addresses and localhost, by
-    which clients may call a listener. ``metrics_token_file``: a file whose first line lets a scrape in at a listener
+    which clients may call a listener. ``console``: whether a broker's listeners have the console, too.
+    ``metrics_token_file``: a file whose first line lets a scrape in at a listener
     with a login; "" means none."""
 
     listeners: str = serving_limits.ADMIN_LISTENERS
     maintenance_listeners: str = serving_limits.ADMIN_MAINTENANCE_LISTENERS
     open_to_network_without_login: bool = serving_limits.ADMIN_OPEN_TO_NETWORK
     allowed_hosts: str = serving_limits.ADMIN_ALLOWED_HOSTS
+    console: bool = serving_limits.ADMIN_CONSOLE
     metrics_token_file: str = serving_limits.ADMIN_METRICS_TOKEN_FILE
     prices: AdminPrices = AdminPrices()
 

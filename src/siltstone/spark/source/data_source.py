@@ -26,6 +26,7 @@ from siltstone.scanning.values import rows_schema
 from siltstone.spark.client_options import BY_ENVIRONMENT, take_client_options
 from siltstone.spark.sink.options import SinkPlace, parse_sink_options
 from siltstone.spark.sink.writers import TopicStreamWriter, TopicWriter
+from siltstone.spark.source.metadata_reader import MetadataReader, metadata_request, metadata_schema
 from siltstone.spark.source.options import SourceRequest, parse_options
 from siltstone.spark.source.stream_options import parse_stream_options, without_stream_options
 from siltstone.spark.source.stream_reader import TopicStreamReader
@@ -43,9 +44,9 @@ class UnitPartition(InputPartition):  # type: ignore[misc]
 
 
 class TopicDataSource(DataSource):  # type: ignore[misc]
-    """The format ``siltstone``: topics of a store, read straight from its buckets, written by its brokers. Spark finds
-    it as ``pyspark_siltstone.DefaultSource``. ``settled`` is the value format that ``schema`` has settled: Spark sends
-    the object to the process that makes the reader."""
+    """The format ``siltstone``: topics of a store, read straight from its buckets, written by its brokers, and the
+    tables of its metadata. Spark finds it as ``pyspark_siltstone.DefaultSource``. ``settled`` is the value format that
+    ``schema`` has settled: Spark sends the object to the process that makes the reader."""
 
     settled: ValueFormat | None = None
 
@@ -73,15 +74,19 @@ class TopicDataSource(DataSource):  # type: ignore[misc]
         """Returns the schema of the options. With decoded values it follows from a schema registry, or from the first
         values, which are read for it."""
         self.settled = None
+        if (of_metadata := metadata_request(self.options)) is not None:
+            return metadata_schema(of_metadata)
         options = parse_options(without_stream_options(self.options))
         if options.request.values is not None:
             with self.open_with_client(options) as opened:
                 self.settled = settle_values(opened, options.request)
         return spark_schema(options.request.columns, self.settled)
 
-    def reader(self, schema: StructType) -> "TopicReader":
+    def reader(self, schema: StructType) -> "TopicReader | MetadataReader":
         """Makes the reader. A schema that the user gives chooses the columns and their order, as the option ``columns``
         does, and the fields of JSON values."""
+        if (of_metadata := metadata_request(self.options)) is not None:
+            return MetadataReader(of_metadata, schema.names)
         return TopicReader(self, self._with_columns(schema, parse_options(self.options)))
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802  Spark's name

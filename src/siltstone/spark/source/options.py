@@ -52,7 +52,7 @@ STREAM_OPTIONS = (
 )  # fmt: skip
 """The options that only a streaming read has."""
 
-_BUCKET = re.compile(r"bucket\.([0-9]+)")
+BUCKET_OPTION = re.compile(r"bucket\.([0-9]+)")
 _NAMES = {name.lower(): name for name in OPTIONS}
 _STREAM_NAMES = frozenset(name.lower() for name in STREAM_OPTIONS)
 _ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
@@ -108,7 +108,7 @@ def _known(given: Mapping[str, str]) -> tuple[dict[str, str], dict[int, str]]:
         name = raw.lower()
         if name in _NAMES:
             options[_NAMES[name]] = value
-        elif bucket := _BUCKET.fullmatch(name):
+        elif bucket := BUCKET_OPTION.fullmatch(name):
             buckets[int(bucket[1])] = value
         elif name == "kafka.isolation.level":
             level = _one_of("kafka.isolation.level", value, _ISOLATION_LEVELS)
@@ -170,10 +170,12 @@ def _request(options: Mapping[str, str]) -> ScanRequest:
 
 
 def _time_ms(options: Mapping[str, str], name: str) -> int | None:
-    """Parses milliseconds since 1970, or ISO 8601 with a time zone."""
     text = options.get(name)
-    if text is None:
-        return None
+    return None if text is None else time_option_ms(name, text)
+
+
+def time_option_ms(name: str, text: str) -> int:
+    """Parses milliseconds since 1970, or ISO 8601 with a time zone. Raises ScanRefused."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:

@@ -1,5 +1,6 @@
 """Transactions in a partition on a real engine: appended, written down in snapshots, and read again after a crash."""
 
+import msgspec
 import pytest
 
 from siltstone.broker.partitions.admission import Admitted
@@ -11,8 +12,18 @@ from siltstone.broker.partitions.transaction_state import (
 )
 from siltstone.kafka_protocol.batch_header import TRANSACTIONAL_BIT, read_batch_header
 from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker, read_control_batch
-from siltstone.object_formats.partition_snapshot import AbortedTransaction
-from support.broker.broker_world import WRITE, in_broker_world
+from siltstone.object_formats.aborted_page import encode_aborted_page
+from siltstone.object_formats.partition_snapshot import (
+    AbortedPage,
+    AbortedTransaction,
+    PartitionSnapshot,
+    SnapshotBody,
+    TimeIndexState,
+    encode_snapshot,
+    pack_aborted,
+)
+from support.broker.broker_world import ENGINE, KIB, WRITE, in_broker_world
+from support.broker.partition_state import ReadOffsets
 from support.engine.engine_world import settled
 from support.kafka.kafka_requests import batch_of, sequenced
 from support.scenarios import scenario
@@ -137,3 +148,78 @@ async def test_tp24_many_aborted_transactions_are_listed_exactly_after_a_crash(w
     meta = world.parts.metadata.image.streams[topic.metadata.partitions[0].meta_stream_id]
     assert meta.end_offset - meta.start_offset <= 2, "older snapshots are trimmed"
     assert partition.last_stable_offset == partition.high_watermark == 2 * count
+
+
+LITTLE_ROOM = msgspec.structs.replace(ENGINE, append_bytes_max=8 * KIB)
+
+
+async def aborted_ones(partition, numbers) -> list[AbortedTransaction]:
+    """Aborts a transaction for each number; returns them as they are listed."""
+    first = partition.next_offset
+    for number in numbers:
+        begin(partition, epoch=number)
+        durable = partition.append_marker(ending(Outcome.ABORT, epoch=number + 1))
+        if number % 20 == 19:
+            await durable
+    await durable
+    return [AbortedTransaction(PID, first + 2 * each, first + 2 * each + 1) for each in range(len(numbers))]
+
+
+@scenario(in_broker_world, engine=LITTLE_ROOM)
+async def test_tp24_more_aborted_transactions_than_one_append_holds(world, count=3_000) -> None:
+    """Their list would be nine times as long as an append may be. Records are deleted, a segment is closed, and a
+    restart reads no batch again; the older ones are written once, and leave with the start of the log."""
+    topic = await world.topic()
+    partition = await world.partition(topic)
+    expected = await aborted_ones(partition, range(count))
+    await partition.trim(1)  # as DeleteRecords does
+    assert not partition.needs_snapshot
+    written = partition.streams.meta.next_offset
+    expected += await aborted_ones(partition, range(count, count + 10))
+    await partition.write_snapshot()
+    assert partition.streams.meta.next_offset == written + 1, "no page is written twice"
+    await world.crash()
+    reads = ReadOffsets(world.parts.engine)
+    partition = await world.partition(topic)
+    assert [*partition.transactions.aborted] == expected
+    assert reads.of(partition.streams.data.stream_id) == []
+    meta = partition.streams.meta
+    held = meta.next_offset - meta.start_offset
+    await partition.trim(5_000)
+    assert [*partition.transactions.aborted] == expected[2_500:]
+    await aborted_ones(partition, range(count + 10, count + 11))
+    await partition.write_snapshot()
+    assert meta.next_offset - meta.start_offset < held / 2, "the pages have left with the start of the log"
+    expected = [*partition.transactions.aborted]
+    await world.restart()
+    assert [*(await world.partition(topic)).transactions.aborted] == expected
+
+
+@pytest.mark.parametrize("record", ["the snapshot after a page", "a page"])
+@scenario(in_broker_world, engine=LITTLE_ROOM)
+async def test_tp24_a_page_without_its_snapshot_and_a_page_that_is_damaged(world, record, caplog) -> None:
+    """A snapshot that was never written costs reading what came since the one before it; a damaged page costs reading
+    all."""
+    topic = await world.topic()
+    partition = await world.partition(topic)
+    expected = await aborted_ones(partition, range(300))
+    await partition.write_snapshot()
+    snapshot_offset = partition.next_offset
+    expected += await aborted_ones(partition, range(300, 310))
+    meta = partition.streams.meta
+    if record == "a page":
+        damaged = AbortedPage(meta.next_offset, 1)  # in its place is a snapshot
+        body = SnapshotBody((), TimeIndexState(), pages=(damaged,))
+        await world.parts.engine.append(
+            meta, encode_snapshot(PartitionSnapshot(snapshot_offset, SnapshotBody((), TimeIndexState()))), 1
+        )
+        await world.parts.engine.append(meta, encode_snapshot(PartitionSnapshot(snapshot_offset, body)), 1)
+    else:
+        await world.parts.engine.append(meta, encode_aborted_page(pack_aborted(expected[-5:])), 1)
+    await world.crash()
+    reads = ReadOffsets(world.parts.engine)
+    partition = await world.partition(topic)
+    assert [*partition.transactions.aborted] == expected
+    first_read = reads.of(partition.streams.data.stream_id)[0][0]
+    assert first_read == (0 if record == "a page" else snapshot_offset)
+    assert ("so the whole partition is read" in caplog.text) == (record == "a page")

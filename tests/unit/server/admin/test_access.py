@@ -13,7 +13,7 @@ from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.access import AdminAccess, MetricsToken
 from siltstone.server.admin.endpoints import Endpoints
-from siltstone.server.admin.http_request import HttpCaller, HttpRequest, RequestRefused, parse_head
+from siltstone.server.admin.http_request import HttpCaller, HttpRequest, RequestRefused, request_of
 from siltstone.server.network.listener_settings import InvalidListenerSetting
 from support.scenarios import in_loop
 
@@ -157,9 +157,10 @@ async def test_probes_see_the_status_without_a_login_and_the_reasons_with_one() 
 
 
 def test_wc03_the_header_is_read_once_and_shown_nowhere() -> None:
-    head = b"GET /metrics HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + TOKEN.encode()
-    parsed = parse_head(head)
+    lines = [(b"host", b"h"), (b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = {"method": "GET", "path": "/metrics", "headers": lines}
+    parsed = request_of(scope, HttpCaller())
     assert parsed.authorization == Secret(f"Bearer {TOKEN}")
     assert TOKEN not in repr(parsed)
     with pytest.raises(RequestRefused, match="authorization is sent twice"):
-        parse_head(head + b"\r\nAuthorization: Basic x")
+        request_of({**scope, "headers": [*lines, (b"authorization", b"Basic x")]}, HttpCaller())

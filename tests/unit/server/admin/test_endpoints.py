@@ -6,8 +6,7 @@ import pytest
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin.endpoints import Endpoints
 from siltstone.server.admin.exposition import TextFormat
-from siltstone.server.admin.http_connection import HttpAnswer
-from siltstone.server.admin.http_request import HttpRequest, RequestRefused
+from siltstone.server.admin.http_request import HttpAnswer, HttpRequest, RequestRefused
 from support.metrics.scraping import parsed, value_of, values_of
 
 

@@ -1,4 +1,6 @@
-"""``--where EXPRESSION`` of ``siltstone tail`` and ``siltstone consume``: DuckDB evaluates the expression on records.
+"""Expressions that choose records, such as ``--where`` of ``siltstone tail``: DuckDB evaluates them.
+
+The expression is a user's own text, so it runs where nothing can be reached: in memory, without files and extensions.
 
 ======================  ==========================================================================================
 name in the expression  what it is
@@ -17,17 +19,19 @@ JSON object, if the expression names a field. A key or value that is no UTF-8 is
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 import msgspec
 
-from siltstone.cli.json_records import NOT_JSON
 from siltstone.kafka_client.following import Found
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import InvalidRequest
 from siltstone.record_columns.arrow import ArrowMissing, require_arrow
 
 _SETTINGS = {"autoload_known_extensions": "false", "autoinstall_known_extensions": "false"}
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _RECORD_NAMES = frozenset({"key", "value", "kafka"})
 _TYPES_TRIED = ("null", "string", "float64", "int64", "bool_")
 """What fields may turn out to be; the expression has to make sense for one of these."""
@@ -36,20 +40,29 @@ Path = tuple[str, ...]
 
 
 class WhereRefused(InvalidRequest):
-    """DuckDB cannot understand the expression of --where."""
+    """DuckDB cannot understand the expression, or it takes too long."""
 
 
 class Where:
-    """Raises WhereRefused for a wrong expression when it is made, and ArrowMissing without DuckDB."""
+    """``name`` is what errors call the expression. ``seconds_max`` is how long DuckDB may take for the records of one
+    call, and ``memory_limit`` how much memory in its words; without them there is no limit.
 
-    def __init__(self, expression: str) -> None:
+    Raises WhereRefused for a wrong expression when it is made, and ArrowMissing without DuckDB."""
+
+    def __init__(
+        self, expression: str, *, name: str = "--where", seconds_max: float = 0, memory_limit: str = ""
+    ) -> None:
         try:
             import duckdb  # noqa: PLC0415  an extra
         except ModuleNotFoundError as missing:
-            raise ArrowMissing("--where needs DuckDB; install it: pip install 'siltstone[sql]'") from missing
+            raise ArrowMissing(f"{name} needs DuckDB; install it: pip install 'siltstone[sql]'") from missing
+        self._name = name
+        self._seconds_max = seconds_max
+        self._interrupted = duckdb.InterruptException
         self._arrow = require_arrow()
         self._failures = (duckdb.Error, self._arrow.ArrowException, OverflowError, TypeError)
-        self._connection = duckdb.connect(":memory:", config=_SETTINGS)
+        bounds = {"memory_limit": memory_limit, "threads": "1"} if memory_limit else {}
+        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, **bounds})
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
         self._query = (
@@ -58,13 +71,33 @@ class Where:
         )
         self._expression = expression
         self._fields = _field_paths(self._names())
-        self._check()
+        with self._in_time():
+            self._check()
 
     def matches(self, found: Sequence[Found]) -> list[bool]:
-        """Returns for each record whether it matches."""
+        """Returns for each record whether it matches. Raises WhereRefused when it takes too long."""
+        with self._in_time():
+            return self._matching(found)
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """Interrupts DuckDB when the time is over. Raises WhereRefused then."""
+        late = Timer(self._seconds_max, self._connection.interrupt)
+        try:
+            if self._seconds_max:
+                late.start()
+            yield
+        except self._interrupted as interrupted:
+            raise self._refused(f"it takes more than {self._seconds_max:g} s") from interrupted
+        finally:
+            late.cancel()
+
+    def _matching(self, found: Sequence[Found]) -> list[bool]:
         documents = [_document(record.value) for _, record in found] if self._fields else [None] * len(found)
         try:
             matching = self._evaluated(found, documents)
+        except self._interrupted:
+            raise
         except self._failures:
             matching = [self._alone(*each) for each in zip(found, documents, strict=True)]
         if not self._fields:
@@ -74,6 +107,8 @@ class Where:
     def _alone(self, found: Found, document: Mapping[str, Any] | None) -> bool:
         try:
             return self._evaluated([found], [document])[0]
+        except self._interrupted:
+            raise
         except self._failures:
             return False
 
@@ -133,12 +168,14 @@ class Where:
             try:
                 self._asked(columns, [])
                 return
+            except self._interrupted:
+                raise
             except self._failures as cause:
                 refused.append(self._refused(str(cause).split("\n\nLINE ")[0]))
         raise refused[0]
 
     def _refused(self, reason: str) -> WhereRefused:
-        return WhereRefused(f"--where {self._expression}: {' '.join(reason.split())}")
+        return WhereRefused(f"{self._name} {self._expression}: {' '.join(reason.split())}")
 
 
 def _references(node: Any) -> Iterator[Path]:
@@ -202,7 +239,7 @@ def _member(value: Any, name: str) -> Any:
 def _document(value: Buffer | None) -> Mapping[str, Any] | None:
     try:
         return None if value is None else msgspec.json.decode(value, type=dict[str, Any])
-    except (*NOT_JSON, msgspec.ValidationError):
+    except (*_NOT_JSON, msgspec.ValidationError):
         return None
 
 

@@ -3,11 +3,11 @@ import sys
 import msgspec
 import pytest
 
-from siltstone.cli.tail.where import Where, WhereRefused
 from siltstone.kafka_client.cluster import TopicPartition
 from siltstone.kafka_client.following import Found
 from siltstone.kafka_protocol.records.reading import Record
 from siltstone.record_columns.arrow import ArrowMissing
+from siltstone.scanning.where import Where, WhereRefused
 
 
 def records(*values: object) -> list[Found]:
@@ -90,3 +90,22 @@ def test_a_wrong_expression_is_refused_before_a_record_is_read(expression: str, 
     with pytest.raises(WhereRefused, match=reason) as refused:
         Where(expression)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["exists (select * from read_csv('/etc/passwd'))", "exists (select * from '/etc/passwd')"],
+)
+def test_wc11_an_expression_reaches_no_file(expression: str) -> None:
+    with pytest.raises(WhereRefused):
+        Where(expression)
+
+
+def test_an_expression_that_takes_too_long_is_ended() -> None:
+    """It would take a day; were the records tried one by one then, as after other failures, it would take three."""
+    endless = (
+        "(select count(*) from range(1000000000) a, range(1000000000) b where a.range + b.range = delay) > 0"
+    )
+    with pytest.raises(WhereRefused, match=r"the condition .* more than 0\.3 s"):
+        Where(endless, name="the condition", seconds_max=0.3, memory_limit="256MiB").matches(FLIGHTS)
+    assert Where("delay > 2", seconds_max=30).matches(FLIGHTS) == [True, False, False]

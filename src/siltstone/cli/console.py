@@ -1,0 +1,89 @@
+"""``siltstone console``: a store as pages in a browser, without a broker."""
+
+import asyncio
+import shlex
+import signal
+import socket
+import webbrowser
+from urllib.parse import quote
+
+import click
+
+from siltstone.cli.output import results
+from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.model.console_limits import CONSOLE_PORT
+from siltstone.offline.opening.store import Store
+from siltstone.runtime.clock import SystemClock
+from siltstone.runtime.randomness import system_randomness
+from siltstone.runtime.tasks import TaskGroup
+from siltstone.server.network.sockets import CannotListen
+
+HOST = "127.0.0.1"
+HOSTS = frozenset({HOST, "localhost"})
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65_535), default=CONSOLE_PORT, metavar="PORT", show_default=True,
+              help="Port on this machine; 0 for a free one.")  # fmt: skip
+@click.option("--changes", is_flag=True, help="Let the pages run and cancel maintenance, too.")
+@click.option("--open", "opens", is_flag=True, help="Open the browser.")
+@store_options
+def console(choice: StoreChoice, port: int, changes: bool, opens: bool) -> None:
+    """Show a store as pages in a browser.
+
+    Topics and their messages, SQL, tables, objects, what maintenance will do and why, and the nodes. The command needs
+    no broker and works beside one. It listens on this machine only, and prints a link that lets one browser in. The
+    pages change nothing, unless --changes is given. Ctrl-C ends it.
+    """
+    with choice.open() as store:
+        asyncio.run(_serve(store, _place(choice), port, changes=changes, opens=opens))
+
+
+def _place(choice: StoreChoice) -> str:
+    """Returns the options with which a command names the same store."""
+    return f"--store {shlex.quote(str(choice.store))}"
+
+
+async def _serve(store: Store, place: str, port: int, *, changes: bool, opens: bool) -> None:
+    from siltstone.console.application import Console  # noqa: PLC0415  loads the web libraries
+    from siltstone.console.pages import PAGES  # noqa: PLC0415
+    from siltstone.console.serving import served  # noqa: PLC0415
+    from siltstone.console.store import OpenedStore  # noqa: PLC0415
+    from siltstone.console.visitors import TokenAccess  # noqa: PLC0415
+
+    listening = _bound(port)
+    port = listening.getsockname()[1]
+    clock = SystemClock()
+    access = TokenAccess(clock, system_randomness(), port=port, may_change=changes)
+    opened = OpenedStore(store, place, clock)
+    found = Console(opened, access, clock, PAGES, HOSTS.__contains__)
+    tasks = TaskGroup("console-follow", lambda _: None)
+    stopping = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, stopping.set)
+    try:
+        async with served(found.application, listening):
+            tasks.start("metadata", opened.follow())
+            link = f"http://{HOST}:{port}/?token={quote(access.token)}"
+            results().print(f"The console is at {link}", markup=False, soft_wrap=True)
+            results().print("The link lets one browser in. Ctrl-C ends the console.")
+            if opens:
+                webbrowser.open(link)
+            await stopping.wait()
+    finally:
+        await tasks.cancel()
+        await opened.close()
+
+
+def _bound(port: int) -> socket.socket:
+    """Raises CannotListen."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+    except OSError as failure:
+        listening.close()
+        raise CannotListen(
+            f"{HOST}:{port} cannot be listened on ({failure.strerror}): choose another --port"
+        ) from failure
+    return listening

@@ -1,0 +1,250 @@
+"""The console as an ASGI application: the gate that every request passes, and the table of pages.
+
+The gate checks, in this order: the host that the request names (a web page could point a name of its own at this
+address), who the visitor is, for a change the token of the form and its origin, and whether the page's right is given.
+A path that is not in the table is not there. Every answer has the headers of ``HEADERS``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from siltstone.console.rendering import rendered
+from siltstone.console.store import ConsoleStore
+from siltstone.console.visitors import ConsoleAccess, UnknownVisitor, Visitor, VisitorSession
+from siltstone.model.console_limits import CONSOLE_ANSWER_SECONDS_MAX, CONSOLE_FORM_BYTES_MAX
+from siltstone.model.errors import InvalidRequest, SiltstoneError
+from siltstone.runtime.clock import Clock
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+STATIC = {
+    "console.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+class PageRefused(InvalidRequest):
+    """The page cannot be shown; ``status`` is the HTTP status of the answer."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One request of a visitor. ``form`` is empty but for a change."""
+
+    store: ConsoleStore
+    visitor: Visitor
+    request: Request
+    clock: Clock
+    form: Mapping[str, str] = {}
+
+    def query(self, name: str, default: str = "") -> str:
+        return self.request.query_params.get(name, default)
+
+    def part(self, name: str) -> str:
+        """Returns a part of the path."""
+        return str(self.request.path_params[name])
+
+    async def run(self, call: Callable[[], T], seconds_max: float = CONSOLE_ANSWER_SECONDS_MAX) -> T:
+        """Makes a blocking call in a thread of the console. Raises TimeoutError, and PageRefused when too many pages
+        wait already. A call whose time is over ends by itself."""
+        async with asyncio.timeout(seconds_max):
+            return await self.store.run(call)
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Draws a page, or a part of one, with what all templates use."""
+        store = self.store
+        shared = {
+            "place": store.place,
+            "now_ms": store.now_ms(),
+            "trouble": store.trouble,
+            "visitor": self.visitor,
+            "metadata_version": store.image.version,
+            "path": self.request.scope["path"],
+        }
+        return HTMLResponse(rendered(template, shared | values), status)
+
+
+Show = Callable[[Asked], Awaitable[Response]]
+
+
+class PageRoute(msgspec.Struct, frozen=True):
+    """``is_change``: the page changes the store, and is asked for by POST. ``of_cluster``: it shows what the right to
+    describe the cluster is for; other pages show each topic to visitors who may describe that topic."""
+
+    path: str
+    show: Show
+    is_change: bool = False
+    of_cluster: bool = False
+
+
+class Console:
+    """``is_host`` says whether a request may name this host."""
+
+    def __init__(
+        self,
+        store: ConsoleStore,
+        access: ConsoleAccess,
+        clock: Clock,
+        pages: "tuple[PageRoute, ...]",
+        is_host: Callable[[str], bool],
+    ) -> None:
+        self.store = store
+        self._access = access
+        self._clock = clock
+        self._is_host = is_host
+        routes = [Route("/static/{name}", _static)]
+        for page in pages:
+            methods = ["POST"] if page.is_change else ["GET"]
+            routes.append(Route(page.path, self._shown(page), methods=methods))
+        self.application = Starlette(routes=routes, exception_handlers={404: _missing, 405: _not_so})
+
+    def _shown(self, page: PageRoute) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                answered = await self._answered(page, request)
+            except PageRefused as refusal:
+                answered = self._refusal(request, refusal.status, str(refusal))
+            except SiltstoneError as failure:
+                status = getattr(failure, "status", 400 if isinstance(failure, InvalidRequest) else 503)
+                answered = self._refusal(request, status, str(failure))
+            except TimeoutError:
+                answered = self._refusal(
+                    request, 503, "it took too long: ask for less, such as a shorter range"
+                )
+            except Exception:
+                log.exception("the page %s failed", page.path)
+                answered = self._refusal(request, 500, "the page failed, and the log of the console says why")
+            answered.headers.update(HEADERS)
+            return answered
+
+        return answer
+
+    async def _answered(self, page: PageRoute, request: Request) -> Response:
+        if not self._is_host(_host_of(request)):
+            raise PageRefused(421, "this host is not the console's: open the address that it has printed")
+        visitor = await self._access.visitor_of(request)
+        if isinstance(visitor, VisitorSession):
+            answer = RedirectResponse(request.scope["path"], 303)
+            answer.set_cookie(
+                visitor.cookie, visitor.value, httponly=True, samesite="strict", secure=_is_tls(request)
+            )
+            return answer
+        if isinstance(visitor, UnknownVisitor):
+            return _turned_away(visitor)
+        if page.of_cluster and not visitor.describes_cluster:
+            raise PageRefused(403, f"{visitor.name} may not describe the cluster")
+        form: Mapping[str, str] = {}
+        if page.is_change:
+            form = await _form_of(request)
+            _refuse_forged(request, form, visitor)
+        return await page.show(Asked(self.store, visitor, request, self._clock, form))
+
+    def _refusal(self, request: Request, status: int, reason: str) -> Response:
+        if request.headers.get("hx-request"):
+            return HTMLResponse(rendered("refusal.html", {"reason": reason}), status)
+        return HTMLResponse(rendered("refused.html", {"reason": reason, "status": status}), status)
+
+
+def _turned_away(stranger: UnknownVisitor) -> Response:
+    answer = HTMLResponse(rendered("refused.html", {"reason": stranger.reason, "status": 401}), 401)
+    if stranger.challenge:
+        answer.headers["WWW-Authenticate"] = stranger.challenge
+    return answer
+
+
+async def _form_of(request: Request) -> Mapping[str, str]:
+    """Reads a form of names and texts. Raises PageRefused."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > CONSOLE_FORM_BYTES_MAX:
+            raise PageRefused(413, f"a form has at most {CONSOLE_FORM_BYTES_MAX:,} bytes")
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        raise PageRefused(415, "a change is sent as a form")
+    try:
+        return dict(
+            parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=50, errors="strict")
+        )
+    except ValueError as malformed:
+        raise PageRefused(400, f"the form cannot be read: {malformed}") from malformed
+
+
+def _refuse_forged(request: Request, form: Mapping[str, str], visitor: Visitor) -> None:
+    """Raises PageRefused when the form may come from the page of somebody else, or the visitor may change nothing."""
+    origin = request.headers.get("origin", "")
+    if origin and origin != f"{request.scope['scheme']}://{request.headers.get('host')}":
+        raise PageRefused(403, f"the form comes from {origin}, and not from this console")
+    if form.get("token") != visitor.token or not visitor.token:
+        raise PageRefused(403, "the form is of another session: load the page again")
+    if not visitor.may_change:
+        raise PageRefused(
+            403, "this console only reads: start it with --changes, or type the command that is shown"
+        )
+
+
+def time_ms_of(text: str) -> int:
+    """Parses a time in UTC, as forms send it. Raises PageRefused."""
+    try:
+        return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        raise PageRefused(400, f"{text!r} is no time: write 2026-11-29T08:30 (UTC)") from None
+
+
+def _host_of(request: Request) -> str:
+    """Returns the host that the request names, in lower case and without its port; empty if it names none."""
+    host = request.headers.get("host", "").lower()
+    return host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_tls(request: Request) -> bool:
+    return bool(request.scope["scheme"] == "https")
+
+
+async def _static(request: Request) -> Response:
+    name = str(request.path_params["name"])
+    if name not in STATIC:
+        return _missing_answer()
+    found = files("siltstone.console").joinpath("static", name).read_bytes()
+    answer = Response(found, media_type=STATIC[name])
+    answer.headers.update(HEADERS | {"Cache-Control": "max-age=3600"})
+    return answer
+
+
+async def _missing(request: Request, _: Exception) -> Response:
+    return _missing_answer()
+
+
+def _missing_answer() -> Response:
+    answer = HTMLResponse(rendered("refused.html", {"reason": "there is no such page", "status": 404}), 404)
+    answer.headers.update(HEADERS)
+    return answer
+
+
+async def _not_so(request: Request, _: Exception) -> Response:
+    answer = PlainTextResponse("pages are asked for by GET, changes by POST\n", 405)
+    answer.headers.update(HEADERS)
+    return answer

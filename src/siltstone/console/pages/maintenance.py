@@ -1,0 +1,123 @@
+"""Maintenance: jobs and last runs, the plan with its reasons, and runs that a visitor starts or cancels."""
+
+import platform
+from functools import partial
+from typing import Any
+
+from starlette.responses import RedirectResponse, Response
+
+from siltstone.carrying.pipeline.driver import Driver
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs, why_late
+from siltstone.console.application import Asked, PageRefused
+from siltstone.console.store import ConsoleStore
+from siltstone.maintenance.kinds import chosen_kinds
+from siltstone.maintenance.overview import Overview, objects_words, overview
+from siltstone.metadata.commands import CancelJob
+from siltstone.metadata.entities import JobMetadata, JobState
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.console_limits import CONSOLE_PLAN_SECONDS_MAX
+from siltstone.offline.context import check_metadata_is_newest
+from siltstone.offline.kind_rows import KIND_NAMES
+from siltstone.offline.tasks.runner import InProcessRunner
+
+FINISHED_SHOWN_MAX = 30
+
+
+async def maintenance(asked: Asked) -> Response:
+    """The page; its plan is loaded afterwards, since it reads indexes of objects."""
+    return asked.page("maintenance.html", **_state(asked))
+
+
+async def jobs(asked: Asked) -> Response:
+    """The part with jobs, which is loaded again every few seconds."""
+    return asked.page("maintenance_jobs.html", **_state(asked))
+
+
+async def plan(asked: Asked) -> Response:
+    """What maintenance would do now, and why. Nothing is written."""
+    kinds = _kinds(asked.query("kind"))
+    is_forced = bool(asked.query("force"))
+    planned = await asked.run(partial(_planned, asked.store, kinds, is_forced), CONSOLE_PLAN_SECONDS_MAX)
+    command = " ".join(["siltstone maintain run", asked.store.place, *(f"--kind {each}" for each in kinds)])
+    return asked.page(
+        "maintenance_plan.html", planned=planned, command_line=command + " --force" * is_forced,
+        kind=asked.query("kind"), force=is_forced, objects_words=objects_words,
+        reads=sum(unit.bytes_read for each in planned.kinds for unit in each.units),
+    )  # fmt: skip
+
+
+async def run(asked: Asked) -> Response:
+    """Runs one kind, in this process. Answers as soon as the run has started; the list of jobs shows how it goes."""
+    kinds = _kinds(asked.form.get("kind", ""))
+    if not kinds:
+        raise PageRefused(400, "name the kind of maintenance to run")
+    asked.store.begin(partial(_run, asked.store, kinds, is_forced=bool(asked.form.get("force"))))
+    return RedirectResponse("/maintenance", 303)
+
+
+async def cancel(asked: Asked) -> Response:
+    """Cancels a running job."""
+    part = asked.form.get("job", "")
+    found = asked.store.image.jobs.get(int(part)) if part.isdigit() else None
+    if found is None or found.state is not JobState.RUNNING:
+        raise PageRefused(404, f"job {part} does not run")
+    await asked.run(partial(_cancel, asked.store, found.job_id))
+    return RedirectResponse("/maintenance", 303)
+
+
+def _state(asked: Asked) -> dict[str, Any]:
+    image, now_ms = asked.store.image, asked.store.now_ms()
+    found = sorted(image.jobs.values(), key=lambda job: (job.state is not JobState.RUNNING, -job.job_id))
+    running = [each for each in found if each.state is JobState.RUNNING]
+    return {
+        "running": running,
+        "finished": found[len(running) : len(running) + FINISHED_SHOWN_MAX],
+        "asides": [
+            each for each in all_set_aside(image) if each.topic is None or asked.visitor.sees(each.topic)
+        ],
+        "runs": _last_runs(image),
+        "late": why_late(image, now_ms) or "",
+        "kinds": KIND_NAMES,
+        "runs_maintenance": asked.store.runs_maintenance,
+    }
+
+
+def _last_runs(image: MetadataImage) -> list[tuple[str, int, str]]:
+    """Returns kind, end and report of the last run of each kind; an end of 0 where there was none."""
+    noted = last_runs(image)
+    newest: dict[str, JobMetadata] = {}
+    for job in image.jobs.values():
+        if job.state is not JobState.RUNNING and (
+            job.kind not in newest or newest[job.kind].job_id < job.job_id
+        ):
+            newest[job.kind] = job
+    rows = []
+    for kind in KIND_NAMES:
+        run, last = noted.get(kind), newest.get(kind)
+        ended_ms, report = (0, "") if run is None else (run.ended_ms, run.report)
+        if last is not None and last.finished_ms > ended_ms:
+            ended_ms, report = last.finished_ms, last.report
+        rows.append((kind, ended_ms, report))
+    return rows
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """Raises PageRefused."""
+    if text and text not in KIND_NAMES:
+        raise PageRefused(400, f"there is no kind {text!r}: {', '.join(KIND_NAMES)}")
+    return (text,) if text else ()
+
+
+def _planned(store: ConsoleStore, kinds: tuple[str, ...], is_forced: bool) -> Overview:
+    return overview(store.context, chosen_kinds(store.kind_settings, kinds), Scope(is_forced=is_forced))
+
+
+def _run(store: ConsoleStore, kinds: tuple[str, ...], *, is_forced: bool) -> None:
+    driver = Driver(store.context, InProcessRunner, Scope(is_forced=is_forced), Budget())
+    list(driver.run(chosen_kinds(store.kind_settings, kinds)))
+
+
+def _cancel(store: ConsoleStore, job_id: int) -> None:
+    check_metadata_is_newest(store.context)
+    store.context.metadata.execute(CancelJob(job_id, f"cancelled in the console on {platform.node()}"))

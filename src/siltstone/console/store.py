@@ -1,0 +1,199 @@
+"""What pages read from: the newest image, and the store for scans and plans.
+
+``OpenedStore`` follows the metadata of a store that this process has opened without a node. Blocking calls are made in
+threads: a page waits, and the event loop does not.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from siltstone.console.history import TrafficHistory
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata_tables.commits import commits_of
+from siltstone.metadata_tables.moment import GroupCommit, Moment
+from siltstone.model.console_limits import (
+    CONSOLE_GROUPS_MS,
+    CONSOLE_QUERY_BYTES_MAX,
+    CONSOLE_QUERY_SECONDS_MAX,
+    CONSOLE_REFRESH_MS,
+    CONSOLE_SEARCH_RECORDS_MAX,
+    CONSOLE_THREADS,
+    CONSOLE_WAITING_MAX,
+)
+from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.opening.settings import StoreSettings
+from siltstone.offline.opening.store import Store
+from siltstone.offline.settings import KindSettings
+from siltstone.runtime.blocking import ThreadedCalls
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.tasks import TaskGroup
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ConsoleLimits(msgspec.Struct, frozen=True):
+    """How much one page may read; ``model.console_limits`` has the reasons."""
+
+    search_records_max: int = CONSOLE_SEARCH_RECORDS_MAX
+    query_bytes_max: int = CONSOLE_QUERY_BYTES_MAX
+    query_seconds_max: float = CONSOLE_QUERY_SECONDS_MAX
+
+
+LIMITS = ConsoleLimits()
+
+
+class TooManyWait(Unavailable):
+    """All threads of the console are busy, and as many pages wait for one as may."""
+
+
+class RunsAlready(InvalidRequest):
+    """This console runs maintenance already."""
+
+
+class ConsoleStore(Protocol):
+    """``place`` is how a command line names the store, such as ``--store ./siltstone-data``. ``tail`` says how scans
+    read records that are in no object yet (``scanning.request.Tail``). ``runs_maintenance``: whether ``begin`` does."""
+
+    limits: ConsoleLimits
+    place: str
+    tail: str
+    runs_maintenance: bool
+    history: TrafficHistory
+
+    @property
+    def settings(self) -> StoreSettings: ...
+    @property
+    def kind_settings(self) -> KindSettings: ...
+    @property
+    def context(self) -> MaintenanceContext: ...
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that is known."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the image is not the newest; empty when it is."""
+        ...
+
+    def now_ms(self) -> int: ...
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Makes a blocking call in a thread, when one is free. Raises TooManyWait."""
+        ...
+
+    async def moment(self) -> Moment:
+        """Returns what the tables of the metadata are made of, with the positions of groups."""
+        ...
+
+    def begin(self, call: Callable[[], None]) -> None:
+        """Starts a run of maintenance in a thread of its own. Raises RunsAlready."""
+        ...
+
+
+class PageCalls:
+    """The threads in which pages read: CONSOLE_THREADS, and at most CONSOLE_WAITING_MAX calls wait for one."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadedCalls("console", CONSOLE_THREADS)
+        self._under_way = 0
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Raises TooManyWait."""
+        if self._under_way >= CONSOLE_THREADS + CONSOLE_WAITING_MAX:
+            raise TooManyWait(
+                "too many pages of the console are being made: close some, and load this one again"
+            )
+        self._under_way += 1
+        try:
+            return await self._threads.run(call, *args, **kwargs)
+        finally:
+            self._under_way -= 1
+
+    def close(self) -> None:
+        """Waits until the calls under way have returned."""
+        self._threads.close()
+
+
+class OpenedStore:
+    """A store without a node: its metadata is read each second while somebody looks at pages, and each minute
+    otherwise, so that the chart of the traffic has no holes."""
+
+    tail = "auto"
+    runs_maintenance = True
+
+    def __init__(self, store: Store, place: str, clock: Clock, limits: ConsoleLimits = LIMITS) -> None:
+        self.limits = limits
+        self.place = place
+        self.history = TrafficHistory()
+        self.trouble = ""
+        self._store = store
+        self._clock = clock
+        self._calls = PageCalls()
+        self._following = ThreadedCalls("console-metadata", 1)
+        self._runs = ThreadedCalls("console-maintenance", 1)
+        self._running = TaskGroup("console", lambda _: None)
+        self._run: asyncio.Task[None] | None = None
+        self._commits: list[GroupCommit] | None = None
+        self._commits_ms = 0.0
+
+    @property
+    def settings(self) -> StoreSettings:
+        return self._store.settings
+
+    @property
+    def kind_settings(self) -> KindSettings:
+        return self._store.kind_settings
+
+    @property
+    def context(self) -> MaintenanceContext:
+        return self._store.context
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._store.metadata.image
+
+    def now_ms(self) -> int:
+        return self._store.metadata.now_ms()
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._calls.run(call, *args, **kwargs)
+
+    async def moment(self) -> Moment:
+        """The positions of groups are those in objects, read again after CONSOLE_GROUPS_MS."""
+        now_ms, image = self._clock.monotonic_ms(), self.image
+        if self._commits is None or now_ms - self._commits_ms > CONSOLE_GROUPS_MS:
+            self._commits, self._commits_ms = await self.run(commits_of, self.context, image), now_ms
+        found = self._commits
+        return Moment(image, self.now_ms(), commits=lambda: found)
+
+    def begin(self, call: Callable[[], None]) -> None:
+        if self._run is not None and not self._run.done():
+            raise RunsAlready(
+                "this console runs maintenance already: wait until its job has ended, or cancel it"
+            )
+        self._run = self._running.start("maintenance", self._runs.run(call))
+
+    async def follow(self) -> None:
+        """Follows the metadata until it is cancelled. While the metadata cannot be reached, pages show what was read
+        last, and say so."""
+        while True:
+            try:
+                image = await self._following.run(self._store.metadata.refresh)
+                self.trouble = ""
+                self.history.add(image, self.now_ms())
+            except Unavailable as trouble:
+                self.trouble = str(trouble)
+            await self._clock.sleep_ms(CONSOLE_REFRESH_MS)
+
+    async def close(self) -> None:
+        """Waits until the calls under way have returned."""
+        await self._running.cancel()
+        self._calls.close()
+        self._following.close()
+        self._runs.close()

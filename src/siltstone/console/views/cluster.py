@@ -1,0 +1,57 @@
+"""Nodes as rows. Pure."""
+
+import msgspec
+
+from siltstone.metadata.entities import NO_NODE, NodeState
+from siltstone.metadata.image import MetadataImage
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """``leads`` counts partitions; ``arriving`` and ``leaving`` count partitions on their way to the node and away from
+    it."""
+
+    node_id: int
+    state: str
+    is_live: bool
+    epoch: int
+    listeners: tuple[str, ...]
+    rack: str
+    wal_location: str
+    leads: int
+    arriving: int
+    leaving: int
+    note: str
+
+
+def node_views(image: MetadataImage) -> list[NodeView]:
+    arriving: dict[int, int] = {}
+    leaving: dict[int, int] = {}
+    for topic in image.topics.values():
+        for each in topic.partitions:
+            if each.target != NO_NODE:
+                arriving[each.target] = arriving.get(each.target, 0) + 1
+                leaving[each.leader] = leaving.get(each.leader, 0) + 1
+    rows = []
+    for node in sorted(image.nodes.values(), key=lambda each: each.node_id):
+        note = {
+            NodeState.LIVE: "being drained" if node.is_draining else "",
+            NodeState.FENCED: "was silent: it has no partitions to lead until it returns, or is failed over",
+            NodeState.FAILING_OVER: f"node {node.claimed_by} replays its log",
+            NodeState.FAILED_OVER: "others have replayed its log; it may be started again",
+        }[node.state]
+        rows.append(
+            NodeView(
+                node_id=node.node_id,
+                state=node.state.value,
+                is_live=node.is_live,
+                epoch=node.node_epoch,
+                listeners=tuple(f"{each.name} {each.host}:{each.port}" for each in node.listeners),
+                rack=node.rack or "",
+                wal_location=node.wal_location,
+                leads=image.leader_counts.get(node.node_id, 0),
+                arriving=arriving.get(node.node_id, 0),
+                leaving=leaving.get(node.node_id, 0),
+                note=note,
+            )
+        )
+    return rows

@@ -1,0 +1,56 @@
+"""The limits of the console, each with its reason."""
+
+from siltstone.model.limits import HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS
+
+CONSOLE_REFRESH_MS = 1 * SECOND_MS
+"""How often a console without a node reads the metadata: a look at its head costs a fraction of a millisecond."""
+
+CONSOLE_THREADS = 2
+"""Scans, queries and plans that run at the same time. Python runs one of them at a time; the second reads from the
+bucket meanwhile."""
+
+CONSOLE_WAITING_MAX = 20
+"""Pages that wait for one of the threads. Further ones are refused by 503, so that tabs which follow a topic
+cannot pile up."""
+
+CONSOLE_ANSWER_SECONDS_MAX = 10.0
+CONSOLE_QUERY_SECONDS_MAX = 30.0
+CONSOLE_PLAN_SECONDS_MAX = 60.0
+"""How long a page waits for messages, for a query, and for a plan of maintenance, which reads indexes of objects."""
+
+CONSOLE_GROUPS_MS = 5 * SECOND_MS
+"""How long the positions of groups are kept: reading them from the objects takes a tenth of a second and more."""
+
+CONSOLE_PAGE_MS_MAX = 75 * SECOND_MS
+"""How long a browser may wait for a page at an admin listener, and then take for reading it: longer than a plan."""
+
+CONSOLE_SESSION_MS = 8 * HOUR_MS
+CONSOLE_IDLE_MS = 30 * MINUTE_MS
+CONSOLE_SESSIONS_MAX = 1_000
+"""A working day; a break; and more browsers than one link lets in."""
+
+CONSOLE_MESSAGES_MAX = 200
+"""Messages of one page. A download has CONSOLE_DOWNLOAD_MAX."""
+
+CONSOLE_DOWNLOAD_MAX = 100_000
+CONSOLE_SEARCH_RECORDS_MAX = 50_000
+CONSOLE_SEARCH_BYTES_MAX = 64 * MIB
+"""Records and bytes in objects among which one page looks for messages that pass a filter: a second of work. The page
+says how far it has looked, and offers to look further."""
+
+CONSOLE_VALUE_BYTES_MAX = 64 * KIB
+"""What is shown of one key, value or header. The rest is counted, and a download has all of it."""
+
+CONSOLE_FORM_BYTES_MAX = 64 * KIB
+"""The largest form, such as a query."""
+
+CONSOLE_QUERY_ROWS_MAX = 500
+CONSOLE_QUERY_BYTES_MAX = 1024 * MIB
+"""Rows of a query that are shown, and stored bytes of the topics that a query of the console may read. ``siltstone
+sql`` reads more, and Spark as much as there is."""
+
+CONSOLE_ROWS_MAX = 500
+"""Rows of one table of a page, such as topics; a filter finds the others."""
+
+CONSOLE_PORT = 9650
+"""Where ``siltstone console`` listens by default: beside 9644, the port of metrics in the documents."""

@@ -1,0 +1,195 @@
+"""The console of a running broker, at its admin listeners: what pages read from, and who may see what.
+
+Pages read the image that the broker itself goes by. Scans, queries and plans run in threads of the console's own. Runs
+of maintenance do not start here: they would take the processor from the broker.
+
+A listener with a login shows the pages to users of the store, each with the rights that the same requests of Kafka's
+protocol would need: topics with DESCRIBE, their messages with READ, objects, maintenance and nodes with DESCRIBE of the
+cluster, changes with ALTER of the cluster. A listener without a login is on this machine alone, and its pages change
+nothing.
+"""
+
+import hmac
+import shlex
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from starlette.requests import Request
+
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import Question
+from siltstone.console.application import Console
+from siltstone.console.history import SAMPLE_MS, TrafficHistory
+from siltstone.console.pages import PAGES
+from siltstone.console.store import ConsoleLimits, PageCalls, RunsAlready
+from siltstone.console.visitors import UnknownVisitor, Visitor
+from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.service import MetadataService
+from siltstone.metadata_tables.moment import GroupCommit, Moment
+from siltstone.model.access import Principal
+from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from siltstone.model.serving_limits import GROUP_OFFSETS_MAX
+from siltstone.object_store.buckets import Buckets
+from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.settings import KindSettings
+from siltstone.runtime.clock import Clock
+from siltstone.runtime.randomness import Random
+from siltstone.runtime.tasks import TaskGroup
+from siltstone.server.admin.access import AdminAccess
+from siltstone.server.admin.http_request import HttpCaller, RequestRefused, request_of
+from siltstone.server.admin.http_serving import Application
+from siltstone.server.settings.node import NodeSettings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_STALE_AFTER_MS = 10_000
+_CHALLENGE = 'Basic realm="siltstone", charset="UTF-8"'
+
+
+class NodeConsoleStore:
+    """The store of a running node. Scans ask this store's brokers for records that are in no object yet, unless the
+    brokers want a login: the console has none, and then shows what is committed."""
+
+    runs_maintenance = False
+    limits = ConsoleLimits()
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        parts: BrokerParts,
+        metadata: MetadataService,
+        buckets: Buckets,
+        clock: Clock,
+        rng: Random,
+        *,
+        tail: str,
+    ) -> None:
+        self.place = f"--store {shlex.quote(str(settings.folder))}"
+        self.tail = tail
+        self.history = TrafficHistory()
+        self.settings = settings
+        self._metadata = metadata
+        self._parts = parts
+        self._clock = clock
+        self._calls = PageCalls()
+        self.context = MaintenanceContext(
+            metadata.client, buckets, clock, rng, settings.maintenance.gc.quota_bytes
+        )
+
+    @property
+    def kind_settings(self) -> KindSettings:
+        settings = self.settings
+        return KindSettings(
+            grace_period_ms=settings.sweep.grace_period_ms,
+            compaction=settings.compaction,
+            maintenance=settings.maintenance,
+            tables=settings.tables,
+        )
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._metadata.image
+
+    @property
+    def trouble(self) -> str:
+        age_ms = self._metadata.image_age_ms
+        return (
+            ""
+            if age_ms < _STALE_AFTER_MS
+            else f"it was read {age_ms / 1000:.0f} s ago, and cannot be reached since"
+        )
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self._metadata.clock_offset_ms
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._calls.run(call, *args, **kwargs)
+
+    async def moment(self) -> Moment:
+        """The positions of groups and the ends of partitions are those that the broker knows, as far as it leads
+        them."""
+        commits, ends = self._positions()
+        return Moment(self.image, self.now_ms(), commits=lambda: commits, ends=ends)
+
+    def _positions(self) -> tuple[list[GroupCommit], dict[int, int]]:
+        parts, commits, ends = self._parts, [], {}
+        for known in parts.groups.known():
+            for (topic, index), each in known.offsets.items():
+                commits.append(
+                    GroupCommit(known.group.group_id, topic, index, each.offset, each.committed_ms)
+                )
+                found = parts.topics.by_name(topic)
+                opened = None if found is None else parts.partitions.opened(found.id, index)
+                if found is not None and opened is not None and not opened.is_closed:
+                    ends[found.metadata.partitions[index].data_stream_id] = opened.high_watermark
+            if len(commits) > GROUP_OFFSETS_MAX:
+                break
+        return commits, ends
+
+    def begin(self, call: Callable[[], None]) -> None:
+        raise RunsAlready(
+            "a broker runs no maintenance: use siltstone maintain run, or serve --with-maintenance"
+        )
+
+    async def sample(self) -> None:
+        """Takes samples of the traffic until it is cancelled."""
+        while True:
+            self.history.add(self.image, self.now_ms())
+            await self._clock.sleep_ms(SAMPLE_MS)
+
+    def close(self) -> None:
+        self._calls.close()
+
+
+class UsersAccess:
+    """Who visits at an admin listener."""
+
+    def __init__(self, access: AdminAccess, rng: Random) -> None:
+        self._access = access
+        self._key = rng.getrandbits(256).to_bytes(32, "big")
+
+    async def visitor_of(self, request: Request) -> Visitor | UnknownVisitor:
+        """Raises RequestRefused when the users are not known now."""
+        caller: HttpCaller = request.scope["siltstone.caller"]
+        try:
+            principal = await self._access.principal_of(request_of(request.scope, caller))
+        except RequestRefused as refusal:
+            if refusal.status == 401:
+                return UnknownVisitor(str(refusal), _CHALLENGE)
+            raise
+        if principal is None:
+            return Visitor("everybody on this machine", "")
+        asks = partial(self._may, caller.host, principal)
+        return Visitor(
+            str(principal),
+            hmac.digest(self._key, str(principal).encode(), "sha256").hex(),
+            may_change=asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
+            sees=partial(asks, AclOperation.DESCRIBE, AclResourceType.TOPIC),
+            reads=partial(asks, AclOperation.READ, AclResourceType.TOPIC),
+            sees_group=partial(asks, AclOperation.DESCRIBE, AclResourceType.GROUP),
+            describes_cluster=asks(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME),
+        )
+
+    def _may(
+        self, host: str, principal: Principal, operation: AclOperation, kind: AclResourceType, name: str
+    ) -> bool:
+        users = self._access.users
+        return users is not None and users.may(host, principal, Question(operation, kind, name))
+
+
+@asynccontextmanager
+async def console_of(
+    store: NodeConsoleStore, access: AdminAccess, is_host: Callable[[str], bool], clock: Clock, rng: Random
+) -> AsyncIterator[Application]:
+    """Yields the console as an application."""
+    console = Console(store, UsersAccess(access, rng), clock, PAGES, is_host)
+    tasks = TaskGroup("console", lambda _: None)
+    tasks.start("traffic", store.sample())
+    try:
+        yield console.application
+    finally:
+        await tasks.cancel()
+        store.close()

@@ -1,0 +1,256 @@
+"""The console on a real store, beside its broker: every page, messages, and what a spiteful client wrote."""
+
+import asyncio
+import csv
+import html
+import io
+import json
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import siltstone
+from siltstone.console.application import Console
+from siltstone.console.pages import PAGES
+from siltstone.console.store import ConsoleLimits, OpenedStore
+from siltstone.console.visitors import Visitor
+from siltstone.offline.opening.store import open_store
+from siltstone.runtime.clock import SystemClock
+from siltstone.server.settings.node import load_node_settings
+from support.console.asking import Answer, ask
+from support.kafka.quiet_client import QUIET
+from support.processes.cli import run
+
+pytestmark = pytest.mark.xdist_group("console")  # the tests share a broker
+
+SPITE = '<script>alert(1)</script><img src=x onerror="alert(2)">'
+
+
+class ConsoleOfAStore:
+    """A console whose visitor can be exchanged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.visitor = Visitor("ada", "form-token", may_change=True)
+        self.limits = ConsoleLimits()
+
+    async def visitor_of(self, _: object) -> Visitor:
+        return self.visitor
+
+    def ask(self, path: str, **more: object) -> Answer:
+        async def asked() -> Answer:
+            with open_store(load_node_settings(self.folder)) as store:
+                opened = OpenedStore(store, f"--store {self.folder}", SystemClock(), self.limits)
+                try:
+                    store.metadata.refresh()
+                    console = Console(opened, self, SystemClock(), PAGES, {"127.0.0.1"}.__contains__)
+                    return await ask(console.application, path, **more)  # type: ignore[arg-type]
+                finally:
+                    await opened.close()
+
+        return asyncio.run(asked())
+
+    def lines(self, path: str) -> list[dict]:
+        return [json.loads(line) for line in self.ask(path).text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[siltstone.Broker]:
+    with siltstone.Broker(tmp_path_factory.mktemp("console") / "store") as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, **QUIET})
+        for future in admin.create_topics(
+            [NewTopic("orders", 3), NewTopic("spite", 1), NewTopic("empty", 1)]
+        ).values():
+            future.result(60)
+        producer = Producer({"bootstrap.servers": running.bootstrap_servers, **QUIET})
+        for number in range(300):
+            value = json.dumps({"n": number, "carrier": "AA" if number % 3 else "UA"})
+            producer.produce(
+                "orders", value, f"k{number}", partition=number % 3, timestamp=1_000_000 + number
+            )
+        producer.produce("spite", SPITE, SPITE, headers=[(SPITE, SPITE.encode()), ("none", None)])
+        producer.produce("spite", b"\xff\x00\xfe", b"\x00\x01")
+        producer.produce("spite", None, "deleted")
+        producer.produce("spite", b"x" * 900_000, "large")
+        assert producer.flush(60) == 0
+        yield running
+
+
+@pytest.fixture
+def console(broker: siltstone.Broker) -> ConsoleOfAStore:
+    return ConsoleOfAStore(broker.folder)
+
+
+def test_every_page_is_shown(console: ConsoleOfAStore) -> None:
+    for page in PAGES:
+        if page.is_change or page.path in ("/objects/{object}", "/tables/{topic}", "/groups/{group}"):
+            continue
+        path = page.path.format(topic="orders", partition="1")
+        query = "?q=select+count(*)+from+orders" if path.startswith("/sql") else ""
+        answer = console.ask(path + query)
+        assert answer.status == 200, path
+
+
+def test_the_newest_messages_come_first_and_older_ones_page_by_page(console: ConsoleOfAStore) -> None:
+    path, seen = "/topics/orders/messages?count=50", []
+    while path:
+        text = console.ask(path).text
+        seen += [int(line.split("</span>")[0]) for line in text.split('<span class="k">k')[1:]]
+        older = text.partition('<a rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
+        path = older if "Older" in text else ""
+    assert seen == list(range(299, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("key=k7", {7}),
+        ("text=%22n%22%3A+29", {29, *range(290, 300)}),
+        ("where=carrier+%3D+'UA'+and+kafka.offset+%3C+5", {0, 3, 6, 9, 12}),
+        ("partition=1&offset=98", {295, 298}),
+        ("time=1970-01-01T00:16:40.298", {298, 299}),
+        ("where=false", set()),
+        ("text=.*%24%7B%7D", set()),
+    ],
+)
+def test_wc11_messages_are_found_by_place_key_text_and_condition(
+    console: ConsoleOfAStore, query: str, expected: set[int]
+) -> None:
+    text = console.ask(f"/topics/orders/messages?count=200&{query}").text
+    found = {int(part.split("</span>")[0]) for part in text.split('<span class="k">k')[1:]}
+    assert found == expected
+
+
+def test_a_search_goes_further_back_until_there_is_nothing_more(console: ConsoleOfAStore) -> None:
+    console.limits = ConsoleLimits(search_records_max=30)
+    path, rounds, text = "/topics/orders/messages?key=k0", 0, ""
+    while path and rounds < 20:
+        text = console.ask(path).text
+        rounds += 1
+        path = (
+            text.partition('<a rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
+            if "Look further" in text
+            else ""
+        )
+    assert rounds == 10 and '<span class="k">k0</span>' in text, "ten offsets of each partition at a time"
+
+
+@pytest.mark.parametrize(
+    "bad", ["partition=9", "partition=x", "offset=x", "time=x", "before=x", "start=1:2:3", "where=nonsense("]
+)
+def test_bad_input_is_refused_with_what_to_write(console: ConsoleOfAStore, bad: str) -> None:
+    answer = console.ask(f"/topics/orders/messages?{bad}")
+    assert answer.status in (400, 404) and 'role="alert"' in answer.text
+
+
+def test_wc05_what_a_client_wrote_is_text(console: ConsoleOfAStore) -> None:
+    answer = console.ask("/topics/spite/messages")
+    assert "<script>alert" not in answer.text and "<img" not in answer.text
+    assert answer.text.count("&lt;script&gt;alert(1)") >= 3, "key, value and header"
+    assert "ff 00 fe" in answer.text and "tombstone" in answer.text
+    assert "the first 64.0 KiB of 878.9 KiB" in answer.text and len(answer.body) < 300_000
+
+
+def test_a_download_has_the_whole_records(console: ConsoleOfAStore) -> None:
+    lines = console.lines("/topics/orders/messages/download?as=jsonl")
+    assert sorted(json.loads(each["value"])["n"] for each in lines) == list(range(300))
+    table = pq.read_table(io.BytesIO(console.ask("/topics/spite/messages/download?as=parquet").body))
+    assert sorted(len(each or b"") for each in table.column("value").to_pylist()) == [
+        0,
+        3,
+        len(SPITE),
+        900_000,
+    ]
+    csv.field_size_limit(1_000_000)
+    rows = list(csv.DictReader(io.StringIO(console.ask("/topics/spite/messages/download?as=csv").text)))
+    assert [each["value"][:8] for each in rows] == [SPITE[:8], "0xff00fe", "", "xxxxxxxx"]
+    answer = console.ask("/topics/spite/messages/download?as=csv")
+    assert (
+        answer.headers["content-disposition"].startswith("attachment")
+        and answer.headers["x-content-type-options"] == "nosniff"
+    )
+    assert console.ask("/topics/orders/messages/download?as=exe").status == 400
+
+
+def test_sql_reads_topics_says_what_it_will_read_and_has_a_limit(console: ConsoleOfAStore) -> None:
+    query = "select+carrier,+count(*)+from+orders+group+by+1+order+by+1"
+    rows = console.ask(f"/sql/rows?q={query}").text
+    assert "<td>AA</td><td>200</td>" in rows and "<td>UA</td><td>100</td>" in rows
+    assert "<b>orders</b>" in console.ask(f"/sql/plan?q={query}").text
+    assert console.ask(f"/sql/download?q={query}").text.splitlines() == [
+        "carrier,count_star()",
+        "AA,200",
+        "UA,100",
+    ]
+    assert console.ask("/sql/rows?q=drop+table+orders").status == 400
+    console.limits = ConsoleLimits(query_bytes_max=-1)
+    answer = console.ask(f"/sql/rows?q={query}", headers={"hx-request": "true"})
+    assert answer.status == 400 and "siltstone sql" in answer.text
+
+
+def test_a_query_that_takes_too_long_is_ended(console: ConsoleOfAStore) -> None:
+    console.limits = ConsoleLimits(query_seconds_max=0.3)
+    answer = console.ask(
+        "/sql/rows?q=select+count(*)+from+range(1000000000)+a,+range(1000000000)+b+where+a.range+%3D+b.range%2B1"
+    )
+    assert answer.status in (400, 503)
+
+
+def test_wc12_a_visitor_sees_one_topic_only(console: ConsoleOfAStore) -> None:
+    console.visitor = Visitor(
+        "bob", "t", sees=lambda name: name == "empty", reads=lambda _: False, describes_cluster=False
+    )
+    for page in PAGES:
+        if page.is_change:
+            continue
+        path = page.path.format(topic="orders", partition="0", object="0", group="g")
+        answer = console.ask(path + "?q=select+*+from+orders&internal=1&as=csv")
+        assert "spite" not in answer.text, path
+        if page.of_cluster:
+            assert answer.status == 403, path
+        if "{topic}" in page.path:
+            assert answer.status == 404, path
+    assert console.ask("/topics/empty").status == 200
+    refused = console.ask("/topics/empty/messages")
+    assert refused.status == 403 and "READ" in refused.text
+    assert console.ask("/sql/rows?q=select+*+from+empty").status == 403
+
+
+def test_the_code_that_is_offered_reads_the_same_records(
+    console: ConsoleOfAStore, broker: siltstone.Broker
+) -> None:
+    text = console.ask("/topics/orders/messages?partition=1&offset=98").text
+    code = text.partition("<summary>Python</summary><pre>")[2].partition("</pre>")[0]
+    out = io.StringIO()
+    with redirect_stdout(out):
+        exec(html.unescape(code), {})
+    assert "298" in out.getvalue() and "297" not in out.getvalue()
+    command = text.partition("<summary>SQL</summary><pre>")[2].partition("</pre>")[0]
+    done = run("sql", "--store", str(broker.folder), 'select * from "orders" limit 25')
+    assert done.status == 0 and "siltstone sql --store" in html.unescape(command)
+
+
+def test_maintenance_is_planned_run_and_cancelled(console: ConsoleOfAStore) -> None:
+    answer = console.ask("/maintenance/run", form={"token": "form-token", "kind": "sweep"})
+    assert (answer.status, answer.headers["location"]) == (303, "/maintenance")
+    assert console.ask("/maintenance/run", form={"token": "form-token", "kind": "nonsense"}).status == 400
+    assert console.ask("/maintenance/run", form={"token": "form-token"}).status == 400
+    assert console.ask("/maintenance/cancel", form={"token": "form-token", "job": "77"}).status == 404
+    console.visitor = Visitor("bob", "form-token")
+    assert console.ask("/maintenance/run", form={"token": "form-token", "kind": "sweep"}).status == 403
+
+
+def test_wc09_a_plan_writes_nothing(console: ConsoleOfAStore, broker: siltstone.Broker) -> None:
+    def version() -> int:
+        with siltstone.open_store(broker.folder) as store:
+            return store.metadata.refresh().version
+
+    before = version()
+    for path in ("/maintenance", "/maintenance/plan?force=1", "/topics/orders/messages", "/objects", "/"):
+        assert console.ask(path).status == 200
+    assert version() == before

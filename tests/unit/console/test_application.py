@@ -1,0 +1,173 @@
+"""The gate of the console, page by page of a table of its own."""
+
+import pytest
+from starlette.responses import Response
+
+from siltstone.console.application import HEADERS, Asked, Console, PageRefused, PageRoute
+from siltstone.console.pages import PAGES
+from siltstone.console.visitors import UnknownVisitor, Visitor
+from siltstone.metadata.image import MetadataImage
+from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.runtime.clock import ManualClock
+from support.console.asking import Answer, ask
+from support.scenarios import in_loop
+
+
+class PlainStore:
+    place = "--store x"
+    trouble = ""
+    image = MetadataImage()
+
+    def now_ms(self) -> int:
+        return 0
+
+
+class GateWorld:
+    def __init__(self) -> None:
+        self.visitor: Visitor | UnknownVisitor = Visitor("ada", "form-token", may_change=True)
+        self.shown: list[dict[str, str]] = []
+        self.failure: Exception | None = None
+        pages = (
+            PageRoute("/plain", self.show),
+            PageRoute("/cluster", self.show, of_cluster=True),
+            PageRoute("/change", self.show, is_change=True),
+        )
+        self.console = Console(
+            PlainStore(), self, ManualClock(), pages, {"127.0.0.1", "localhost"}.__contains__
+        )  # type: ignore[arg-type]
+
+    async def visitor_of(self, request: object) -> Visitor | UnknownVisitor:
+        return self.visitor
+
+    async def show(self, asked: Asked) -> Response:
+        self.shown.append(dict(asked.form))
+        if self.failure is not None:
+            raise self.failure
+        return Response("shown")
+
+    async def ask(self, path: str, **more: object) -> Answer:
+        return await ask(self.console.application, path, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//plain", "/plain/", "/plain/x", "/%2e/plain", "/../plain", "/PLAIN", "/static/../x", "/static/x"],
+)
+@in_loop
+async def test_wc03_a_path_that_is_not_in_the_table_is_not_there(path: str):
+    world = GateWorld()
+    world.visitor = UnknownVisitor("log in")
+    assert (await world.ask(path)).status in (307, 401, 404)
+    assert world.shown == []
+
+
+@in_loop
+async def test_wc03_nobody_sees_a_page_without_a_login():
+    world = GateWorld()
+    world.visitor = UnknownVisitor("log in", "Basic realm")
+    for path in ("/plain", "/cluster"):
+        answer = await world.ask(path)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Basic realm")
+    assert (await world.ask("/change", form={"token": "form-token"})).status == 401
+    assert world.shown == []
+
+
+@in_loop
+async def test_wc03_pages_of_the_cluster_need_its_right():
+    world = GateWorld()
+    world.visitor = Visitor("ada", "t", describes_cluster=False)
+    assert (await world.ask("/cluster")).status == 403
+    assert (await world.ask("/plain")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "form", "status"),
+    [
+        ({}, {"token": "form-token"}, 200),
+        ({"origin": "http://127.0.0.1:9650"}, {"token": "form-token"}, 200),
+        ({"origin": "http://evil.example"}, {"token": "form-token"}, 403),
+        ({"origin": "http://["}, {"token": "form-token"}, 403),
+        ({"origin": "null"}, {"token": "form-token"}, 403),
+        ({}, {"token": "other"}, 403),
+        ({}, {}, 403),
+        ({"content-type": "text/plain"}, {"token": "form-token"}, 415),
+        ({}, {"token": "form-token", "x": "y" * 70_000}, 413),
+    ],
+)
+@in_loop
+async def test_wc06_a_change_comes_from_a_page_of_the_session(headers: dict, form: dict, status: int):
+    world = GateWorld()
+    assert (await world.ask("/change", headers=headers, form=form)).status == status
+    assert len(world.shown) == (status == 200)
+
+
+@in_loop
+async def test_wc06_a_change_is_not_asked_for_by_get_and_not_made_by_those_who_only_read():
+    world = GateWorld()
+    assert (await world.ask("/change")).status == 405
+    world.visitor = Visitor("ada", "form-token")
+    answer = await world.ask("/change", form={"token": "form-token"})
+    assert answer.status == 403 and "only reads" in answer.text
+    world.visitor = Visitor("everybody", "", may_change=True)
+    assert (await world.ask("/change", form={"token": ""})).status == 403, "a visitor without a session"
+    assert world.shown == []
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9650", 200), ("localhost", 200), ("LOCALHOST:1", 200), ("evil.example", 421), ("", 421),
+        ("127.0.0.1.evil.example", 421), ("[::1", 421),
+    ],
+)  # fmt: skip
+@in_loop
+async def test_a_request_names_a_host_of_the_console(host: str, status: int):
+    world = GateWorld()
+    assert (await world.ask("/plain", headers={"host": host})).status == status
+
+
+@in_loop
+async def test_wc07_every_answer_has_the_headers():
+    world = GateWorld()
+    answers = [await world.ask(path) for path in ("/plain", "/nowhere", "/change", "/static/nothing")]
+    world.failure = ValueError("a bug")
+    answers.append(await world.ask("/plain"))
+    world.visitor = UnknownVisitor("log in")
+    answers.append(await world.ask("/plain"))
+    for answer in answers:
+        assert {name: answer.headers.get(name.lower()) for name in HEADERS} == HEADERS
+    kept = await world.ask("/static/console.css")
+    assert kept.status == 200 and kept.headers["cache-control"] == "max-age=3600"
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "text"),
+    [
+        (PageRefused(404, "there is no topic x"), 404, "there is no topic x"),
+        (InvalidRequest("write a number"), 400, "write a number"),
+        (Unavailable("the bucket is away"), 503, "the bucket is away"),
+        (TimeoutError(), 503, "ask for less"),
+        (ValueError("secret"), 500, "the log of the console says why"),
+    ],
+)
+@in_loop
+async def test_a_failure_is_a_page_that_says_what_to_do(failure: Exception, status: int, text: str):
+    world = GateWorld()
+    world.failure = failure
+    answer = await world.ask("/plain")
+    assert (answer.status, text in answer.text) == (status, True) and "secret" not in answer.text
+    part = await world.ask("/plain", headers={"hx-request": "true"})
+    assert part.status == status and text in part.text and "<html" not in part.text
+
+
+@in_loop
+async def test_wc05_a_refusal_is_escaped():
+    world = GateWorld()
+    world.failure = PageRefused(404, "there is no topic <script>alert(1)</script>")
+    assert "<script>alert" not in (await world.ask("/plain")).text
+
+
+def test_every_page_that_changes_something_needs_the_cluster():
+    changes = [each for each in PAGES if each.is_change]
+    assert changes and all(each.of_cluster for each in changes)
+    assert len({each.path for each in PAGES}) == len(PAGES)
