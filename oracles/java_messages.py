@@ -1,8 +1,8 @@
-"""Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and
-back. A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``, and the
+"""Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and back.
+A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``, and the
 records of ``__transaction_state``, of groups of KIP-848 and of share groups: ``TransactionLogKey``,
-``ConsumerGroupMetadataValue``. In JSON, fields are in camelCase, bytes and records in base64, uuids in Kafka's own base64. The Java side writes
-``records`` as empty text, so a decoder has to compare them in another way."""
+``ConsumerGroupMetadataValue``. In JSON, fields are in camelCase, bytes and records in base64, uuids in Kafka's own
+base64. The Java side writes ``records`` as empty text, so a decoder has to compare them in another way."""
 
 import json
 import re

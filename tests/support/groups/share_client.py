@@ -42,7 +42,13 @@ async def shared_topic(world: BrokerWorld, records: int = 0, **configs: str) -> 
     return topic
 
 
-async def send(world: BrokerWorld, topic: Topic, records: int) -> None:
+async def begins_at(node: Any, reset: str) -> None:
+    """The group begins so in each partition."""
+    stored = written_group_configs({"share.auto.offset.reset": reset})
+    await node.parts.metadata.execute(PutKey(key_of_group(SHARES), stored, overwrite=True))
+
+
+async def send(world: Any, topic: Topic, records: int) -> None:
     (row,) = (await world.client().ask(produce_request(topic, batch_of(records)))).topics[0].partitions
     assert row.error_code == 0
 
@@ -56,7 +62,7 @@ def progress_of(world: BrokerWorld, topic: Topic) -> ShareProgress:
 class ShareClient:
     """``told``: the last answer."""
 
-    def __init__(self, world: BrokerWorld, topic: Topic, member_id: str = "m", group: str = SHARES) -> None:
+    def __init__(self, world: Any, topic: Topic, member_id: str = "m", group: str = SHARES) -> None:
         self._topic, self._group = topic, group
         self.member_id, self.epoch = member_id, 0
         self.client = world.client()
