@@ -157,7 +157,18 @@ def _kafka_python_classes() -> dict[str, Any]:
 
 NOT_IN_KAFKA_PYTHON = {
     f"{api}{side}"
-    for api in ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
+    for api in (
+        "UnregisterBroker",
+        "ConsumerGroupHeartbeat",
+        "ConsumerGroupDescribe",
+        "ShareGroupHeartbeat",
+        "ShareGroupDescribe",
+        "ShareFetch",
+        "ShareAcknowledge",
+        "DescribeShareGroupOffsets",
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+    )  # fmt: skip
     for side in ("Request", "Response")
 }
 
