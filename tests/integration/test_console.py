@@ -5,16 +5,20 @@ import csv
 import html
 import io
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import click
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
+from siltstone.cli.main import cli
 from siltstone.console.application import Console
 from siltstone.console.pages import PAGES
 from siltstone.console.store import ConsoleLimits, OpenedStore
@@ -233,6 +237,46 @@ def test_the_code_that_is_offered_reads_the_same_records(
     command = text.partition("<summary>SQL</summary><pre>")[2].partition("</pre>")[0]
     done = run("sql", "--store", str(broker.folder), 'select * from "orders" limit 25')
     assert done.status == 0 and "siltstone sql --store" in html.unescape(command)
+
+
+def parsed(command: str) -> None:
+    """Raises when the command line is none of the program's."""
+    name, *words = shlex.split(command)
+    assert name == "siltstone"
+    found: click.Command = cli
+    context = click.Context(cli, info_name="siltstone")
+    while isinstance(found, click.Group):
+        if not words or words[0].startswith("-"):  # the group lists something by itself
+            break
+        _, resolved, words = found.resolve_command(context, words)
+        assert resolved is not None, command
+        found, context = resolved, click.Context(resolved, parent=context)
+    parser = found.make_parser(context)
+    parser.parse_args(list(words))
+
+
+def test_every_command_that_a_page_shows_is_one(console: ConsoleOfAStore, broker: siltstone.Broker) -> None:
+    commands = set()
+    paths = [
+        page.path.format(topic="orders", partition="0", object="0", group="g")
+        for page in PAGES
+        if not page.is_change
+    ]
+    for path in [
+        *paths,
+        "/topics/orders/messages?partition=1&offset=3",
+        "/maintenance/plan?force=1&kind=sweep",
+    ]:
+        text = console.ask(path).text
+        commands |= {html.unescape(each) for each in re.findall(r'data-copy="(siltstone [^"]+)"', text)}
+    for problem in (
+        "siltstone serve --node-id 3", "siltstone tables explain a", "siltstone tables show a --errors",
+        "siltstone maintain status", "siltstone maintain cancel 3", "siltstone maintain run",
+    ):  # fmt: skip
+        commands.add(f"{problem} --store {broker.folder}")
+    assert len(commands) > 12
+    for command in commands:
+        parsed(command)
 
 
 def test_maintenance_is_planned_run_and_cancelled(console: ConsoleOfAStore) -> None:

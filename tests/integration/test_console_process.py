@@ -117,6 +117,7 @@ def test_a_group_shows_what_it_has_left_to_read_and_what_a_reset_would_read_agai
         consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
         consumer.close()
         assert '<a href="/groups/readers">readers</a></th><td class="n">6</td>' in get(address, "/groups")[1]
+        assert 'readers</a></th><td class="n">6</td>' in get(address, "/topics/orders/groups")[1]
         for query, again, skipped in (
             ("to=earliest", 4, 0), ("to=latest", 0, 6), ("to=offset&at=7", 0, 3), ("to=offset&at=99", 0, 6),
         ):  # fmt: skip

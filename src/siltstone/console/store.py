@@ -88,7 +88,7 @@ class ConsoleStore(Protocol):
         ...
 
     async def moment(self) -> Moment:
-        """Returns what the tables of the metadata are made of, with the positions of groups."""
+        """Returns the image, with the positions of groups, for the tables of metadata."""
         ...
 
     def begin(self, call: Callable[[], None]) -> None:

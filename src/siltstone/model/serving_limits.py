@@ -257,6 +257,14 @@ PRICE_OF_GIB = Price(0.0)
 """The price of a GiB that is read from a bucket, for `siltstone_store_cost_total`: nothing within the bucket's region,
 some 0.09 US dollars from elsewhere."""
 
+PRICE_OF_STORAGE = Price(0.023)
+"""The price of a GiB that is stored for a month, for `siltstone cost`: that of S3 Standard in us-east-1 in US
+dollars."""
+
+PRICE_OF_CORE = Price(0.05)
+"""The price of a processor's core for an hour, for `siltstone cost`: about that of a core with 4 GiB of memory of
+general-purpose machines in us-east-1 in US dollars."""
+
 ADMIN_CONNECTIONS_MAX = 64
 """The most connections of all admin listeners together: a monitoring system needs one at a time. Beyond it the oldest
 connection that has not sent a whole request is closed."""

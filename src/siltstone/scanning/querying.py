@@ -161,8 +161,12 @@ def _check(kinds: Sequence[str]) -> None:
 
 def topics_named(text: str, topics: Iterable[str]) -> list[str]:
     """Returns the topics whose names are words of the text: perhaps more than the query reads, never fewer."""
+    lower = text.lower()
+    near = [
+        name for name in topics if name.lower() in lower
+    ]  # a pattern for each of 10,000 topics takes half a second
     return sorted(
-        name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
+        name for name in near if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
     )
 
 

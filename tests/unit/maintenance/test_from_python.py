@@ -33,7 +33,7 @@ def test_a_folder_instead_of_an_opened_store_is_refused_with_the_call_that_opens
 
 def test_the_public_names_are_listed_before_their_first_use() -> None:
     assert set(siltstone.__all__) <= set(dir(siltstone))
-    assert "metadata" not in dir(siltstone), "packages of the inside are not"
+    assert "scanning" not in dir(siltstone), "packages of the inside are not"
 
 
 def test_a_plan_reads_as_a_table_and_runs(settings: NodeSettings) -> None:

@@ -8,6 +8,7 @@ PAGES = (
     PageRoute("/overview/live", overview.overview_live),
     PageRoute("/topics", topics.topics),
     PageRoute("/topics/{topic}", topics.topic),
+    PageRoute("/topics/{topic}/groups", groups.groups_of_topic),
     PageRoute("/topics/{topic}/messages", messages.messages),
     PageRoute("/topics/{topic}/messages/rows", messages.rows),
     PageRoute("/topics/{topic}/messages/download", messages.download),

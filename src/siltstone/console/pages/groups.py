@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from siltstone.console.application import Asked, PageRefused, time_ms_of
+from siltstone.console.pages.topics import topic_of
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata_tables.catalog import tables_of
 from siltstone.model.console_limits import CONSOLE_ROWS_MAX
@@ -19,7 +20,7 @@ from siltstone.scanning.scan import plan_scan
 TARGETS = ("earliest", "latest", "offset", "time")
 
 
-class ResetRow(msgspec.Struct, frozen=True):
+class ResetView(msgspec.Struct, frozen=True):
     """What a reset does in one partition. ``again`` and ``skipped`` count offsets."""
 
     partition: int
@@ -47,6 +48,26 @@ async def groups(asked: Asked) -> Response:
     return asked.page(
         "groups.html", groups=rows[:CONSOLE_ROWS_MAX], more=max(0, len(rows) - CONSOLE_ROWS_MAX), q=wanted
     )
+
+
+async def groups_of_topic(asked: Asked) -> Response:
+    """The groups that read one topic, a part of the topic's page."""
+    name = topic_of(asked).name
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in tables_of(await asked.store.moment()).group_lags.rows(topic=name):
+        if asked.visitor.sees_group(row["group"]):
+            found.setdefault(row["group"], []).append(row)
+    rows = [
+        (
+            each,
+            sum(row["lag_records"] or 0 for row in lags),
+            max((row["lag_seconds"] for row in lags if row["lag_seconds"] is not None), default=None),
+            len(lags),
+        )
+        for each, lags in found.items()
+    ]
+    rows.sort(key=lambda row: (-row[1], row[0]))
+    return asked.page("topic_groups.html", groups=rows[:CONSOLE_ROWS_MAX])
 
 
 async def group(asked: Asked) -> Response:
@@ -99,7 +120,7 @@ async def _reset(asked: Asked, name: str, rows: list[dict[str, Any]]) -> dict[st
         targets = {each["partition"]: _target(each, to, at) for each in mine}
         word = at if to == "offset" else to
     shown = [
-        ResetRow(each["partition"], each["committed_offset"], targets[each["partition"]]) for each in mine
+        ResetView(each["partition"], each["committed_offset"], targets[each["partition"]]) for each in mine
     ]
     return {
         "rows": shown[:CONSOLE_ROWS_MAX],

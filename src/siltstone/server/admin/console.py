@@ -109,8 +109,7 @@ class NodeConsoleStore:
         return await self._calls.run(call, *args, **kwargs)
 
     async def moment(self) -> Moment:
-        """The positions of groups and the ends of partitions are those that the broker knows, as far as it leads
-        them."""
+        """Positions of groups, and ends of partitions, are the newest where this broker leads them."""
         commits, ends = self._positions()
         return Moment(self.image, self.now_ms(), commits=lambda: commits, ends=ends)
 
