@@ -181,6 +181,9 @@ class KafkaBroker:
         """Ends nothing: no state belongs to a connection. Group members leave by missing heartbeats, fetch sessions
         expire by age."""
 
+    def certificate_refused(self, listener: str, host: str, reason: str) -> None:
+        self.trail.certificate_refused(listener, host, reason)
+
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
         response = await self._throttling.timed(context.connection, self._response(api, context, request))
