@@ -289,7 +289,9 @@ def test_maintenance_is_planned_run_and_cancelled(console: ConsoleOfAStore) -> N
     assert console.ask("/maintenance/run", form={"token": "form-token", "kind": "sweep"}).status == 403
 
 
-def test_costs_are_shown_with_what_is_assumed_and_what_a_retention_would_save(console: ConsoleOfAStore) -> None:
+def test_costs_are_shown_with_what_is_assumed_and_what_a_retention_would_save(
+    console: ConsoleOfAStore,
+) -> None:
     text = console.ask("/cost?retention=1d").text
     assert "All topics" in text and "a month has 30 days" in text
     assert "No topic would become smaller" in text or "A month less" in text
