@@ -107,7 +107,7 @@ class ClusterHistory(History):
         ]
         if len(self.dead) < self.kills_max:
             actions.append((1, lambda: self._during(program, self._kill())))
-            actions.append((2, lambda: self._decision_is_lost(program)))
+            actions.append((5, lambda: self._decision_is_lost(program)))
             actions.append((1, lambda: self._during(program, self._kill(self._coordinator(program)))))
         weights = [weight for weight, _ in actions]
         ((_, action),) = self.rng.choices(actions, weights)
@@ -181,24 +181,26 @@ class ClusterHistory(History):
             program.fail()
 
     async def _open_everywhere(self, program: Program) -> bool:
-        """The program has a transaction open in all partitions. Returns False when it has failed."""
-        for _ in range(8):
-            if program.open is not None and len(program.places[program.open]) == PARTITIONS:
-                return True
+        """The program has a transaction open in all partitions; no question is lost until then. Returns False when it
+        has failed."""
+        is_over, self.is_over = self.is_over, True
+        is_open = False
+        for _ in range(12):
+            is_open = program.open is not None and len(program.places[program.open]) == PARTITIONS
+            if is_open:
+                break
             work = program.begin() if program.open is None else program.write()
             await self._finished(program, asyncio.ensure_future(work))
-        return False
+        self.is_over = is_over
+        return is_open
 
     async def _marker_comes_late(self) -> None:
         """A marker is on its way for so long that it is sent again. It arrives when the transaction has ended and the
-        producer's next one, under the same epoch, is open. Meanwhile the partition or the coordinator may have
+        producer's next one, under the same epoch, is open. Meanwhile a leader may have died, and the coordinator
         moved."""
         program = next(each for each in self.programs if each.generation == 1)
-        is_over, self.is_over = self.is_over, True  # nothing else is lost meanwhile
         if not await self._open_everywhere(program):
-            self.is_over = is_over
             return
-        assert program.open is not None
         waits = asyncio.get_running_loop().create_future()
         held: set[int] = set()
 
@@ -212,16 +214,29 @@ class ClusterHistory(History):
         await self._finished(program, asyncio.ensure_future(program.end(self.rng.random() < 0.7)))
         await self.cluster.passes(12_000, 1_000)  # the question is asked again
         happens = self.rng.random()
-        if happens < 0.3:
-            await self._move("t", self.rng.randrange(PARTITIONS))
-        elif happens < 0.6:
+        if (
+            happens < 0.6
+        ):  # a leader that has recovered from a log does not know which transaction was the last one
+            leaders = self.world.image.topics[self.topic.id].partitions
+            await self._kill(leaders[self.rng.randrange(PARTITIONS)].leader)
+        if happens > 0.4:
             await self._move_coordinator(program)
         if program.client is not None and await self._open_everywhere(program):
             waits.done() or waits.set_result(None)
             await settled(240)
             await self.check()
         waits.done() or waits.set_result(None)
-        self.cluster.between_nodes, self.is_over = fate, is_over
+        self.cluster.between_nodes = fate
+
+    async def _ends(self, program: Program) -> None:
+        """The program commits without offsets, so that the first thing that the coordinator appends is its decision."""
+        assert program.client is not None and program.open is not None
+        number = program.open
+        if await program.client.end(True) is not NONE:
+            program.fail()
+            return
+        program.outcomes[number] = True
+        program.open = None
 
     async def _decision_is_lost(self, program: Program) -> None:
         """The coordinator has decided on a transaction that is open in partitions of all nodes, and dies before its
@@ -232,7 +247,7 @@ class ClusterHistory(History):
         if slow in self.dead:
             return
         self.cluster.nodes[slow].calls.hold(WRITE)
-        task = asyncio.ensure_future(program.end(True))
+        task = asyncio.ensure_future(self._ends(program))
         await settled(240)
         await self.cluster.passes(200)
         await self._kill(slow)
@@ -278,7 +293,7 @@ class ClusterHistory(History):
             return
         self.cluster.nodes[slow].calls.hold(WRITE)
         ends = program.open is not None and self.rng.random() < 0.7
-        task = asyncio.ensure_future(program.end(True) if ends else self.work(program))
+        task = asyncio.ensure_future(self._ends(program) if ends else self.work(program))
         await settled(240)
         await self.check()
         if self.rng.random() < 0.5:
