@@ -102,7 +102,46 @@ FOREIGN_SPARK = ArtifactSet(
 )
 """The newest Delta and Iceberg for one Spark, which ``foreign_spark`` runs."""
 
-ALL = (APACHE_KAFKA, KAFKA_3_CLIENTS, SPARK_KAFKA_CONNECTOR, ICEBERG_REST, FOREIGN_SPARK)
+_QUIET_LOG = Jar("org.slf4j", "slf4j-simple", "1.7.36")
+ECLIPSE_COMPILER = ArtifactSet(
+    "ecj", "3.40.0", (Jar("org.eclipse.jdt", "ecj", "3.40.0"),), with_dependencies=False
+)
+"""A compiler of Java that needs no JDK."""
+
+KAFKA_STREAMS = ArtifactSet("kafka-streams", KAFKA_VERSION, (_kafka("kafka-streams"), _QUIET_LOG))
+KAFKA_CONNECT = ArtifactSet(
+    "kafka-connect",
+    KAFKA_VERSION,
+    (_kafka("connect-runtime"), _kafka("connect-file"), _kafka("connect-json"), _QUIET_LOG),
+)
+"""A worker of Connect, and the connector that reads a file."""
+
+_FLINK_VERSION = "2.2.1"
+FLINK = ArtifactSet(
+    "flink",
+    _FLINK_VERSION,
+    (
+        Jar("org.apache.flink", "flink-clients", _FLINK_VERSION),
+        Jar("org.apache.flink", "flink-streaming-java", _FLINK_VERSION),
+        Jar("org.apache.flink", "flink-connector-datagen", _FLINK_VERSION),
+        Jar("org.apache.flink", "flink-connector-base", _FLINK_VERSION),
+        Jar("org.apache.flink", "flink-connector-kafka", "5.0.0-2.2"),
+        _QUIET_LOG,
+    ),
+)
+"""Flink in one process, and its connector to Kafka."""
+
+ALL = (
+    APACHE_KAFKA,
+    KAFKA_3_CLIENTS,
+    SPARK_KAFKA_CONNECTOR,
+    ICEBERG_REST,
+    FOREIGN_SPARK,
+    ECLIPSE_COMPILER,
+    KAFKA_STREAMS,
+    KAFKA_CONNECT,
+    FLINK,
+)
 
 
 def fetch_jars(wanted: ArtifactSet) -> tuple[Path, ...]:

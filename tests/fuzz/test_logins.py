@@ -7,12 +7,13 @@ A failure names its seed, which ``FUZZ_SEED`` replays.
 import socket
 import ssl
 import subprocess
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
+from aiokafka.conn import ScramAuthenticator
 
 from siltstone.kafka_client.client_settings import settings_of_mapping
 from siltstone.kafka_client.cluster import Cluster
@@ -26,10 +27,12 @@ from siltstone.kafka_protocol.notation import Message
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
 from support.broker.broker_process import SILTSTONE, BrokerProcess
+from support.broker.cluster_clients import until
 from support.kafka.raw_kafka import ConnectionClosed, RawConnection, request_bytes
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 from support.security.attacks import EVE, PASSWORD, TlsConnection
+from support.security.realm import running_realm
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.nightly, pytest.mark.xdist_group("fuzz")]
 
@@ -107,6 +110,120 @@ def test_sa03_spoilt_logins_log_nobody_in(tmp_path: Path, record_tried: RecordTr
         assert "Traceback" not in broker.log and "a request failed" not in broker.log
     record_tried("spoilt requests", sent)
     record_tried("answers", answered)
+
+
+LOGINS = 400
+
+
+class Login:
+    """One login, whose messages a test changes on their way. ``send`` returns the answer's error code and bytes."""
+
+    def __init__(self, connection: RawConnection, mechanism: str) -> None:
+        self._connection = connection
+        assert connection.ask(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == 0
+        self.mechanism = mechanism
+
+    def send(self, message: bytes) -> tuple[int, bytes]:
+        answer = self._connection.ask(SaslAuthenticateRequest(auth_bytes=message), 2)
+        return answer.error_code, bytes(answer.auth_bytes)
+
+    def is_served(self) -> bool:
+        try:
+            self._connection.ask(MetadataRequest(topics=[]), 12)
+        except (ConnectionClosed, OSError):
+            return False
+        return True
+
+
+def scram(login: Login, rng: Random, spoilt_message: int | None) -> bool:
+    """Logs in with the right password; ``spoilt_message``: 0 or 1 is spoilt on its way. Returns whether the answers say
+    that it has succeeded."""
+    client = ScramAuthenticator(
+        loop=None, sasl_plain_password="pencil", sasl_plain_username="ada", sasl_mechanism=login.mechanism
+    )
+    first = client.first_message().encode()
+    code, challenge = login.send(surely_spoilt(rng, first) if spoilt_message == 0 else first)
+    if code:
+        return False
+    try:
+        client.process_server_first_message(challenge.decode())
+        final = client.final_message().encode()
+    except Exception:  # the client sees that its name or its nonce was changed
+        final = b"c=biws,r=x,p=AAAA"
+    code, _ = login.send(surely_spoilt(rng, final) if spoilt_message == 1 else final)
+    return code == 0
+
+
+def surely_spoilt(rng: Random, message: bytes) -> bytes:
+    while (changed := spoilt(rng, message)) == message:
+        pass
+    return changed
+
+
+def logs_in(broker: BrokerProcess, rng: Random) -> bool:
+    with RawConnection(broker.address, timeout_s=60) as connection:
+        return scram(Login(connection, "SCRAM-SHA-512"), rng, None)
+
+
+def test_sa03_whole_logins_spoilt_in_one_message(tmp_path: Path, record_tried: RecordTried) -> None:
+    """A login by SCRAM whose proof is spoilt never succeeds. One that is spoilt in its first message may: what the
+    client and the broker sign is then the same again, or the broker reads the same name. Whole ones succeed between."""
+    rng, folder = Random(seed_of_this_run("FUZZ_SEED", SEED)), tmp_path / "store"
+    options = ("--listener", "SASL_PLAINTEXT://127.0.0.1:0")
+    let_in = refused = 0
+    with BrokerProcess(folder, options=options) as broker:
+        added = [SILTSTONE, "users", "add", "ada", "--password-file", "-", "--store", folder]
+        subprocess.run(added, input=b"pencil", check=True, capture_output=True)
+        until(lambda: logs_in(broker, rng), "the user")
+        for number in range(LOGINS):
+            mechanism = rng.choice(["SCRAM-SHA-512", "SCRAM-SHA-256"])
+            spoilt_message = [None, 0, 1, 1][number % 4]
+            succeeded, is_served = False, False
+            # The next wrong password of a host waits longer.
+            host = f"127.0.{number // 250}.{2 + number % 250}"
+            with (
+                RawConnection(broker.address, timeout_s=60, host=host) as connection,
+                suppress(ConnectionClosed, OSError),
+            ):
+                login = Login(connection, mechanism)
+                succeeded = scram(login, rng, spoilt_message)
+                is_served = login.is_served()
+            assert is_served is succeeded, f"login {number}"
+            if spoilt_message is None:
+                assert succeeded, f"login {number}: the right password is refused"
+            assert not (spoilt_message == 1 and succeeded), f"login {number}: a spoilt proof is taken"
+            let_in, refused = let_in + succeeded, refused + (not succeeded)
+        assert "Traceback" not in broker.log and "a request failed" not in broker.log
+    record_tried("logins that succeeded", let_in)
+    record_tried("logins that were refused", refused)
+
+
+TOKEN_LOGINS = 300
+
+
+def test_sa16_whole_logins_with_spoilt_tokens(tmp_path: Path, record_tried: RecordTried) -> None:
+    """What is signed is spoilt, so none may be taken: base64 has several texts for the same signature. Whole ones
+    succeed between."""
+    rng, outcomes = Random(seed_of_this_run("FUZZ_SEED", SEED)), Counter[bool]()
+    with running_realm(tmp_path) as realm:
+        for number in range(TOKEN_LOGINS):
+            is_whole = number % 3 == 0
+            signed, _, signature = realm.token().rpartition(".")
+            sent = signed.encode() if is_whole else surely_spoilt(rng, signed.encode())
+            message = b"n,,\1auth=Bearer " + sent + b"." + signature.encode() + b"\1\1"
+            is_served = False
+            host = f"127.0.{number // 250}.{2 + number % 250}"
+            with (
+                TlsConnection(realm.broker.address, timeout_s=60, host=host) as connection,
+                suppress(ConnectionClosed, OSError),
+            ):
+                login = Login(connection, "OAUTHBEARER")
+                is_served = login.send(message)[0] == 0 and login.is_served()
+            assert is_served is is_whole, f"login {number}: {sent!r}"
+            outcomes[is_served] += 1
+        assert "Traceback" not in realm.broker.log and "a request failed" not in realm.broker.log
+    record_tried("logins with a token that succeeded", outcomes[True])
+    record_tried("logins with a token that were refused", outcomes[False])
 
 
 def client_hello(host: str) -> bytes:

@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 
 import siltstone
 from siltstone.scanning.from_python import Scan
@@ -149,6 +151,60 @@ def test_tp52_a_table_has_each_committed_record_once_and_in_order(tmp_path: Path
         while "done" in exported(folder):
             pass
         assert in_table(folder) == consumed(broker, "t", "committed")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_tp52_readers_of_iceberg_find_each_committed_record_once(tmp_path: Path, seed: int) -> None:
+    """pyiceberg by the catalog, and DuckDB by the files that the newest snapshot names."""
+    rng, folder = Random(seed), tmp_path / "store"
+    with siltstone.Broker(folder) as broker:
+        broker.create_topic("t", config={**TABLE, "siltstone.table.format": "iceberg"})
+        writers = Writers(broker)
+        for first in ("open", "aborted", "committed"):  # each kind is there before the first round
+            writers.write("t", first, 2)
+        writers.end("aborted", commits=False)
+        writers.end("committed", commits=True)
+        broker.flush()
+        exported(folder)
+        assert in_iceberg(folder) == [], "all waits for the open transaction, which is the first"
+        writers.end("open", commits=True)
+        for _ in range(40):
+            match rng.randrange(8):
+                case 0:
+                    broker.flush()
+                    exported(folder)
+                    assert in_iceberg(folder) == scanned(folder, "t", tail="committed")
+                case 1 | 2 | 3 if writers.open_names:
+                    writers.end(rng.choice(writers.open_names), commits=rng.random() < 0.5)
+                case _:
+                    writers.write("t", rng.choice(["", "a", "b", "c"]), rng.randrange(1, 4))
+        for name in writers.open_names:
+            writers.end(name, commits=rng.random() < 0.5)
+        broker.flush()
+        while "done" in exported(folder):
+            pass
+        assert in_iceberg(folder) == consumed(broker, "t", "committed")
+
+
+def in_iceberg(folder: Path) -> list[bytes]:
+    """The values that both readers find, in the order of the offsets."""
+    import duckdb  # at its end, each process that has imported it complains about leaks of DuckDB's
+
+    if not (folder / "tables/catalog.sqlite").exists():
+        return []
+    catalog = load_catalog("siltstone", type="sql", uri=f"sqlite:///{folder}/tables/catalog.sqlite")
+    try:
+        table = catalog.load_table(("kafka", "t"))
+    except NoSuchTableError:
+        return []
+    rows = table.scan().to_arrow().select(["offset", "value"])
+    found = sorted(zip(*rows.to_pydict().values(), strict=True))
+    files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+    by_duckdb = (
+        duckdb.read_parquet(files).select('"offset", "value"').order('"offset"').fetchall() if files else []
+    )
+    assert by_duckdb == found
+    return [value.encode() for _, value in found]
 
 
 def exported(folder: Path) -> str:

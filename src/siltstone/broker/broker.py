@@ -183,6 +183,9 @@ class KafkaBroker:
         to a connection: group members leave by missing heartbeats, fetch sessions expire by age."""
         self.parts.shares.connection_closed(connection.connection_id)
 
+    def certificate_refused(self, listener: str, host: str, reason: str) -> None:
+        self.trail.certificate_refused(listener, host, reason)
+
     async def _answer(self, api: Api, context: RequestContext, body: memoryview) -> Answer:
         request = _decoded(api, context, body)
         response = await self._throttling.timed(context.connection, self._response(api, context, request))

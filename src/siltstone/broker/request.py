@@ -172,6 +172,10 @@ class RequestHandler(Protocol):
         """Called once, when the connection has ended; Futures of its requests may still be under way."""
         ...
 
+    def certificate_refused(self, listener: str, host: str, reason: str) -> None:
+        """Called when a handshake of TLS has ended because of the client's certificate, or because it shows none."""
+        ...
+
 
 class Question(msgspec.Struct, frozen=True):
     """May the client do this? ``name`` None: on at least one resource of the type, whatever its name.

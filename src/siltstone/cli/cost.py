@@ -7,7 +7,7 @@ import click
 from siltstone.cli.output import print_json, remark, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.words import cell, size_words
-from siltstone.costing.estimate import CostEstimate, CostPrices, CostRow, estimate_cost
+from siltstone.costing.estimate import CostEstimate, CostRow, estimate_cost
 from siltstone.costing.retention import RetentionSaving, retention_savings
 from siltstone.foundation.quantity_words import count_words, duration_words
 from siltstone.metadata.history import entries_after, oldest_entry
@@ -43,13 +43,7 @@ def cost(
     retention_ms = None if retention is None else written_quantity(Unit.MILLISECONDS, retention)
     if retention is not None and retention_ms is None:
         raise CostRefused(f"--retention {retention!r}: write a time such as 12h or 7d")
-    settings = choice.settings()
-    prices = CostPrices(
-        settings.admin.prices.writes_per_million,
-        settings.admin.prices.reads_per_million,
-        settings.admin.prices.storage_per_gib,
-        settings.admin.prices.core_per_hour,
-    )
+    prices = choice.settings().admin.prices.of_costs
     with choice.open() as store:
         image, now_ms = store.metadata.refresh(), store.context.now_ms()
         _refuse_unknown(topic, image)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from siltstone.costing.observed import ObservedWork, observe
-from siltstone.foundation.quantity_words import duration_words
+from siltstone.foundation.quantity_words import counted, duration_words
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.log_entry import LogEntry
 from siltstone.model.limits import DAY_MS, GIB, HOUR_MS
@@ -151,6 +151,6 @@ def _assumptions(work: ObservedWork, cores: int, prices: CostPrices) -> Iterable
         yield "the metadata log tells too little for requests and jobs of a month, so they are left out"
     yield "reads of clients from the bucket are in no record: see the metric siltstone_store_requests_total"
     yield (
-        f"brokers use {cores} cores all the time, maintenance one while a job runs; compute is divided by the bytes "
-        "that were put, and by the stored ones if none were"
+        f"brokers use {counted(cores, 'core')} all the time, maintenance one while a job runs; compute is divided by "
+        "the bytes that were put, and by the stored ones if none were"
     )

@@ -42,6 +42,7 @@ class Handler:
         self.waits_ended = 0
         self.begun: list[bytes] = []
         self.closed: list[ConnectionContext] = []
+        self.refused_certificates: list[tuple[str, str, str]] = []
         self.pending: list[asyncio.Future[Any]] = []
         self._handle = handle
 
@@ -54,6 +55,9 @@ class Handler:
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         self.closed.append(connection)
+
+    def certificate_refused(self, listener: str, host: str, reason: str) -> None:
+        self.refused_certificates.append((listener, host, reason))
 
     def in_future(self, _: ConnectionContext, frame: memoryview) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

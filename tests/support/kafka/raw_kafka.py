@@ -47,10 +47,11 @@ class ConnectionClosed(Exception):
 
 
 class RawConnection:
-    """``asked``: (response class, version, correlation id) of the requests whose answers are still to come."""
+    """``asked``: (response class, version, correlation id) of the requests whose answers are still to come. ``host``:
+    that of the client, such as 127.0.0.2."""
 
-    def __init__(self, address: Address, *, timeout_s: float = ANSWER_S_MAX) -> None:
-        self._socket = socket.create_connection(address, timeout=timeout_s)
+    def __init__(self, address: Address, *, timeout_s: float = ANSWER_S_MAX, host: str = "") -> None:
+        self._socket = socket.create_connection(address, timeout_s, (host, 0) if host else None)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.asked: deque[tuple[type[Message], int, int]] = deque()
         self._correlation_id = 100

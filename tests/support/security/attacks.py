@@ -30,8 +30,8 @@ STRANGERS = 1_000
 class TlsConnection(RawConnection):
     """A client of bytes over TLS. It takes any certificate: who attacks does not care."""
 
-    def __init__(self, address: Address, *, timeout_s: float = 20.0) -> None:
-        super().__init__(address, timeout_s=timeout_s)
+    def __init__(self, address: Address, *, timeout_s: float = 20.0, host: str = "") -> None:
+        super().__init__(address, timeout_s=timeout_s, host=host)
         self._socket = _any_certificate().wrap_socket(self._socket)
 
     def log_in(self, user: str = EVE, password: str = PASSWORD) -> int:

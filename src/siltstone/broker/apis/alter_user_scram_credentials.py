@@ -2,8 +2,8 @@
 
 The client sends the *salted password*, which is as good as the password. What is kept is made of it at once, and
 nothing of it is logged or quoted in an error. Over a network without TLS it is refused, unlike by Kafka. Each user is
-answered for itself: the changes of one user are done together or not at all, and a user that is refused holds up no
-other.
+answered for itself, and a user that is refused holds up no other. A request changes one credential of a user, as in
+Kafka: a second change refuses both (92), unless the first one is refused for a reason of its own.
 """
 
 from collections import defaultdict
@@ -51,12 +51,15 @@ async def handle_alter_user_scram_credentials(
     credentials: list[tuple[str, ScramCredential]] = []
     for name, each in changes.items():
         try:
-            its_removals, its_credentials = _checked(context.connection, name, each)
+            checked = _checked(context.connection, name, each[0])
+            _require_one(parts, name, checked, each)
         except UserRefused as refusal:
             refused[name] = refusal
+            continue
+        if isinstance(checked, ScramCredential):
+            credentials.append((name, checked))
         else:
-            removals += [(name, mechanism) for mechanism in its_removals]
-            credentials += [(name, credential) for credential in its_credentials]
+            removals.append((name, checked))
     if removals or credentials:
         try:
             missing = await parts.metadata.execute(AlterUsers(tuple(removals), tuple(credentials)))
@@ -80,26 +83,33 @@ def _not_there(name: str) -> UserRefused:
     )
 
 
-def _checked(
-    connection: ConnectionContext, name: str, changes: list[Change]
-) -> tuple[list[ScramMechanism], list[ScramCredential]]:
-    """Returns what is removed and what is set of one user. Raises UserRefused."""
+def _checked(connection: ConnectionContext, name: str, change: Change) -> ScramMechanism | ScramCredential:
+    """Returns the credential that is set, or the mechanism of the one that is removed. Raises UserRefused."""
     try:
         check_name(name)
     except Refusal as refusal:
         raise UserRefused(ErrorCode.UNACCEPTABLE_CREDENTIAL, str(refusal)) from refusal
-    mechanisms = [_mechanism(change.mechanism) for change in changes]
-    if len(set(mechanisms)) < len(mechanisms):
-        raise UserRefused(
-            ErrorCode.DUPLICATE_RESOURCE, f"the request changes one credential of user {name!r} several times"
-        )
-    removals, credentials = [], []
-    for mechanism, change in zip(mechanisms, changes, strict=True):
-        if isinstance(change, ScramCredentialDeletion):
-            removals.append(mechanism)
-        else:
-            credentials.append(_credential(connection, name, mechanism, change))
-    return removals, credentials
+    mechanism = _mechanism(change.mechanism)
+    if isinstance(change, ScramCredentialDeletion):
+        return mechanism
+    return _credential(connection, name, mechanism, change)
+
+
+def _require_one(
+    parts: BrokerParts, name: str, checked: ScramMechanism | ScramCredential, changes: list[Change]
+) -> None:
+    """Raises UserRefused if the request changes more than one credential of the user."""
+    if len(changes) == 1:
+        return
+    if isinstance(checked, ScramMechanism):
+        user = parts.metadata.image.users.get(name)
+        if user is None or all(each.mechanism is not checked for each in user.credentials):
+            raise _not_there(name)
+    raise UserRefused(
+        ErrorCode.DUPLICATE_RESOURCE,
+        f"a request changes one credential of a user, and this one has {len(changes)} of user {name!r}: "
+        "send a request for each",
+    )
 
 
 def _mechanism(number: int) -> ScramMechanism:

@@ -23,7 +23,12 @@ from siltstone.model.serving_limits import HANDSHAKES_MAX
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.tasks import TaskGroup
 from siltstone.server.network.addresses import written_host
-from siltstone.server.network.handshakes import Handshakes, HandshakeStatistics, failure_of
+from siltstone.server.network.handshakes import (
+    CertificateRefused,
+    Handshakes,
+    HandshakeStatistics,
+    failure_of,
+)
 from siltstone.server.network.tls import ServerTls
 
 BACKLOG = 1024
@@ -88,15 +93,22 @@ class Arrival(msgspec.Struct, eq=False):
 
 
 class Accepting:
-    """The listening sockets of one event loop. ``on_no_file`` is called when a connection cannot be accepted."""
+    """The listening sockets of one event loop. ``on_no_file`` is called when a connection cannot be accepted,
+    ``on_refused`` when a certificate is refused."""
 
-    def __init__(self, clock: Clock, tasks: TaskGroup, on_no_file: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        tasks: TaskGroup,
+        on_no_file: Callable[[], None] = lambda: None,
+        on_refused: CertificateRefused = lambda *_: None,
+    ) -> None:
         self._clock = clock
         self._tasks = tasks
         self._on_no_file = on_no_file
         self._sockets: list[socket.socket] = []
         self._handshaking: dict[Arrival, None] = {}
-        self.handshakes = Handshakes(clock)
+        self.handshakes = Handshakes(clock, on_refused)
         self.arriving: dict[Arrival, None] = {}
 
     def listen(self, bound: socket.socket, entrance: Entrance, backlog: int = BACKLOG) -> None:

@@ -136,7 +136,9 @@ class Connections:
         self.delay_of_arrival = delay_of_arrival
         self.late_closings = LateClosings(parts.clock)
         self._ceilings: dict[str, ListenerCeiling] = {}
-        self.accepting = Accepting(parts.clock, parts.tasks, self.accept_failed)
+        self.accepting = Accepting(
+            parts.clock, parts.tasks, self.accept_failed, parts.handler.certificate_refused
+        )
         self._hosts: dict[Connection, str] = {}
         self._of_host: Counter[str] = Counter()
         self._expected = 0

@@ -7,6 +7,7 @@ version number*. Read next: ``accepting``, which begins and bounds handshakes.
 import logging
 import ssl
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
@@ -77,6 +78,14 @@ _QUIET = frozenset({HandshakeFailure.LEFT})
 """A balancer that only looks whether the port is open leaves at once, every few seconds."""
 
 
+_OF_CERTIFICATES = frozenset(
+    {HandshakeFailure.NO_CERTIFICATE, HandshakeFailure.CERTIFICATE, HandshakeFailure.NO_PRINCIPAL}
+)
+
+CertificateRefused = Callable[[str, str, str], None]
+"""Is called with the name of the listener, the host, and the reason."""
+
+
 def failure_of(trouble: BaseException) -> tuple[HandshakeFailure, str]:
     """Returns why a handshake failed, and the words for it."""
     if isinstance(trouble, NoPrincipal):
@@ -105,10 +114,12 @@ class HandshakeStatistics(msgspec.Struct, frozen=True):
 
 
 class Handshakes:
-    """What became of the handshakes. The log has a line a minute for each reason and host."""
+    """What became of the handshakes. The log has a line a minute for each reason and host. ``on_refused`` is called for
+    each certificate that is refused."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, on_refused: CertificateRefused = lambda *_: None) -> None:
         self._clock = clock
+        self._on_refused = on_refused
         self._limit = LogLimit(clock)
         self._seconds = Histogram()
         self._failures: Counter[HandshakeFailure] = Counter()
@@ -118,6 +129,8 @@ class Handshakes:
 
     def failed(self, listener: str, host: str, failure: HandshakeFailure, words: str) -> None:
         self._failures[failure] += 1
+        if failure in _OF_CERTIFICATES:
+            self._on_refused(listener, host, words)
         is_worth_it = failure not in _QUIET and self._limit.is_due((listener, host, failure))
         level = logging.WARNING if is_worth_it else logging.DEBUG
         log.log(level, "a connection from %s to listener %s closed: %s", host, listener, words)

@@ -4,6 +4,7 @@ for the estimated cost of requests. Frozen values; their defaults and reasons ar
 
 import msgspec
 
+from siltstone.costing.estimate import CostPrices
 from siltstone.model import serving_limits
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.serving_limits import Price
@@ -21,6 +22,13 @@ class AdminPrices(msgspec.Struct, frozen=True):
     read_per_gib: Price = serving_limits.PRICE_OF_GIB
     storage_per_gib: Price = serving_limits.PRICE_OF_STORAGE
     core_per_hour: Price = serving_limits.PRICE_OF_CORE
+
+    @property
+    def of_costs(self) -> CostPrices:
+        """Returns the prices as an estimate of costs takes them."""
+        return CostPrices(
+            self.writes_per_million, self.reads_per_million, self.storage_per_gib, self.core_per_hour
+        )
 
 
 class AdminSettings(msgspec.Struct, frozen=True):

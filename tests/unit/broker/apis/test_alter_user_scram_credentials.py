@@ -1,15 +1,12 @@
 import logging
 
 import pytest
-from msgspec.structs import replace
 
 from siltstone.broker.request import Listener
-from siltstone.foundation.scram import keys_of, salted_password
+from siltstone.foundation.scram import keys_of
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
 from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -17,19 +14,7 @@ from siltstone.kafka_protocol.messages.describe_user_scram_credentials import (
 from siltstone.model.access import ScramMechanism, SecurityProtocol, SessionState
 from support.broker.broker_world import in_broker_world
 from support.scenarios import scenario
-
-SALTED = salted_password("sha256", b"pencil", b"salt", 4096)
-
-
-def upsertion(name: str = "ada", **change) -> ScramCredentialUpsertion:
-    made = ScramCredentialUpsertion(
-        name=name, mechanism=1, iterations=4096, salt=b"salt", salted_password=SALTED
-    )
-    return replace(made, **change)
-
-
-def asked(deletions=(), upsertions=()) -> AlterUserScramCredentialsRequest:
-    return AlterUserScramCredentialsRequest(deletions=list(deletions), upsertions=list(upsertions))
+from support.security.scram_changes import SALTED, SEVERAL_OF_ONE_USER, asked, upsertion
 
 
 def near(world):
@@ -90,10 +75,28 @@ async def test_deletions_and_upsertions_of_one_user(world) -> None:
     other = upsertion(mechanism=2)
     removal = ScramCredentialDeletion(name="ada", mechanism=1)
     assert codes(await client.ask(asked([removal], [upsertion()]))) == {"ada": 92}
-    assert codes(await client.ask(asked([removal], [other]))) == {"ada": 0}
+    assert codes(await client.ask(asked([removal], [other]))) == {"ada": 92}
+    (kept,) = world.parts.metadata.image.users["ada"].credentials
+    assert kept.mechanism is ScramMechanism.SCRAM_SHA_256
+    assert codes(await client.ask(asked([], [other]))) == {"ada": 0}
+    assert codes(await client.ask(asked([removal]))) == {"ada": 0}
     (kept,) = world.parts.metadata.image.users["ada"].credentials
     assert kept.mechanism is ScramMechanism.SCRAM_SHA_512
     assert codes(await client.ask(asked([removal]))) == {"ada": 91}
+
+
+@pytest.mark.parametrize(("deletions", "upsertions", "code"), SEVERAL_OF_ONE_USER)
+@scenario(in_broker_world)
+async def test_sa11_a_request_changes_one_credential_of_a_user(world, deletions, upsertions, code) -> None:
+    client = near(world)
+    await client.ask(asked(upsertions=[upsertion()]))
+    before = world.parts.metadata.image.users
+    answer = codes(await client.ask(asked(deletions, [*upsertions, upsertion("eve")])))
+    assert answer.pop("eve") == 0
+    assert [*answer.values()] == [code]
+    assert {name: user for name, user in world.parts.metadata.image.users.items() if name != "eve"} == dict(
+        before
+    )
 
 
 @pytest.mark.parametrize(

@@ -213,9 +213,13 @@ def test_tl02_clients_by_their_certificates(
             assert not await is_let_in(server, foreign)
             assert not await is_let_in(server, expired)
             assert server.failed(HandshakeFailure.CERTIFICATE) == 2
+            told = server.handler.refused_certificates
+            assert [(listener, host) for listener, host, _ in told] == [("SSL", "127.0.0.1")] * 2
+            assert ["has expired" in reason for *_, reason in told] == [False, True]
             assert await is_let_in(server, authority.client_context()) is (auth == "requested")
             if auth == "required":
                 assert server.failed(HandshakeFailure.NO_CERTIFICATE) == 1
+                assert "shows no certificate" in server.handler.refused_certificates[2][2]
             else:
                 assert "User:ANONYMOUS" in principals(server)
 
@@ -244,6 +248,7 @@ def test_tl03_rules_make_names_of_certificates(run: Run, authority: Authority, b
         async with TlsServer(broker, tls_principal_mapping_rules=rules, **trusting) as server:
             assert not await is_let_in(server, authority.client_context(other))
             await server.until(lambda: server.failed(HandshakeFailure.NO_PRINCIPAL) == 1)
+            assert len(server.handler.refused_certificates) == 1
             await server.until(lambda: server.listeners.statistics().closed == {CloseReason.HANDSHAKE: 1})
             assert await is_let_in(server, authority.client_context(dev))
 

@@ -28,6 +28,8 @@ class Echo:
         pass
     def connection_closed(self, _):
         pass
+    def certificate_refused(self, *_):
+        pass
 
 def connected(client, port):
     client.setblocking(False)

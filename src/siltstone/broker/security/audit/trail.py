@@ -88,6 +88,10 @@ class AuditTrail:
         principal = str(Principal(user)) if user in users else ""
         self._login(mechanism, principal, connection.client_host, connection.listener.name, reason)
 
+    def certificate_refused(self, listener: str, host: str, reason: str) -> None:
+        """A client has shown a certificate that is not taken, or none where one is required: nobody is named."""
+        self._login(CERTIFICATE, "", host, listener, reason)
+
     def asked_admin(
         self, listener: str, host: str, user: str, users: Container[str], *, is_proved: bool
     ) -> None:

@@ -207,6 +207,23 @@ async def test_au02_a_flood_of_failed_logins_is_one_record_and_a_change_is_there
     assert MADE_UP not in str(await audited(world.parts))
 
 
+@pytest.mark.parametrize("level", [ALL, CHANGES], ids=["all", "changes"])
+def test_au03_a_certificate_that_is_refused_is_a_failed_login_of_nobody(level: BrokerSettings) -> None:
+    async def scenario_of(world: BrokerWorld) -> None:
+        for _ in range(3):
+            world.broker.certificate_refused(
+                "SECURE", "10.1.2.3", "the client's certificate is refused: expired"
+            )
+        await passes(world)
+        names = ("event", "outcome", "principal", "host", "listener", "operation", "rule", "count")
+        found = [fields_of(each, names) for each in await audited(world.parts)]
+        row = ("login", "failed", "", "10.1.2.3", "SECURE", "TLS")
+        expected = [(*row, "the client's certificate is refused: expired", 3)]
+        assert found == (expected if level is ALL else [])
+
+    in_broker_world(scenario_of, level)
+
+
 @scenario(partial(in_broker_world, settings=ALL))
 async def test_ob08_refusals_by_name_are_records_and_what_was_left_out_of_a_list_is_none(
     world: BrokerWorld,
