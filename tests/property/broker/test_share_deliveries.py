@@ -143,7 +143,7 @@ class Deliveries(RuleBasedStateMachine):
         kinds = dict(zip(range(first, end), types * (end - first) if len(types) == 1 else types, strict=True))
         if end > self.model.end:
             assert after is ErrorCode.INVALID_REQUEST
-        elif not offsets or any(
+        elif any(
             self.model.of[each][0] is not ACQUIRED or self.model.of[each][2] != member for each in offsets
         ):
             assert after is ErrorCode.INVALID_RECORD_STATE

@@ -143,6 +143,9 @@ async def _fetched(
     fetching = ShareFetching(parts.shares, parts.partitions, parts.clock)
     for row in await fetching.fetch(wish, places, 0 if found else wait_ms):
         partition = (row.place.topic.topic_id, row.place.index)
+        if not parts.cluster.serves:  # looked at last: the node may have been stopped while it read (N22)
+            found[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            continue
         found[partition] = row
         if row.batches:
             parts.partitions.count_fetched(row.place.topic.id, row.place.index, row.size_bytes)

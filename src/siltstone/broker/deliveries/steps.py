@@ -185,7 +185,7 @@ def acknowledge(
         if each.end > progress.end_offset:
             return ErrorCode.INVALID_REQUEST  # beyond what was ever delivered
         if each.end <= progress.start_offset:
-            return ErrorCode.INVALID_RECORD_STATE
+            continue  # as in Kafka: the group is done with these records
         for first, end, kind in _runs(each, progress.start_offset):
             spans = draft.between(first, end)
             if any(not _is_held(span, member_id) for span in spans):

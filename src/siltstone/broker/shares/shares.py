@@ -7,8 +7,8 @@ each group and partition; a member that waits for records is woken by a release,
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias
 
 from siltstone.broker.deliveries.progress import ShareProgress
@@ -37,6 +37,14 @@ AGAIN_MS = SECOND_MS
 log = logging.getLogger(__name__)
 
 
+class _Readers:
+    """``count`` members read a partition, or wait for that."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.count = 0
+
+
 class Shares:
     def __init__(
         self,
@@ -53,7 +61,7 @@ class Shares:
         self._clock = clock
         self._record_calls = record_calls
         self._timers = TimerHeap(clock)
-        self._reading: dict[ShareKey, asyncio.Lock] = {}
+        self._reading: dict[ShareKey, _Readers] = {}
         self._waiting: dict[ShareKey, set[Callable[[], None]]] = {}
         self.are_waits_over = False
         self._ringing: set[Callable[[], None]] = set()
@@ -113,9 +121,18 @@ class Shares:
         self._wake(key)
         return durable
 
-    def reading(self, key: ShareKey) -> asyncio.Lock:
+    @asynccontextmanager
+    async def reading(self, key: ShareKey) -> AsyncIterator[None]:
         """One member of a group reads a partition at a time: a second one would read the same."""
-        return self._reading.setdefault(key, asyncio.Lock())
+        queue = self._reading.setdefault(key, _Readers())
+        queue.count += 1
+        try:
+            async with queue.lock:
+                yield
+        finally:
+            queue.count -= 1
+            if not queue.count:
+                del self._reading[key]
 
     # -- locks and sessions ------------------------------------------------------------------------------
 

@@ -111,6 +111,9 @@ async def test_sh6_another_members_records_and_records_twice_are_refused(world) 
     assert await one.acknowledge((0, 0, [ACCEPT]), (1, 1, [ACCEPT])) == INVALID_STATE
     assert progress_of(world, topic).start_offset == 0
     assert await one.acknowledge((2, 9, [ACCEPT])) == INVALID_REQUEST
+    assert await one.acknowledge((0, 0, [ACCEPT])) == 0
+    assert await other.acknowledge((0, 1, [RELEASE])) == 0
+    assert progress_of(world, topic).start_offset == 2
 
 
 @scenario(in_broker_world)
