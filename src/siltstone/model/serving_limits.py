@@ -95,6 +95,28 @@ CONSUMER_REGEX_REFRESH_INTERVAL_MS = 10 * MINUTE_MS
 """After so long the topics that match a pattern are looked for again [Kafka: group.consumer.regex.refresh.interval.ms].
 """
 
+SHARE_SESSION_TIMEOUT_MS = 45 * SECOND_MS
+SHARE_HEARTBEAT_INTERVAL_MS = 5 * SECOND_MS
+"""When a silent member of a share group is removed, and the interval at which members send heartbeats [Kafka:
+group.share.session.timeout.ms, group.share.heartbeat.interval.ms]."""
+
+SHARE_GROUP_MEMBERS_MAX = 200
+"""The most members of one share group [Kafka: group.share.max.size]."""
+
+SHARE_RECORD_LOCK_DURATION_MS = 30 * SECOND_MS
+"""How long a record belongs to the member that has acquired it [Kafka: group.share.record.lock.duration.ms]."""
+
+SHARE_DELIVERIES_MAX = 5
+"""How often a record is delivered before the group gives it up, so that a record at which every member dies does not
+stop a group for ever [Kafka: group.share.delivery.count.limit]."""
+
+SHARE_RECORD_LOCKS_MAX = 2_000
+"""How many records of a partition may be in flight in one share group: it bounds the memory and the snapshot of a
+partition [Kafka: group.share.partition.max.record.locks]."""
+
+SHARE_SESSIONS_MAX = 2_000
+"""The most members of share groups that fetch from a node at a time [Kafka: group.share.max.share.sessions]."""
+
 GROUP_MEMBERS_MAX = 2**31 - 1
 """The most members of one group [Kafka: group.max.size]; GROUP_BYTES_MAX is reached first."""
 
