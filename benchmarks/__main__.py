@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from rich.console import Console
+from rich.console import Console as Terminal
 
 from benchmarks import (
     append_large,
@@ -14,10 +14,12 @@ from benchmarks import (
     cold_read,
     collecting,
     compaction,
+    console,
     kafka,
     kafka_network,
     key_compaction,
     maintenance_idle,
+    metadata_tables,
     planning,
     producing,
     scanning,
@@ -47,6 +49,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "k": (moves.TITLE, moves.run),
     "l": (failover.TITLE, failover.run),
     "m": (node_processes.TITLE, node_processes.run),
+    "mt": (metadata_tables.TITLE, metadata_tables.run),
     "n": (metadata_log.TITLE, metadata_log.run),
     "o": (bucket_log.TITLE, bucket_log.run),
     "p": (large_image.TITLE, large_image.run),
@@ -67,19 +70,20 @@ BENCHMARKS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "z1": (security.TLS_TITLE, security.run_tls),
     "z2": (security.RIGHTS_TITLE, security.run_rights),
     "z4": (security.IDLE_TITLE, security.run_idle),
+    "co": (console.TITLE, console.run),
     "kafka": (kafka.TITLE, kafka.run),
 }
 
 
 def main(wanted: list[str]) -> int:
-    console = Console()
+    terminal = Terminal()
     unknown = [letter for letter in wanted if letter not in BENCHMARKS]
     if unknown:
-        console.print(f"no benchmark {', '.join(unknown)}: there are {', '.join(BENCHMARKS)}")
+        terminal.print(f"no benchmark {', '.join(unknown)}: there are {', '.join(BENCHMARKS)}")
         return 2
     for letter in wanted or BENCHMARKS:
         title, run = BENCHMARKS[letter]
-        show(title, run(), console)
+        show(title, run(), terminal)
     return 0
 
 

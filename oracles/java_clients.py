@@ -122,6 +122,21 @@ class JavaClients:
             yield made
 
     @contextmanager
+    def share_consumer(self, config: Mapping[str, Any]) -> Iterator[Any]:
+        """Makes a KafkaShareConsumer of bytes, which acknowledges each record itself."""
+        form = f"{SERIALIZATION}.ByteArrayDeserializer"
+        chosen = {
+            "key.deserializer": form,
+            "value.deserializer": form,
+            "share.acknowledgement.mode": "explicit",
+        }
+        with self._client(self._kafka.clients.consumer.KafkaShareConsumer, {**chosen, **config}) as made:
+            yield made
+
+    def acknowledge_type(self, name: str) -> Any:
+        return getattr(self._kafka.clients.consumer.AcknowledgeType, name)
+
+    @contextmanager
     def admin_client(self, config: Mapping[str, Any] | None = None) -> Iterator[Any]:
         """Makes Kafka's Admin itself; ``java_admin.JavaAdmin`` has results as Python values."""
         with self._client(self._kafka.clients.admin.Admin.create, config or {}) as made:

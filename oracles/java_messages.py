@@ -1,8 +1,8 @@
-"""Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and
-back. A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``, and the
-records of ``__transaction_state`` and of groups of KIP-848: ``TransactionLogKey``, ``ConsumerGroupMetadataValue``. In
-JSON, fields are in camelCase, bytes and records in base64, uuids in Kafka's own base64. The Java side writes
-``records`` as empty text, so a decoder has to compare them in another way."""
+"""Kafka's own message classes as a codec: the JSON form of a message (as its converters have it) into bytes and back.
+A message has Kafka's name: ``MetadataRequest``, ``ConsumerProtocolSubscription``, ``RequestHeader``, and the
+records of ``__transaction_state``, of groups of KIP-848 and of share groups: ``TransactionLogKey``,
+``ConsumerGroupMetadataValue``. In JSON, fields are in camelCase, bytes and records in base64, uuids in Kafka's own
+base64. The Java side writes ``records`` as empty text, so a decoder has to compare them in another way."""
 
 import json
 import re
@@ -91,7 +91,7 @@ class JavaMessages:
             package, title = self._classes.message, f"{name}Data"
             if name.startswith("TransactionLog"):
                 package, title = self._transaction_records, name
-            elif name.startswith("ConsumerGroup") and name.endswith(("Key", "Value")):
+            elif name.startswith(("ConsumerGroup", "ShareGroup")) and name.endswith(("Key", "Value")):
                 package, title = self._group_records, name
             converter = getattr(package, f"{title}JsonConverter")
             made = getattr(package, title)

@@ -49,7 +49,7 @@ class ConsoleOfAStore:
     def ask(self, path: str, **more: object) -> Answer:
         async def asked() -> Answer:
             with open_store(load_node_settings(self.folder)) as store:
-                opened = OpenedStore(store, f"--store {self.folder}", SystemClock(), self.limits)
+                opened = OpenedStore(store, f"--store {self.folder}", SystemClock(), limits=self.limits)
                 try:
                     store.metadata.refresh()
                     console = Console(opened, self, SystemClock(), PAGES, {"127.0.0.1"}.__contains__)
@@ -287,6 +287,16 @@ def test_maintenance_is_planned_run_and_cancelled(console: ConsoleOfAStore) -> N
     assert console.ask("/maintenance/cancel", form={"token": "form-token", "job": "77"}).status == 404
     console.visitor = Visitor("bob", "form-token")
     assert console.ask("/maintenance/run", form={"token": "form-token", "kind": "sweep"}).status == 403
+
+
+def test_costs_are_shown_with_what_is_assumed_and_what_a_retention_would_save(
+    console: ConsoleOfAStore,
+) -> None:
+    text = console.ask("/cost?retention=1d").text
+    assert "All topics" in text and "a month has 30 days" in text
+    assert "No topic would become smaller" in text or "A month less" in text
+    assert "siltstone cost --store" in text and "--retention 1d" in text
+    assert console.ask("/cost?retention=soon").status == 400
 
 
 def test_wc09_a_plan_writes_nothing(console: ConsoleOfAStore, broker: siltstone.Broker) -> None:

@@ -9,7 +9,7 @@ import pytest
 from siltstone.console.application import Console
 from siltstone.console.history import TrafficHistory
 from siltstone.console.pages import PAGES
-from siltstone.console.store import LIMITS, PageCalls
+from siltstone.console.store import LIMITS, PRICES, PageCalls
 from siltstone.console.visitors import Visitor
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata_tables.moment import GroupCommit, Moment
@@ -37,7 +37,7 @@ def large_store() -> MetadataImage:
 class LargeStore:
     """What pages read, without a disk."""
 
-    limits, place, tail, runs_maintenance, trouble = LIMITS, "--store x", "auto", True, ""
+    prices, limits, place, tail, runs_maintenance, trouble = PRICES, LIMITS, "--store x", "auto", True, ""
     settings = StoreSettings(folder="x", metadata="memory", buckets={0: "file:///x"})  # type: ignore[arg-type]
     kind_settings = KindSettings()
 
@@ -82,6 +82,7 @@ def test_wc14_no_page_takes_a_second(record_tried) -> None:
                 "/sql/rows",
                 "/sql/download",
                 "/maintenance/plan",
+                "/cost",
             )
             if page.is_change or reads_data or page.path in ("/objects/{object}", "/tables/{topic}"):
                 continue

@@ -30,9 +30,30 @@ from siltstone.broker.groups.offsets_log.consumer_records import (
     TargetRecord,
 )
 from siltstone.broker.groups.offsets_log.record import decode_record, encode_record
+from siltstone.broker.groups.offsets_log.share_records import (
+    ShareAssignment,
+    ShareAssignmentKey,
+    SharedTopic,
+    SharedTopicsKey,
+    ShareEpoch,
+    ShareEpochKey,
+    ShareRecord,
+    ShareSubscription,
+    ShareSubscriptionKey,
+    ShareTargetEpochKey,
+    ShareTargetKey,
+)
 from support.kafka.kafka_oracles import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
+NAMES_OF_SHARES = {
+    ShareEpochKey: "ShareGroupMetadata",
+    ShareSubscriptionKey: "ShareGroupMemberMetadata",
+    ShareTargetEpochKey: "ShareGroupTargetAssignmentMetadata",
+    ShareTargetKey: "ShareGroupTargetAssignmentMember",
+    ShareAssignmentKey: "ShareGroupCurrentMemberAssignment",
+    SharedTopicsKey: "ShareGroupStatePartitionMetadata",
+}
 NAMES = {
     EpochRecord: "ConsumerGroupMetadata",
     SubscriptionRecord: "ConsumerGroupMemberMetadata",
@@ -89,6 +110,34 @@ def test_java_reads_what_we_write_and_writes_the_same_bytes(java: JavaMessages, 
             _, body = version_and_body(part)
             fields: dict[str, Any] = java.decode(title, version, body)
             assert java.encode(title, version, fields) == body, (title, fields)
+        assert decode_record((key, value)) == record
+
+
+def some_records_of_shares(seed: int) -> Iterator[ShareRecord]:
+    rng = random.Random(seed)
+    name = rng.choice(["g", "größe", "x" * 300])
+    topics = sorted(rng.randbytes(16) for _ in range(2))
+    partitions = frozenset((topic, number) for topic in topics for number in range(rng.randrange(1, 4)))
+    shared = {topic: SharedTopic(f"t{rng.randrange(9)}", (0, 1)) for topic in topics}
+    yield ShareRecord(ShareEpochKey(name), ShareEpoch(rng.randrange(2**31), rng.choice([0, -(2**63)])))
+    subscription = ShareSubscription(rng.choice([None, "rack"]), "client", "/host", ("a", "b"))
+    yield ShareRecord(ShareSubscriptionKey(name, "m"), subscription)
+    yield ShareRecord(ShareTargetEpochKey(name), TargetEpoch(rng.randrange(2**31), rng.choice([0, 2**62])))
+    yield ShareRecord(ShareTargetKey(name, "m"), partitions)
+    yield ShareRecord(ShareAssignmentKey(name, "m"), ShareAssignment(7, rng.choice([-1, 6]), partitions))
+    yield ShareRecord(SharedTopicsKey(name), shared)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_java_reads_records_of_share_groups(java: JavaMessages, seed: int) -> None:
+    for record in some_records_of_shares(seed):
+        key, value = encode_record(record)
+        assert value is not None
+        name = NAMES_OF_SHARES[type(record.key)]
+        for part, title in ((key, f"{name}Key"), (value, f"{name}Value")):
+            _, body = version_and_body(part)
+            fields: dict[str, Any] = java.decode(title, 0, body)
+            assert java.encode(title, 0, fields) == body, (title, fields)
         assert decode_record((key, value)) == record
 
 

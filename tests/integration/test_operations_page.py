@@ -25,9 +25,9 @@ from support.pages.documents import ROOT, blocks
 
 PAGE = ROOT / "docs" / "operations.md"
 (UNIT,) = blocks(PAGE, "ini")
-_, _, BACKUP, _ = blocks(PAGE, "sh")
+_, _, DRILL, BACKUP, _ = blocks(PAGE, "sh")
 (RESCUE,) = blocks(PAGE, "python")
-RUN = [UNIT, BACKUP, RESCUE]
+RUN = [UNIT, DRILL, BACKUP, RESCUE]
 SECONDS_MAX = 60
 
 
@@ -114,6 +114,18 @@ def test_the_questions_are_answered_by_commands_that_there_are() -> None:
             assert command is not cli, words
             known = {name for each in command.params for name in each.opts}
             assert set(options) <= known, words
+
+
+def test_op01_the_drill_of_the_page_makes_a_second_store(tmp_path: Path) -> None:
+    bare = BareEnvironment(tmp_path / "bare")
+    with siltstone.Broker(tmp_path / "my-store") as broker:
+        produce(broker.bootstrap_servers, 100)
+    with siltstone.Broker(tmp_path / "my-store"):
+        done = bare.run(DRILL, tmp_path)
+    assert done.returncode == 0, done
+    assert "was restored from version" in done.stdout and "clean: " in done.stdout, done.stdout
+    rows = siltstone.scan("flights", store=tmp_path / "restored", tail="committed", lease="0").to_arrow()
+    assert rows.num_rows == 100
 
 
 def test_the_unit_is_one(tmp_path: Path) -> None:

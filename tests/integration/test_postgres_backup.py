@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import siltstone
 from support.broker.broker_process import SILTSTONE, BrokerProcess
 from support.metadata.postgres_server import PostgresServer, find_programs, running_postgres_server
 
@@ -89,3 +90,37 @@ def test_a_dump_that_is_older_than_the_bucket_is_refused_and_deletes_nothing(
     assert refused.returncode not in (0, 130) and "older" in refused.stderr, refused.stderr
     after = {each: each.stat().st_size for each in (store / "bucket").rglob("*") if each.is_file()}
     assert after == before
+
+
+def test_a_store_in_postgresql_is_backed_up_beside_its_broker_and_restored_into_a_file(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    """OP01 with PostgreSQL: the copy is consistent, and the restored store needs no database."""
+    database = Database(server)
+    store, backup, restored = tmp_path / "store", tmp_path / "backup", tmp_path / "restored"
+    send(store, database.url, "one")
+    send(store, database.url, "two")
+    with BrokerProcess(store, options=["--metadata", database.url]):
+        made = run(str(SILTSTONE), "backup", str(backup), "--store", str(store), "--metadata", database.url)
+        assert made.returncode == 0, made.stderr
+    done = run(str(SILTSTONE), "restore", str(backup), "--store", str(restored))
+    assert done.returncode == 0 and "1 topic" in done.stdout, done
+    clean = run(str(SILTSTONE), "check", "--store", str(restored))
+    assert clean.returncode == 0 and "clean" in clean.stdout, clean
+    with BrokerProcess(restored) as broker:
+        sent = run(str(SILTSTONE), "produce", "t", "-b", broker.bootstrap_servers, typed="three\n")
+        assert sent.returncode == 0, sent
+    rows = siltstone.scan("t", store=restored, tail="committed", lease="0", value="string").to_arrow()
+    assert rows["value"].to_pylist() == ["one", "two", "three"]
+
+
+def test_the_metadata_in_postgresql_are_tables_now_and_as_they_were(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    database = Database(server)
+    send(tmp_path / "store", database.url, "one")
+    tables = siltstone.metadata(database.url)
+    assert [row["topic"] for row in tables.topics.rows(["topic"]) if row["topic"] == "t"] == ["t"]
+    created = next(row["version"] for row in tables.log.rows() if row["record"] == "TopicCreated")
+    assert siltstone.metadata(database.url, version=created - 1).topics.rows(topic="t") == []
+    assert len(siltstone.metadata(database.url, version=created).topics.rows(topic="t")) == 1

@@ -101,10 +101,13 @@ class ClusterHistory(History):
             (1, lambda: self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)),
             (2, lambda: self._is_replaced(program)),
             (5, self._zombie_acts),
+            (2, self._marker_comes_late),
+            (2, lambda: self._aborts_beside_a_slow_log(program)),
             (2, self._late_comes),
         ]
         if len(self.dead) < self.kills_max:
             actions.append((1, lambda: self._during(program, self._kill())))
+            actions.append((2, lambda: self._decision_is_lost(program)))
             actions.append((1, lambda: self._during(program, self._kill(self._coordinator(program)))))
         weights = [weight for weight, _ in actions]
         ((_, action),) = self.rng.choices(actions, weights)
@@ -176,6 +179,82 @@ class ClusterHistory(History):
         program.open = None
         if self.rng.random() < 0.5:
             program.fail()
+
+    async def _open_everywhere(self, program: Program) -> bool:
+        """The program has a transaction open in all partitions. Returns False when it has failed."""
+        for _ in range(8):
+            if program.open is not None and len(program.places[program.open]) == PARTITIONS:
+                return True
+            work = program.begin() if program.open is None else program.write()
+            await self._finished(program, asyncio.ensure_future(work))
+        return False
+
+    async def _marker_comes_late(self) -> None:
+        """A marker is on its way for so long that it is sent again. It arrives when the transaction has ended and the
+        producer's next one, under the same epoch, is open. Meanwhile the partition or the coordinator may have
+        moved."""
+        program = next(each for each in self.programs if each.generation == 1)
+        is_over, self.is_over = self.is_over, True  # nothing else is lost meanwhile
+        if not await self._open_everywhere(program):
+            self.is_over = is_over
+            return
+        assert program.open is not None
+        waits = asyncio.get_running_loop().create_future()
+        held: set[int] = set()
+
+        def first_is_late(question: Question) -> asyncio.Future[None] | None:
+            if question.request.api_key != ApiKey.WRITE_TXN_MARKERS or question.asked in held:
+                return None
+            held.add(question.asked)
+            return waits
+
+        fate, self.cluster.between_nodes = self.cluster.between_nodes, first_is_late
+        await self._finished(program, asyncio.ensure_future(program.end(self.rng.random() < 0.7)))
+        await self.cluster.passes(12_000, 1_000)  # the question is asked again
+        happens = self.rng.random()
+        if happens < 0.3:
+            await self._move("t", self.rng.randrange(PARTITIONS))
+        elif happens < 0.6:
+            await self._move_coordinator(program)
+        if program.client is not None and await self._open_everywhere(program):
+            waits.done() or waits.set_result(None)
+            await settled(240)
+            await self.check()
+        waits.done() or waits.set_result(None)
+        self.cluster.between_nodes, self.is_over = fate, is_over
+
+    async def _decision_is_lost(self, program: Program) -> None:
+        """The coordinator has decided on a transaction that is open in partitions of all nodes, and dies before its
+        decision is durable."""
+        if not await self._open_everywhere(program):
+            return
+        slow = self._coordinator(program)
+        if slow in self.dead:
+            return
+        self.cluster.nodes[slow].calls.hold(WRITE)
+        task = asyncio.ensure_future(program.end(True))
+        await settled(240)
+        await self.cluster.passes(200)
+        await self._kill(slow)
+        await self._finished(program, task)
+        await self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)
+
+    async def _aborts_beside_a_slow_log(self, program: Program) -> None:
+        """A program aborts, and a leader's marker is not durable while readers fetch: they see no record of it."""
+        if not await self._open_everywhere(program):
+            return
+        leaders = self.world.image.topics[self.topic.id].partitions
+        slow = leaders[self.rng.randrange(PARTITIONS)].leader
+        if slow in self.dead or slow == self._coordinator(program):
+            return
+        task = asyncio.ensure_future(program.end(False))
+        for _ in range(self.rng.randrange(30)):
+            await asyncio.sleep(0)
+        self.cluster.nodes[slow].calls.hold(WRITE)
+        await settled(240)
+        await self.check()
+        self.cluster.nodes[slow].calls.release(WRITE)
+        await self._finished(program, task)
 
     def outcomes(self) -> dict[int, bool | None]:
         return super().outcomes() | {

@@ -88,7 +88,7 @@ class Scene:
             "at": full.bootstrap_servers, "idle": idle.bootstrap_servers, "closed": f"127.0.0.1:{free_port()}",
         }  # fmt: skip
         self._stores = {
-            name: folder / name for name in ("store", "done", "empty", "broken", "leased", "tabled")
+            name: folder / name for name in ("store", "done", "empty", "broken", "leased", "tabled", "backup")
         }
         self._make_stores()
         self._at = full.bootstrap_servers
@@ -119,6 +119,8 @@ class Scene:
                 )
                 opened.metadata.execute(PutKey(f"{SINK_PREFIX}{name}", encode_sink(batch)))
         open_store(load_node_settings(self._stores["empty"], environment={}), create=True).close()
+        backed_up = run_here("backup", self._stores["backup"], "--store", self._stores["store"])
+        assert backed_up.status == 0, backed_up
         with Broker(self._stores["tabled"]) as broker:
             for topic in ("kept", "fresh"):
                 config = ("-c", "siltstone.table.format=parquet", "-b", broker.bootstrap_servers)

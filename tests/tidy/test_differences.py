@@ -40,7 +40,7 @@ OF_BROKERS_AMONG_THEMSELVES = {
     ApiKey.FETCH_SNAPSHOT, ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.ALLOCATE_PRODUCER_IDS,
     ApiKey.CONTROLLER_REGISTRATION, ApiKey.ASSIGN_REPLICAS_TO_DIRS, ApiKey.UPDATE_RAFT_VOTER,
 }  # fmt: skip
-NAMED_TOGETHER = ("SHARE_", "STREAMS_GROUP_", "DELEGATION_TOKEN")
+NAMED_TOGETHER = ("SHARE_GROUP_STATE", "STREAMS_GROUP_", "DELEGATION_TOKEN")
 
 
 def test_every_api_that_clients_may_ask_for_and_do_not_get_is_named() -> None:
@@ -56,7 +56,7 @@ def test_every_api_that_clients_may_ask_for_and_do_not_get_is_named() -> None:
 
 def test_what_is_not_announced_is_not() -> None:
     for text, keys in {
-        "Share groups, streams groups": (ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT),
+        "Streams groups": (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.WRITE_SHARE_GROUP_STATE),
     }.items():
         assert row(text) and not set(keys) & set(ANNOUNCED)
 

@@ -39,7 +39,7 @@ VERBS = words(
     """
     add admit advance alter ask assign bind build change configure encode end estimate filter
     follow hold judge keep learn lie look maintain pass put rebuild remove reset resolve
-    rewrite see send share speak take walk want withdraw
+    rewrite see send speak take walk want withdraw
     """
 )
 """Verbs that say what is done with the noun beside them, in any form: FoundOffset, LogFormatter."""

@@ -24,6 +24,7 @@ from siltstone.broker.request import (
     CloseConnection,
     ConnectionContext,
     EncodedBody,
+    EncodedPieces,
     Independent,
     Overtakable,
     RequestContext,
@@ -178,8 +179,9 @@ class KafkaBroker:
         raise self._unsupported.refusal(context.connection, context.api_key, context.api_version)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Ends nothing: no state belongs to a connection. Group members leave by missing heartbeats, fetch sessions
-        expire by age."""
+        """Ends the share sessions of the connection, whose records other members may have now. No other state belongs
+        to a connection: group members leave by missing heartbeats, fetch sessions expire by age."""
+        self.parts.shares.connection_closed(connection.connection_id)
 
     def certificate_refused(self, listener: str, host: str, reason: str) -> None:
         self.trail.certificate_refused(listener, host, reason)
@@ -189,12 +191,17 @@ class KafkaBroker:
         response = await self._throttling.timed(context.connection, self._response(api, context, request))
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)
+        if isinstance(response, EncodedPieces):
+            self._measures.count_errors(context.api_key, response.message)
+            return self._answered(context, *response.pieces)
         self._measures.count_errors(context.api_key, response)
         if throttle_ms := self._throttling.told_ms(context.connection):
             response = _with_throttle_time(response, throttle_ms)
         return self._answered(context, encode(response, context.api_version))
 
-    async def _response(self, api: Api, context: RequestContext, request: Message) -> Message | EncodedBody:
+    async def _response(
+        self, api: Api, context: RequestContext, request: Message
+    ) -> Message | EncodedBody | EncodedPieces:
         if not self.trail.is_on:
             return await self._gated(api, context, request)
         under_way = REQUEST.set(context)
@@ -216,12 +223,16 @@ class KafkaBroker:
         finally:
             REQUEST.reset(under_way)
 
-    async def _gated(self, api: Api, context: RequestContext, request: Message) -> Message | EncodedBody:
+    async def _gated(
+        self, api: Api, context: RequestContext, request: Message
+    ) -> Message | EncodedBody | EncodedPieces:
         await know_named_topics(self.parts, context, request)
         if self.authorizer.is_open:
             return await api.handle(self.parts, context, request)
         handle = partial(api.handle, self.parts, context)
-        response: Message | EncodedBody = await GATES[context.api_key](self.parts, context, request, handle)
+        response: Message | EncodedBody | EncodedPieces = await GATES[context.api_key](
+            self.parts, context, request, handle
+        )
         return response
 
     async def _answer_fetch(self, context: RequestContext, body: memoryview) -> Answer:
@@ -247,6 +258,7 @@ class KafkaBroker:
         self.parts.groups.end_waits()
         self.parts.transactions.end_waits()
         self._fetch.end_waits()
+        self.parts.shares.end_waits()
 
     async def close(self) -> None:
         self._stop_following()
@@ -256,6 +268,7 @@ class KafkaBroker:
         await self.backlog.close()
         await self.parts.transactions.close()
         await self.parts.groups.close()
+        self.parts.shares.close()
         await self.parts.partitions.close()
 
 

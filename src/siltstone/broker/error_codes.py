@@ -18,6 +18,7 @@ from siltstone.broker.partitions.transaction_state import (
     TransactionOpen,
 )
 from siltstone.broker.quotas.throttling import MutationsThrottled
+from siltstone.broker.share_configs import InvalidGroupConfig
 from siltstone.broker.topics.names import (
     InternalTopic,
     InvalidPartitionCount,
@@ -106,6 +107,7 @@ CODES: dict[type[BaseException], ErrorCode] = {
     TopicAlreadyExists: ErrorCode.TOPIC_ALREADY_EXISTS,
     InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,
     InvalidTopicConfig: ErrorCode.INVALID_CONFIG,
+    InvalidGroupConfig: ErrorCode.INVALID_CONFIG,
     InvalidPartitionCount: ErrorCode.INVALID_PARTITIONS,
     PartitionCountNotLarger: ErrorCode.INVALID_PARTITIONS,
     InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,

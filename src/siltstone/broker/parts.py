@@ -17,6 +17,7 @@ from siltstone.broker.peers import Peers, UnknownPeers
 from siltstone.broker.quotas.throttling import Throttling
 from siltstone.broker.request_measures import RequestMeasures
 from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.shares.shares import Shares
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.registry import Topics
 from siltstone.broker.transaction_topic import PartitionMarkers
@@ -83,6 +84,7 @@ class BrokerParts(msgspec.Struct, frozen=True):
     node_id: int
     node_epoch: int
     cluster: ClusterView
+    shares: Shares
     record_calls: BlockingCalls = msgspec.field(default_factory=InlineCalls)
     quota_verdicts: QuotaVerdicts = msgspec.field(default_factory=QuotaVerdicts)
     measures: RequestMeasures = msgspec.field(default_factory=RequestMeasures)

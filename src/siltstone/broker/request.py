@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from siltstone.kafka_protocol.headers import response_prefix
+from siltstone.kafka_protocol.notation import Message
 from siltstone.metadata.entities import NodeLife
 from siltstone.model.access import (
     ANONYMOUS,
@@ -259,6 +260,13 @@ class EncodedBody(msgspec.Struct, frozen=True):
     """A response body that the handler has encoded already, in the version of the request."""
 
     body: bytes
+
+
+class EncodedPieces(msgspec.Struct, frozen=True):
+    """A response body that the handler has encoded already, in pieces that are never joined, and its message."""
+
+    pieces: list[Buffer]
+    message: Message
 
 
 def frame_of(context: RequestContext, *body: Buffer) -> list[Buffer]:

@@ -121,7 +121,7 @@ def _readers_of(response: type) -> tuple[Reader, ...]:
     return known
 
 
-ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
+ERROR_FIELDS = frozenset({"error_code", "partition_error_code", "acknowledge_error_code"})
 """Names of fields with an error of the request. ``topic_config_error_code`` says only that a client may not see the
 configurations of a topic that it has created."""
 

@@ -28,6 +28,7 @@ from siltstone.broker.security.made_up import SALT_SECRET_BITS, SALT_SECRET_KEY,
 from siltstone.broker.security.node_logins import NodeLogins
 from siltstone.broker.security.staleness import Staleness
 from siltstone.broker.settings import BrokerSettings
+from siltstone.broker.shares.shares import Shares
 from siltstone.broker.topics.creating import TopicCreation
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC
 from siltstone.broker.topics.registry import Topics
@@ -113,10 +114,11 @@ async def start_broker(
     )  # fmt: skip
     markers.ask_with(transactions.open_anywhere)
     verdicts, record_calls = QuotaVerdicts(), record_calls or InlineCalls()
+    shares = Shares(partitions, metadata, group_settings, clock, record_calls)
     parts = BrokerParts(
         settings, metadata, engine, topics, creation, partitions, groups, transactions, markers, producer_ids, clock,
         rng, cluster_id=await _cluster_id(metadata, rng), node_id=engine.node_id, node_epoch=engine.node_epoch,
-        cluster=cluster, record_calls=record_calls, quota_verdicts=verdicts, peers=peers,
+        cluster=cluster, shares=shares, record_calls=record_calls, quota_verdicts=verdicts, peers=peers,
         throttling=Throttling(lambda: metadata.image, clock, lambda: len(cluster.live_ids)),
     )  # fmt: skip
     backlog = BacklogWatch(

@@ -11,6 +11,7 @@ import click
 
 from siltstone.cli.output import results
 from siltstone.cli.store_options import StoreChoice, store_options
+from siltstone.costing.estimate import CostPrices
 from siltstone.model.console_limits import CONSOLE_PORT
 from siltstone.offline.opening.store import Store
 from siltstone.runtime.clock import SystemClock
@@ -36,7 +37,8 @@ def console(choice: StoreChoice, port: int, changes: bool, opens: bool) -> None:
     pages change nothing, unless --changes is given. Ctrl-C ends it.
     """
     with choice.open() as store:
-        asyncio.run(_serve(store, _place(choice), port, changes=changes, opens=opens))
+        prices = choice.settings().admin.prices.of_costs
+        asyncio.run(_serve(store, prices, _place(choice), port, changes=changes, opens=opens))
 
 
 def _place(choice: StoreChoice) -> str:
@@ -44,7 +46,9 @@ def _place(choice: StoreChoice) -> str:
     return f"--store {shlex.quote(str(choice.store))}"
 
 
-async def _serve(store: Store, place: str, port: int, *, changes: bool, opens: bool) -> None:
+async def _serve(
+    store: Store, prices: CostPrices, place: str, port: int, *, changes: bool, opens: bool
+) -> None:
     from siltstone.console.application import Console  # noqa: PLC0415  loads the web libraries
     from siltstone.console.pages import PAGES  # noqa: PLC0415
     from siltstone.console.serving import served  # noqa: PLC0415
@@ -55,7 +59,7 @@ async def _serve(store: Store, place: str, port: int, *, changes: bool, opens: b
     port = listening.getsockname()[1]
     clock = SystemClock()
     access = TokenAccess(clock, system_randomness(), port=port, may_change=changes)
-    opened = OpenedStore(store, place, clock)
+    opened = OpenedStore(store, place, clock, prices)
     found = Console(opened, access, clock, PAGES, HOSTS.__contains__)
     tasks = TaskGroup("console-follow", lambda _: None)
     stopping = asyncio.Event()

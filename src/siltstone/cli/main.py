@@ -41,12 +41,15 @@ COMMANDS: Mapping[str, str] = {
     "balance": "siltstone.cli.balance.command",
     "buckets": "siltstone.cli.buckets.command",
     "streams": "siltstone.cli.streams",
+    "cost": "siltstone.cli.cost",
     "inspect": "siltstone.cli.inspect_object",
     "compact": "siltstone.cli.compact",
     "maintain": "siltstone.cli.maintain.command",
     "sinks": "siltstone.cli.sinks",
     "check": "siltstone.cli.check",
     "metadata": "siltstone.cli.metadata.command",
+    "backup": "siltstone.cli.backup",
+    "restore": "siltstone.cli.restore",
     "completion": "siltstone.cli.completion",
 }
 """Command → the module that defines it under the same name, in the order of ``siltstone --help``. A module is loaded
@@ -77,11 +80,14 @@ SUMMARIES: Mapping[str, str] = {
     "buckets": "List the buckets of a store, add, drain or remove one, and choose how new objects are spread over"
     " them.",
     "streams": "List the streams of a store.",
+    "cost": "Estimate what a store costs a month, by topic.",
     "inspect": "Show what an object holds: header, index, and its batches.",
     "maintain": "Maintain a store: retention, garbage collection, compaction.",
     "sinks": "List the sinks of a store; give an unfinished batch up, or forget a sink.",
     "check": "Verify a store: compare its metadata with its objects.",
     "metadata": "Move the metadata of a store to another database.",
+    "backup": "Back up a store into the new folder TO, while brokers run.",
+    "restore": "Make a new store from the backup in the folder FROM.",
     "completion": "Print the script that makes a shell complete commands, options, and names of topics and groups.",
 }
 """Command that is not hidden → the first sentence of its help. They stand here, because ``siltstone --help`` would load

@@ -11,6 +11,8 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -171,3 +173,15 @@ def progress(console: "Console", *extra: "TextColumn") -> "Progress":
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+@contextmanager
+def copying_shown() -> Iterator[Callable[[int, int], None]]:
+    """Yields a function that shows how many objects are copied: it is called with (those done, those in all)."""
+    with progress(remarks()) as shown:
+        task = shown.add_task("copying objects", total=None, visible=False)
+
+        def show(done: int, total: int) -> None:
+            shown.update(task, completed=done, total=total, visible=True)
+
+        yield show

@@ -11,6 +11,7 @@ from typing import ParamSpec, Protocol, TypeVar
 import msgspec
 
 from siltstone.console.history import TrafficHistory
+from siltstone.costing.estimate import CostPrices
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata_tables.commits import commits_of
 from siltstone.metadata_tables.moment import GroupCommit, Moment
@@ -24,6 +25,7 @@ from siltstone.model.console_limits import (
     CONSOLE_WAITING_MAX,
 )
 from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.serving_limits import PRICE_OF_CORE, PRICE_OF_READS, PRICE_OF_STORAGE, PRICE_OF_WRITES
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.opening.settings import StoreSettings
 from siltstone.offline.opening.store import Store
@@ -45,6 +47,7 @@ class ConsoleLimits(msgspec.Struct, frozen=True):
 
 
 LIMITS = ConsoleLimits()
+PRICES = CostPrices(PRICE_OF_WRITES, PRICE_OF_READS, PRICE_OF_STORAGE, PRICE_OF_CORE)
 
 
 class TooManyWait(Unavailable):
@@ -60,6 +63,7 @@ class ConsoleStore(Protocol):
     read records that are in no object yet (``scanning.request.Tail``). ``runs_maintenance``: whether ``begin`` does."""
 
     limits: ConsoleLimits
+    prices: CostPrices
     place: str
     tail: str
     runs_maintenance: bool
@@ -127,7 +131,15 @@ class OpenedStore:
     tail = "auto"
     runs_maintenance = True
 
-    def __init__(self, store: Store, place: str, clock: Clock, limits: ConsoleLimits = LIMITS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        place: str,
+        clock: Clock,
+        prices: CostPrices = PRICES,
+        limits: ConsoleLimits = LIMITS,
+    ) -> None:
+        self.prices = prices
         self.limits = limits
         self.place = place
         self.history = TrafficHistory()

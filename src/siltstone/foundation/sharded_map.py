@@ -9,7 +9,7 @@ Iteration goes through the shards in turn. Its order depends only on the keys an
 hash of a str differs between processes and is not used.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Generic, TypeVar
 from zlib import crc32
@@ -45,9 +45,12 @@ class _Shards(Mapping[K, V], Generic[K, V]):
     def __getitem__(self, key: K) -> V:
         return self._shards[_shard_of(key)][key]
 
-    def values_of(self, keys: Iterable[K]) -> list[V]:
-        """Returns the values of many keys, which exist, in their order."""
-        shards = self._shards
+    def values_of(self, keys: Sequence[K]) -> list[V]:
+        """Returns the values of many keys, which exist and are of one type, in their order. For numbers the shard is
+        computed here: a million calls would take a fifth of a second."""
+        shards, mask = self._shards, SHARD_COUNT - 1
+        if keys and isinstance(keys[0], int):
+            return [shards[key & mask][key] for key in keys]  # type: ignore[operator]
         return [shards[_shard_of(key)][key] for key in keys]
 
     def __iter__(self) -> Iterator[K]:

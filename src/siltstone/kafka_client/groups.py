@@ -53,6 +53,11 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+from siltstone.kafka_protocol.messages.share_group_describe import (
+    DescribedShareMember,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 from siltstone.model.buffers import Buffer
 from siltstone.model.errors import did_you_mean
 
@@ -111,7 +116,8 @@ class ListedMember(msgspec.Struct, frozen=True):
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
-    """A group. ``protocol``: "consumer" for KIP-848, "classic" for the one before, empty if it is not known.
+    """A group. ``protocol``: "consumer" for KIP-848, "classic" for the one before, "share" for KIP-932,
+    empty if it is not known.
     ``members`` None: the broker does not list them."""
 
     group_id: str
@@ -179,6 +185,8 @@ def _described(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupSum
                 found[group.group_id] = _group(group, node_id)
         of_consumers = [group_id for group_id in theirs if _may_be_of_consumers(found.get(group_id))]
         found |= _described_consumers(cluster, node_id, of_consumers)
+        of_shares = [group_id for group_id in of_consumers if _may_be_of_consumers(found.get(group_id))]
+        found |= _described_shares(cluster, node_id, of_shares)
     return found
 
 
@@ -201,6 +209,39 @@ def _described_consumers(cluster: Cluster, node_id: int, group_ids: Sequence[str
             refuse_error(group.error_code, f"group {group.group_id}", group.error_message)
             found[group.group_id] = _consumer_group(group, node_id)
     return found
+
+
+def _described_shares(cluster: Cluster, node_id: int, group_ids: Sequence[str]) -> dict[str, GroupSummary]:
+    if not group_ids:
+        return {}
+    request = ShareGroupDescribeRequest(group_ids=list(group_ids))
+    try:
+        answer = cluster.broker(node_id).call(request, ShareGroupDescribeResponse)
+    except RequestNotSpoken:
+        return {}
+    found: dict[str, GroupSummary] = {}
+    for group in answer.groups:
+        if group.error_code not in _NOT_DESCRIBED:
+            refuse_error(group.error_code, f"group {group.group_id}", group.error_message)
+            members = tuple(_share_member(member) for member in group.members)
+            found[group.group_id] = GroupSummary(
+                group.group_id, group.group_state, group.assignor_name, node_id, members, "share"
+            )
+    return found
+
+
+def _share_member(described: DescribedShareMember) -> ListedMember:
+    return ListedMember(
+        described.member_id,
+        None,
+        described.client_id,
+        described.client_host.removeprefix("/"),
+        tuple(
+            TopicPartition(topic.topic_name, number)
+            for topic in described.assignment.topic_partitions
+            for number in topic.partitions
+        ),
+    )
 
 
 def _consumer_group(described: DescribedConsumerGroup, coordinator: int) -> GroupSummary:
@@ -270,6 +311,8 @@ def _committed_offsets(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, 
 
 
 def _offsets(group: OffsetFetchResponseGroup) -> dict[TopicPartition, int]:
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # so Kafka answers for a share group
+        return {}
     refuse_error(group.error_code, f"group {group.group_id}")
     found: dict[TopicPartition, int] = {}
     for topic in group.topics:

@@ -37,6 +37,10 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.LIST_GROUPS: (0, 5),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
+    ApiKey.SHARE_FETCH: (1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
     # Version 0 is announced and refused: librdkafka looks for exactly it to find out whether there are logins.
     ApiKey.SASL_HANDSHAKE: (0, 1),
     ApiKey.API_VERSIONS: (0, 4),
@@ -78,16 +82,26 @@ ANNOUNCED: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({
     ApiKey.LIST_TRANSACTIONS: (0, 2),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 })  # fmt: skip
 
 
-FEATURE_LEVELS = {"transaction.version": 2, "group.version": 1}
+FEATURE_LEVELS = {"transaction.version": 2, "group.version": 1, "share.version": 1}
 """Clients that know the first raise the epoch of the producer with each transaction (KIP-890); the second are the
-groups of KIP-848."""
+groups of KIP-848, the third share groups (KIP-932)."""
 
 FEATURE_OF = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "group.version",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "group.version",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "share.version",
+    ApiKey.SHARE_GROUP_DESCRIBE: "share.version",
+    ApiKey.SHARE_FETCH: "share.version",
+    ApiKey.SHARE_ACKNOWLEDGE: "share.version",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "share.version",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "share.version",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "share.version",
 }
 """These APIs are announced when all nodes have the feature: a group may be at any node."""
 

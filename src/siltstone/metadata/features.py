@@ -19,7 +19,10 @@ TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 """Level 1: the groups of KIP-848."""
 
-FEATURES = {TRANSACTION_VERSION: 2, GROUP_VERSION: 1}
+SHARE_VERSION = "share.version"
+"""Level 1: share groups (KIP-932), whose states are in the meta streams of partitions."""
+
+FEATURES = {TRANSACTION_VERSION: 2, GROUP_VERSION: 1, SHARE_VERSION: 1}
 """The highest level of each that this program has."""
 
 _FINAL_PREFIX, _NODE_PREFIX = "feature/", "node-feature/"

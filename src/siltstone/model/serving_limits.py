@@ -95,6 +95,28 @@ CONSUMER_REGEX_REFRESH_INTERVAL_MS = 10 * MINUTE_MS
 """After so long the topics that match a pattern are looked for again [Kafka: group.consumer.regex.refresh.interval.ms].
 """
 
+SHARE_SESSION_TIMEOUT_MS = 45 * SECOND_MS
+SHARE_HEARTBEAT_INTERVAL_MS = 5 * SECOND_MS
+"""When a silent member of a share group is removed, and the interval at which members send heartbeats [Kafka:
+group.share.session.timeout.ms, group.share.heartbeat.interval.ms]."""
+
+SHARE_GROUP_MEMBERS_MAX = 200
+"""The most members of one share group [Kafka: group.share.max.size]."""
+
+SHARE_RECORD_LOCK_DURATION_MS = 30 * SECOND_MS
+"""How long a record belongs to the member that has acquired it [Kafka: group.share.record.lock.duration.ms]."""
+
+SHARE_DELIVERIES_MAX = 5
+"""How often a record is delivered before the group gives it up, so that a record at which every member dies does not
+stop a group for ever [Kafka: group.share.delivery.count.limit]."""
+
+SHARE_RECORD_LOCKS_MAX = 2_000
+"""How many records of a partition may be in flight in one share group: it bounds the memory and the snapshot of a
+partition [Kafka: group.share.partition.max.record.locks]."""
+
+SHARE_SESSIONS_MAX = 2_000
+"""The most members of share groups that fetch from a node at a time [Kafka: group.share.max.share.sessions]."""
+
 GROUP_MEMBERS_MAX = 2**31 - 1
 """The most members of one group [Kafka: group.max.size]; GROUP_BYTES_MAX is reached first."""
 
@@ -234,6 +256,14 @@ us-east-1 in US dollars."""
 PRICE_OF_GIB = Price(0.0)
 """The price of a GiB that is read from a bucket, for `siltstone_store_cost_total`: nothing within the bucket's region,
 some 0.09 US dollars from elsewhere."""
+
+PRICE_OF_STORAGE = Price(0.023)
+"""The price of a GiB that is stored for a month, for `siltstone cost`: that of S3 Standard in us-east-1 in US
+dollars."""
+
+PRICE_OF_CORE = Price(0.05)
+"""The price of a processor's core for an hour, for `siltstone cost`: about that of a core with 4 GiB of memory of
+general-purpose machines in us-east-1 in US dollars."""
 
 ADMIN_CONNECTIONS_MAX = 64
 """The most connections of all admin listeners together: a monitoring system needs one at a time. Beyond it the oldest

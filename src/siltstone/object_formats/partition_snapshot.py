@@ -1,20 +1,21 @@
-"""The format of a partition's snapshot, version 4: the payload of each record of the meta stream is one snapshot, or a
-page of aborted transactions (``aborted_page``).
+"""The format of a partition's snapshot, version 5. The payload of each record of the meta stream is one snapshot, a
+page of aborted transactions (``aborted_page``), or a change of a share group (``share_state``).
 
 ====== ==== =====================================================================
 offset size field (little endian)
 ====== ==== =====================================================================
-0      4    magic "SPS4"
+0      4    magic "SPS5"
 4      4    CRC-32C of all that follows
 8      8    next offset of the data stream: the snapshot covers the batches before it
 16     ...  MessagePack of ``SnapshotBody``
 ====== ==== =====================================================================
 
 A snapshot holds only what the headers and the transaction markers of the batches say, so without one the broker reads
-the batches again. It uses the newest snapshot and trims older ones. Version 3, "SPS3", names no pages: it has the first
-five fields of the body. Version 2, "SPS2", has no transactions either: the first four fields of each producer, and the
-first four of the body. They are still written for a partition without pages and without transactions, so that an older
-broker reads them. Version 1, "SPS1", has no segments, and can be read.
+the batches again. Only the share groups are nowhere else: a snapshot has them as the changes before it left them. The
+broker uses the newest snapshot and trims older ones. Version 4, "SPS4", has no share groups: the first six fields of
+the body. Version 3, "SPS3", names no pages either: the first five. Version 2, "SPS2", has no transactions: the first
+four fields of each producer, and the first four of the body. Each is still written where it suffices, so that an older
+broker reads it. Version 1, "SPS1", has no segments, and can be read.
 """
 
 from collections.abc import Iterable
@@ -28,8 +29,10 @@ from siltstone.model.errors import CorruptData
 from siltstone.model.limits import TIME_INDEX_INTERVAL_BYTES
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.model.segments import ActiveSegment, ClosedSegment
+from siltstone.object_formats.share_state import ShareState, unpack_batches
 
-MAGIC = b"SPS4"
+MAGIC = b"SPS5"
+MAGIC_V4 = b"SPS4"
 MAGIC_V3 = b"SPS3"
 MAGIC_V2 = b"SPS2"
 MAGIC_V1 = b"SPS1"
@@ -105,7 +108,7 @@ class AbortedPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
     """``active`` is the active segment; None in version 1. ``unwritten`` are the closed segments, oldest first, that
     may not be recorded in the metadata yet. ``aborted`` are the aborted transactions, packed by ``pack_aborted``,
-    without the older ones that are in ``pages``."""
+    without the older ones that are in ``pages``. ``shares`` are the share groups."""
 
     producers: tuple[ProducerEntry, ...]
     times: TimeIndexState
@@ -113,6 +116,7 @@ class SnapshotBody(msgspec.Struct, frozen=True, array_like=True):
     unwritten: tuple[ClosedSegment, ...] = ()
     aborted: bytes = b""
     pages: tuple[AbortedPage, ...] = ()
+    shares: tuple[ShareState, ...] = ()
 
     @property
     def has_transactions(self) -> bool:
@@ -138,8 +142,10 @@ _decoder = msgspec.msgpack.Decoder(SnapshotBody)
 
 
 def encode_snapshot(snapshot: PartitionSnapshot) -> bytes:
-    if snapshot.body.pages:
+    if snapshot.body.shares:
         magic, body = MAGIC, _encoder.encode(snapshot.body)
+    elif snapshot.body.pages:
+        magic, body = MAGIC_V4, _encoder.encode((*_fields_of_version_3(snapshot.body), snapshot.body.pages))
     elif snapshot.body.has_transactions:
         magic, body = MAGIC_V3, _encoder.encode(_fields_of_version_3(snapshot.body))
     else:
@@ -166,13 +172,15 @@ def decode_snapshot(payload: Buffer) -> PartitionSnapshot:
             f"a partition's snapshot has {len(view)} bytes, fewer than its header of {_HEADER.size}"
         )
     magic, checksum, next_offset = _HEADER.unpack_from(view)
-    if magic not in (MAGIC, MAGIC_V3, MAGIC_V2, MAGIC_V1):
+    if magic not in (MAGIC, MAGIC_V4, MAGIC_V3, MAGIC_V2, MAGIC_V1):
         raise DamagedSnapshot(f"a partition's snapshot begins with {magic!r}, not {MAGIC!r}")
     if crc32c((view[_CHECKED_FROM:],)) != checksum:
         raise DamagedSnapshot("a partition's snapshot does not match its CRC-32C")
     try:
         body = _decoder.decode(view[_HEADER.size :])
         body.aborted_transactions()
+        for share in body.shares:
+            unpack_batches(share.batches)
         return PartitionSnapshot(next_offset, body)
     except (msgspec.MsgspecError, ValueError) as error:
         raise DamagedSnapshot(f"a partition's snapshot cannot be read: {error}") from None

@@ -23,6 +23,7 @@ from siltstone.model.errors import CorruptData
 from siltstone.object_formats.aborted_page import DamagedAbortedPage, decode_aborted_page, is_aborted_page
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_formats.partition_snapshot import PartitionSnapshot, decode_snapshot, with_pages
+from siltstone.object_formats.share_state import is_share_change
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.topic_streams import PartitionName, transactional_from
 from siltstone.offline.transactions import AbortedTransactions, Outcomes
@@ -150,7 +151,7 @@ def _newest_snapshot(
     try:
         for offset in reversed(range(meta.start_offset, meta.end_offset)):
             payload = _record_at(source, image, records, offset)
-            if is_aborted_page(payload):
+            if is_aborted_page(payload) or is_share_change(payload):
                 continue
             snapshot = decode_snapshot(payload)
             pages = snapshot.body.pages_from(meta.start_offset)

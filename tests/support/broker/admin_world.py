@@ -98,6 +98,7 @@ class AdminWorld:
             rng=Random(6),
             cluster_id=CLUSTER_ID,
             cluster=ClusterView(metadata, world.clock, NODE_ID),
+            shares=None,
             **signed,
         )
         self.connection = connection_at("kafka.example", 9092)

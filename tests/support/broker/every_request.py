@@ -22,6 +22,7 @@ from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from siltstone.kafka_protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -39,6 +40,7 @@ from siltstone.kafka_protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from siltstone.kafka_protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from siltstone.kafka_protocol.messages.describe_acls import DescribeAclsRequest
 from siltstone.kafka_protocol.messages.describe_client_quotas import (
@@ -55,6 +57,10 @@ from siltstone.kafka_protocol.messages.describe_quorum import (
     AskedPartition,
     AskedTopic,
     DescribeQuorumRequest,
+)
+from siltstone.kafka_protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
 )
 from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -99,6 +105,10 @@ from siltstone.kafka_protocol.messages.offset_for_leader_epoch import (
 )
 from siltstone.kafka_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from siltstone.kafka_protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from siltstone.kafka_protocol.messages.share_fetch import ShareFetchRequest
+from siltstone.kafka_protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from siltstone.kafka_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from siltstone.kafka_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -296,6 +306,21 @@ _REQUESTS: Mapping[ApiKey, Callable[[Asked], Message]] = {
         group_id=f"{asked.group_id}-of-kip-848", member_id=STRANGER, member_epoch=1
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda asked: ConsumerGroupDescribeRequest(group_ids=[asked.group_id]),
+    ApiKey.SHARE_GROUP_HEARTBEAT: lambda asked: ShareGroupHeartbeatRequest(
+        group_id=f"{asked.group_id}-of-shares", member_id=STRANGER, member_epoch=1
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: lambda asked: ShareGroupDescribeRequest(group_ids=[asked.group_id]),
+    ApiKey.SHARE_FETCH: lambda asked: ShareFetchRequest(
+        group_id=asked.group_id, member_id=STRANGER, share_session_epoch=1
+    ),
+    ApiKey.SHARE_ACKNOWLEDGE: lambda asked: ShareAcknowledgeRequest(
+        group_id=asked.group_id, member_id=STRANGER, share_session_epoch=1
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda asked: DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=asked.group_id, topics=None)]
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: lambda asked: AlterShareGroupOffsetsRequest(group_id=asked.group_id),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda asked: DeleteShareGroupOffsetsRequest(group_id=asked.group_id),
     ApiKey.LIST_GROUPS: lambda asked: ListGroupsRequest(),
     ApiKey.API_VERSIONS: lambda asked: ApiVersionsRequest(
         client_software_name="raw", client_software_version="1.0"

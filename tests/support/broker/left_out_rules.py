@@ -55,8 +55,13 @@ def prepared_is_before_markers(patch: Patch) -> None:
 
     def performed(self: Any, known: Any, decision: Any) -> Any:
         if decision.markers is not None:
-            for partition in sorted(decision.markers.partitions):
-                self._markers.write(partition, decision.markers, self._log.coordinator_epoch)
+            markers, epoch = decision.markers, self._log.coordinator_epoch
+            elsewhere = {each for each in markers.partitions if not self._markers.write(each, markers, epoch)}
+
+            async def send() -> None:
+                await self._markers.send(frozenset(elsewhere), markers, epoch)
+
+            self._tasks.start("too early", send())
         return perform(self, known, decision)
 
     patch.setattr(TransactionCoordinator, "_perform", performed)

@@ -21,10 +21,13 @@ from siltstone.broker.groups.apis.membership import (
 from siltstone.broker.groups.apis.offset_commit import handle_offset_commit
 from siltstone.broker.groups.apis.offset_delete import handle_offset_delete
 from siltstone.broker.groups.apis.offset_fetch import handle_offset_fetch
+from siltstone.broker.groups.apis.share_describe import handle_share_group_describe
+from siltstone.broker.groups.apis.share_heartbeat import handle_share_group_heartbeat
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.request import ConnectionContext, Listener, RequestContext
 from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 from siltstone.runtime.clock import ManualClock
@@ -68,6 +71,11 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
+async def _no_shares(_: str) -> ErrorCode:
+    """No leader of a partition knows any share group."""
+    return ErrorCode.NONE
+
+
 HANDLERS = {
     "JoinGroupRequest": handle_join_group,
     "SyncGroupRequest": handle_sync_group,
@@ -80,7 +88,9 @@ HANDLERS = {
     "OffsetDeleteRequest": handle_offset_delete,
     "DescribeGroupsRequest": handle_describe_groups,
     "ListGroupsRequest": handle_list_groups,
-    "DeleteGroupsRequest": handle_delete_groups,
+    "ShareGroupHeartbeatRequest": handle_share_group_heartbeat,
+    "ShareGroupDescribeRequest": handle_share_group_describe,
+    "DeleteGroupsRequest": lambda groups, _, request: handle_delete_groups(groups, request, _no_shares),
 }
 NO_DELAY = GroupSettings(group_initial_rebalance_delay_ms=0)
 

@@ -155,11 +155,11 @@ def _kafka_python_classes() -> dict[str, Any]:
     return classes
 
 
-NOT_IN_KAFKA_PYTHON = {
-    f"{api}{side}"
-    for api in ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
-    for side in ("Request", "Response")
-}
+APIS_NOT_IN_KAFKA_PYTHON = (
+    "UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "ShareGroupHeartbeat", "ShareGroupDescribe",
+    "ShareFetch", "ShareAcknowledge", "DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets",
+)  # fmt: skip
+NOT_IN_KAFKA_PYTHON = {f"{api}{side}" for api in APIS_NOT_IN_KAFKA_PYTHON for side in ("Request", "Response")}
 
 
 def kafka_python_reads(message: type[Message], version: int, body: bytes) -> tuple[Any, bytes]:

@@ -86,6 +86,13 @@ SCHEMA_NAMES = {
     "FetchResponse": {"topics": "responses"},
     "FetchedTopic": {"name": "topic"},
     "FetchedPartition": {"index": "partition_index"},
+    "ShareFetchRequest": {"forgotten_topics": "forgotten_topics_data"},
+    "ShareFetchPartition": {"index": "partition_index"},
+    "ShareFetchResponse": {"topics": "responses"},
+    "ShareFetchedPartition": {"index": "partition_index"},
+    "AcknowledgePartition": {"index": "partition_index"},
+    "ShareAcknowledgeResponse": {"topics": "responses"},
+    "AcknowledgedPartition": {"index": "partition_index"},
 }
 """The names in Kafka's schema of the fields that tools/kafka-messages gives plainer names."""
 

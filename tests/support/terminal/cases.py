@@ -3,9 +3,10 @@
 A command has one ``Case`` for each state, or a sentence that says why it has none. ``{...}`` in words are places of the
 scene: ``{store}`` a store with work to do, of which each run gets a copy of its own, ``{done}`` the same after
 maintenance, ``{tabled}`` a store with the topic ``kept``, which was exported to a table, and ``fresh``, which was not
-exported yet, ``{empty}`` a store without streams, ``{broken}`` a store that has lost an object, ``{nowhere}`` a folder
-that does not exist; ``{at}`` a broker with the topic ``full``, ``{idle}`` one without topics, ``{closed}`` an address
-at which nothing listens; ``{topic}`` and ``{group}`` a topic and a group that only this run uses.
+exported yet, ``{backup}`` a backup of ``{store}``, ``{empty}`` a store without streams, ``{broken}`` a store that has
+lost an object, ``{nowhere}`` a folder that does not exist; ``{at}`` a broker
+with the topic ``full``, ``{idle}`` one without topics, ``{closed}`` an address at which nothing listens; ``{topic}``
+and ``{group}`` a topic and a group that only this run uses.
 """
 
 import shlex

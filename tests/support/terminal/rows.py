@@ -315,6 +315,12 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("streams --store {nowhere}", 2, NO_STORE),
         begun("streams --store {store}"),
     ),
+    "cost": row(
+        Case("cost --store {empty}", shows="a month has 30 days"),
+        Case("cost --store {store} --retention 7d", shows="the metadata log tells too little"),
+        Case("cost --store {nowhere}", 2, NO_STORE),
+        begun("cost --store {store}"),
+    ),
     "inspect": row(
         "an object that exists has something to show",
         Case("inspect 0 --blocks --store {store}", shows="checksum verified"),
@@ -415,6 +421,18 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("check --store {store}", shows="clean"),
         Case("check --store {broken}", 1, "something is wrong"),
         begun("check --store {store}"),
+    ),
+    "backup": row(
+        Case("backup {nowhere}/b --store {empty}", 2, "was never used"),
+        Case("backup {nowhere}/b --store {store}", shows="can be restored from version"),
+        Case("backup {nowhere}/b --store {nowhere}", 2, NO_STORE),
+        begun("backup {nowhere}/b --store {store}"),
+    ),
+    "restore": row(
+        "a backup always has something to restore",
+        Case("restore {backup} --store {nowhere}", shows="was restored from version"),
+        Case("restore {store} --store {nowhere}", 1, "is no complete backup"),
+        begun("restore {backup} --store {nowhere}"),
     ),
     "metadata": row(
         Case("metadata", shows="copy"),

@@ -23,7 +23,7 @@ def test_without_a_broker_there_are_no_names_and_no_error(complete) -> None:
 
 
 def test_commands_options_and_formats_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completed(monkeypatch, incomplete="con") == ["consume"]
+    assert completed(monkeypatch, incomplete="consu") == ["consume"]
     assert "--until-end" in completed(monkeypatch, "tail", "t", incomplete="--un")
     assert completed(monkeypatch, "tail", "t", "-f", incomplete="j") == ["json"]
     assert completed(monkeypatch, "groups", incomplete="l") == ["list"]

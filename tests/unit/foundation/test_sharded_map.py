@@ -117,3 +117,10 @@ def test_a_shard_is_copied_once_and_only_when_it_changes() -> None:
     assert draft._shards[_shard_of(1)] is before._shards[_shard_of(1)]
     assert (dict(before.items()), len(before)) == ({0: "a", 1: "b"}, 2)
     assert dict(draft.frozen().items()) == {0: "c", SHARD_COUNT: "d", 1: "b"}
+
+
+@pytest.mark.parametrize("keys", [[5, 1024, 0, 2**40], ["a", "b" * 9], []])
+def test_values_of_many_keys_come_in_their_order(keys: list[int | str]) -> None:
+    items = [(key, f"value of {key}") for key in keys]
+    made = ShardedMap([*items, *[(7, "seven")][: len(keys) % 2]])
+    assert made.values_of(keys[::-1]) == [value for _, value in items[::-1]]

@@ -46,6 +46,11 @@ from siltstone.kafka_protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from siltstone.kafka_protocol.messages.share_group_describe import (
+    DescribedShareGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 from support.kafka.answering_cluster import AnsweringCluster
 
 COORDINATORS = {"readers": 1, "writers": 2, "newer": 2}
@@ -72,6 +77,7 @@ class World:
                 ListGroupsRequest: self._listed,
                 DescribeGroupsRequest: self._described,
                 ConsumerGroupDescribeRequest: self._described_consumers,
+                ShareGroupDescribeRequest: self._described_shares,
                 OffsetFetchRequest: self._fetched,
                 OffsetCommitRequest: self._committed,
                 DeleteGroupsRequest: self._deleted,
@@ -104,6 +110,11 @@ class World:
             for group_id in request.groups
         ]
         return DescribeGroupsResponse(groups=groups)
+
+    def _described_shares(self, _: int, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
+        unknown = ErrorCode.GROUP_ID_NOT_FOUND
+        rows = [DescribedShareGroup(group_id=each, error_code=unknown) for each in request.group_ids]
+        return ShareGroupDescribeResponse(groups=rows)
 
     def _described_consumers(
         self, _: int, request: ConsumerGroupDescribeRequest
@@ -178,7 +189,7 @@ def test_every_broker_lists_its_groups_and_each_coordinator_describes_them() -> 
     world = World()
     newer, readers, writers = all_groups(world.cluster)
     assert world.nodes_asked[:2] == [1, 2]
-    assert sorted(world.nodes_asked[2:]) == [1, 2, 2], "broker 2 is asked of newer by the other API, too"
+    assert sorted(world.nodes_asked[2:]) == [1, 2, 2, 2], "broker 2 is asked of newer by the other APIs, too"
     assert (readers.group_id, readers.state, readers.assignor, readers.coordinator) == (
         "readers",
         "Stable",

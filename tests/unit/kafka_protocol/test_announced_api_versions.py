@@ -17,14 +17,23 @@ def test_every_api_has_its_row(version: int) -> None:
     assert rows == dict(ANNOUNCED)
     assert (response.error_code, response.throttle_time_ms) == (ErrorCode.NONE, 0)
     names = {each.name for each in (*response.supported_features, *response.finalized_features)}
-    assert names == ({"transaction.version", "group.version"} if version >= 3 else set())
+    assert names == ({"transaction.version", "group.version", "share.version"} if version >= 3 else set())
 
 
 def test_groups_of_kip_848_are_there_when_all_nodes_have_them() -> None:
-    response = decode(ApiVersionsResponse, 4, api_versions_body(4, (2, 0)))
+    response = decode(ApiVersionsResponse, 4, api_versions_body(4, (2, 0, 1)))
     missing = ANNOUNCED.keys() - {row.api_key for row in response.api_keys}
     assert missing == {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
-    assert {each.name for each in response.finalized_features} == {"transaction.version"}
+    assert {each.name for each in response.finalized_features} == {"transaction.version", "share.version"}
+
+
+def test_share_groups_are_there_when_all_nodes_have_them() -> None:
+    response = decode(ApiVersionsResponse, 4, api_versions_body(4, (2, 1, 0)))
+    missing = {key.name for key in ANNOUNCED.keys() - {row.api_key for row in response.api_keys}}
+    assert missing == {name for name in ApiKey.__members__ if "SHARE" in name} - {
+        "INITIALIZE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE", "WRITE_SHARE_GROUP_STATE",
+        "DELETE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE_SUMMARY",
+    }  # fmt: skip
 
 
 def test_the_bytes_are_made_once() -> None:

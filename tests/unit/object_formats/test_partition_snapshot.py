@@ -134,8 +134,8 @@ def test_too_long():
 
 
 def test_another_version():
-    with pytest.raises(DamagedSnapshot, match="begins with b'SPS5'"):
-        decode_snapshot(b"SPS5" + PAYLOAD[4:])
+    with pytest.raises(DamagedSnapshot, match="begins with b'SPS6'"):
+        decode_snapshot(b"SPS6" + PAYLOAD[4:])
 
 
 @pytest.mark.parametrize("body", [b"", b"\x91\x90", b"\xc0", b"\x92\x90\x90\x90", b"no messagepack"])

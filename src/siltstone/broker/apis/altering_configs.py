@@ -13,15 +13,22 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from siltstone.broker.apis.config_resources import ResourceType, no_such_resource, topic_of
+from siltstone.broker.apis.config_resources import ResourceType, check_group_name, no_such_resource, topic_of
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
+from siltstone.broker.share_configs import (
+    InvalidGroupConfig,
+    check_config,
+    key_of_group,
+    stored_configs,
+    written_group_configs,
+)
 from siltstone.broker.topics.registry import Topic
 from siltstone.kafka_protocol.messages import alter_configs as whole
 from siltstone.kafka_protocol.messages import incremental_alter_configs as incremental
 from siltstone.kafka_protocol.notation import TEXT_BYTES_MAX
-from siltstone.metadata.commands import AlterTopicConfigs
+from siltstone.metadata.commands import AlterTopicConfigs, PutKey
 from siltstone.metadata.refusals import TopicConfiguredOtherwise
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.runtime.turns import one_by_one
@@ -69,11 +76,16 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 Changer = Callable[[BrokerParts, Topic, AnyResource], Change]
 """Makes the change of a topic that a resource of a request asks for. Raises the refusal if there is no such change."""
 
+GroupChanger = Callable[[Mapping[str, str], AnyResource], dict[str, str]]
+"""Makes a group's next configuration from the present one."""
+
 
 async def handle_alter_configs(
     parts: BrokerParts, context: RequestContext, request: whole.AlterConfigsRequest
 ) -> whole.AlterConfigsResponse:
-    outcomes = await _outcomes(parts, request.resources, _replacement, validate_only=request.validate_only)
+    outcomes = await _outcomes(
+        parts, request.resources, _replacement, _group_replacement, validate_only=request.validate_only
+    )
     return whole.AlterConfigsResponse(
         responses=[whole.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
     )
@@ -82,7 +94,9 @@ async def handle_alter_configs(
 async def handle_incremental_alter_configs(
     parts: BrokerParts, context: RequestContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> incremental.IncrementalAlterConfigsResponse:
-    outcomes = await _outcomes(parts, request.resources, _increment, validate_only=request.validate_only)
+    outcomes = await _outcomes(
+        parts, request.resources, _increment, _group_increment, validate_only=request.validate_only
+    )
     return incremental.IncrementalAlterConfigsResponse(
         responses=[incremental.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
     )
@@ -92,6 +106,7 @@ async def _outcomes(
     parts: BrokerParts,
     resources: Sequence[AnyResource],
     changer: Changer[AnyResource],
+    configured: GroupChanger[AnyResource],
     *,
     validate_only: bool,
 ) -> list[dict[str, Any]]:
@@ -105,6 +120,9 @@ async def _outcomes(
         if resource.resource_type == ResourceType.BROKER and _are_throttles(keys) and named not in repeated:
             return _row(resource, 0, None)
 
+        if resource.resource_type == ResourceType.GROUP and named not in repeated:
+            return await _of_group(parts, resource, configured, validate_only=validate_only)
+
         def make() -> Change:
             return changer(parts, alterable_topic(parts, named, repeated, keys), resource)
 
@@ -116,6 +134,43 @@ async def _outcomes(
         return _row(resource, code, message)
 
     return await one_by_one(outcome, resources)
+
+
+async def _of_group(
+    parts: BrokerParts, resource: AnyResource, configured: GroupChanger[AnyResource], *, validate_only: bool
+) -> dict[str, Any]:
+    """Applies the change of a group's configuration, which the group need not exist for."""
+    name = resource.resource_name
+    try:
+        check_group_name(name)
+        key = key_of_group(name)
+        configs = configured(stored_configs(parts.metadata.image.keys.get(key)), resource)
+        for config, value in configs.items():
+            check_config(config, value)
+        if not validate_only:
+            await parts.metadata.execute(PutKey(key, written_group_configs(configs), overwrite=True))
+    except SiltstoneError as failure:
+        return _row(resource, error_code(failure), error_message(failure))
+    return _row(resource, 0, None)
+
+
+def _group_replacement(_: Mapping[str, str], resource: whole.AlterConfigsResource) -> dict[str, str]:
+    return _put_of(resource)
+
+
+def _group_increment(before: Mapping[str, str], resource: incremental.AlterConfigsResource) -> dict[str, str]:
+    after = dict(before)
+    for config in resource.configs:
+        match config.config_operation:
+            case Operation.DELETE:
+                after.pop(config.name, None)
+            case Operation.SET if config.value is not None:
+                after[config.name] = config.value
+            case Operation.SET:
+                raise InvalidRequest(f"Null value not supported for : {config.name}")
+            case _:
+                raise InvalidGroupConfig(f"{config.name[:200]} is not a list: it is set or deleted")
+    return after
 
 
 def _are_throttles(keys: Sequence[str]) -> bool:
@@ -174,10 +229,13 @@ def alterable_topic(
 
 def _replacement(_parts: BrokerParts, topic: Topic, resource: whole.AlterConfigsResource) -> Change:
     """Raises InvalidRequest."""
+    return Change(topic=topic, put=_put_of(resource), replace=True)
+
+
+def _put_of(resource: whole.AlterConfigsResource) -> dict[str, str]:
     if nulls := [config.name for config in resource.configs if config.value is None]:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
-    put = {config.name: config.value for config in resource.configs if config.value is not None}
-    return Change(topic=topic, put=put, replace=True)
+    return {config.name: config.value for config in resource.configs if config.value is not None}
 
 
 def _increment(parts: BrokerParts, topic: Topic, resource: incremental.AlterConfigsResource) -> Change:

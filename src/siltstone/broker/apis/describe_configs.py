@@ -1,8 +1,8 @@
-"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from (item 22). Groups
-are described, too, and have none."""
+"""DescribeConfigs: the configuration of topics and of this broker, and where each value comes from (item 22). Of
+a group, only what is set for it is described."""
 
 from siltstone.broker.apis.broker_entries import BrokerEntry, broker_entries
-from siltstone.broker.apis.config_entries import TopicEntry, topic_entries
+from siltstone.broker.apis.config_entries import ConfigSource, TopicEntry, topic_entries
 from siltstone.broker.apis.config_resources import (
     ResourceType,
     check_broker_name,
@@ -13,6 +13,7 @@ from siltstone.broker.apis.config_resources import (
 from siltstone.broker.error_codes import error_code, error_message
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import RequestContext
+from siltstone.broker.share_configs import key_of_group, stored_configs
 from siltstone.kafka_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -81,7 +82,11 @@ def _configs(
         return [_of_broker(entry, request) for entry in broker_entries(parts, listener)]
     if resource.resource_type == ResourceType.GROUP:
         check_group_name(resource.resource_name)
-        return []  # nothing of a classic group is configured by name
+        stored = stored_configs(parts.metadata.image.keys.get(key_of_group(resource.resource_name)))
+        return [
+            DescribeConfigsResourceResult(name=name, value=value, config_source=ConfigSource.GROUP)
+            for name, value in sorted(stored.items())
+        ]
     raise no_such_resource(resource.resource_type)
 
 

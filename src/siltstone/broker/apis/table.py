@@ -32,6 +32,14 @@ from siltstone.broker.apis.list_offsets import handle_list_offsets
 from siltstone.broker.apis.list_partition_reassignments import handle_list_partition_reassignments
 from siltstone.broker.apis.metadata import handle_metadata
 from siltstone.broker.apis.offset_for_leader_epoch import handle_offset_for_leader_epoch
+from siltstone.broker.apis.share_acknowledge import handle_share_acknowledge
+from siltstone.broker.apis.share_fetch import handle_share_fetch
+from siltstone.broker.apis.share_offsets import (
+    forget_shares_of,
+    handle_alter_share_group_offsets,
+    handle_delete_share_group_offsets,
+    handle_describe_share_group_offsets,
+)
 from siltstone.broker.apis.unregister_broker import handle_unregister_broker
 from siltstone.broker.groups.apis.consumer_describe import handle_consumer_group_describe
 from siltstone.broker.groups.apis.consumer_heartbeat import handle_consumer_group_heartbeat
@@ -48,9 +56,11 @@ from siltstone.broker.groups.apis.membership import (
 from siltstone.broker.groups.apis.offset_commit import handle_offset_commit
 from siltstone.broker.groups.apis.offset_delete import handle_offset_delete
 from siltstone.broker.groups.apis.offset_fetch import handle_offset_fetch
+from siltstone.broker.groups.apis.share_describe import handle_share_group_describe
+from siltstone.broker.groups.apis.share_heartbeat import handle_share_group_heartbeat
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import EncodedBody, RequestContext
+from siltstone.broker.request import EncodedBody, EncodedPieces, RequestContext
 from siltstone.broker.transactions.apis.describing import handle_describe_transactions
 from siltstone.broker.transactions.apis.listing import handle_list_transactions
 from siltstone.broker.transactions.apis.marking import handle_write_txn_markers
@@ -64,7 +74,7 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 
-Handler = Callable[[BrokerParts, RequestContext, Any], Awaitable[Message | EncodedBody]]
+Handler = Callable[[BrokerParts, RequestContext, Any], Awaitable[Message | EncodedBody | EncodedPieces]]
 
 
 class Api(msgspec.Struct, frozen=True):
@@ -91,6 +101,10 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DESCRIBE_GROUPS: _of_groups(handle_describe_groups),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _of_groups(handle_consumer_group_heartbeat),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups(handle_consumer_group_describe),
+    ApiKey.SHARE_GROUP_HEARTBEAT: _of_groups(handle_share_group_heartbeat),
+    ApiKey.SHARE_GROUP_DESCRIBE: _of_groups(handle_share_group_describe),
+    ApiKey.SHARE_FETCH: handle_share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: handle_share_acknowledge,
     ApiKey.LIST_GROUPS: _of_groups(handle_list_groups),
     ApiKey.API_VERSIONS: handle_api_versions,
     ApiKey.CREATE_TOPICS: handle_create_topics,
@@ -112,7 +126,12 @@ _HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DESCRIBE_CONFIGS: handle_describe_configs,
     ApiKey.ALTER_CONFIGS: handle_alter_configs,
     ApiKey.CREATE_PARTITIONS: handle_create_partitions,
-    ApiKey.DELETE_GROUPS: _of_groups(handle_delete_groups),
+    ApiKey.DELETE_GROUPS: lambda parts, _, request: handle_delete_groups(
+        parts.groups, request, partial(forget_shares_of, parts)
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: handle_describe_share_group_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: handle_alter_share_group_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: handle_delete_share_group_offsets,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: handle_incremental_alter_configs,
     ApiKey.OFFSET_DELETE: _of_groups(handle_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: handle_describe_cluster,

@@ -1,7 +1,7 @@
-"""A group follows the rules of the classic protocol or the rules of KIP-848. Pure.
+"""A group follows the rules of the classic protocol, the rules of KIP-848 or those of share groups. Pure.
 
-The first request of a member decides. A group without members changes its kind with the next member, and keeps its
-offsets.
+The first request of a member decides. A group without members changes between the first two kinds with the next member,
+and keeps its offsets. A share group stays one until it is deleted.
 """
 
 from collections.abc import Iterator
@@ -12,17 +12,28 @@ from msgspec.structs import replace
 from siltstone.broker.groups.consumer_protocol.deciding import decide_for_consumers
 from siltstone.broker.groups.consumer_protocol.draft import revocation_timer
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, MemberState
-from siltstone.broker.groups.consumer_protocol.log_records import tombstones_of
+from siltstone.broker.groups.consumer_protocol.log_records import count_of, records_of, tombstones_of
 from siltstone.broker.groups.offsets_log.record import GroupKey, GroupRecord, Record
 from siltstone.broker.groups.ports import KnownTopics
 from siltstone.broker.groups.rules.deciding import decide
 from siltstone.broker.groups.rules.decision import AnswerTo, GroupDecision
 from siltstone.broker.groups.rules.group import Group
-from siltstone.broker.groups.rules.requests import ConsumerBeat, GroupTimer, Join, Request, TimerKind
+from siltstone.broker.groups.rules.requests import (
+    ChangeShared,
+    ConsumerBeat,
+    GroupTimer,
+    Join,
+    Request,
+    ShareBeat,
+    TimerKind,
+)
 from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.groups.share_protocol.deciding import decide_for_shares
+from siltstone.broker.groups.share_protocol.group import ShareGroup
+from siltstone.broker.groups.share_protocol.log_records import share_count_of, share_records_of
 from siltstone.kafka_protocol.error_code import ErrorCode
 
-AnyGroup: TypeAlias = Group | ConsumerGroup
+AnyGroup: TypeAlias = Group | ConsumerGroup | ShareGroup
 
 
 def decide_of_any_kind(
@@ -34,6 +45,13 @@ def decide_of_any_kind(
     topics: KnownTopics,
 ) -> GroupDecision[Any]:
     """``ticket``: the number under which this decision, or a later one, answers the request."""
+    if isinstance(request, ShareBeat | ChangeShared):
+        if isinstance(group, Group) and group.is_empty and not group.is_saved and not group.pending:
+            group = ShareGroup(group.group_id)
+        if not isinstance(group, ShareGroup):
+            return GroupDecision(group, (AnswerTo(ticket, ErrorCode.GROUP_ID_NOT_FOUND),))
+    if isinstance(group, ShareGroup):
+        return decide_for_shares(group, request, ticket, now_ms, settings, topics)
     left: Iterator[Record] = iter(())
     if isinstance(request, ConsumerBeat) and isinstance(group, Group):
         if group.members or group.pending:
@@ -56,12 +74,31 @@ def _records_of_empty(group: Group) -> Iterator[Record]:
         yield GroupRecord(GroupKey(group.group_id), None)
 
 
+def own_records_of(group: AnyGroup) -> Iterator[Record]:
+    """Yields the records from which a group that is wholly in the log can be rebuilt."""
+    if isinstance(group, ConsumerGroup):
+        yield from records_of(group)
+    elif isinstance(group, ShareGroup):
+        yield from share_records_of(group)
+
+
+def own_count_of(group: AnyGroup) -> int | None:
+    """Returns how many ``own_records_of`` has; None for a group of the classic protocol."""
+    if isinstance(group, ConsumerGroup):
+        return count_of(group)
+    return share_count_of(group) if isinstance(group, ShareGroup) else None
+
+
 def timers_of(group: AnyGroup, settings: GroupSettings) -> Iterator[tuple[GroupTimer, int]]:
     """Yields the timers of a group that was loaded, and how long they run: in full, because nobody knows what was left
     of them."""
     if isinstance(group, Group):
         for member in group.members.values():
             yield GroupTimer(TimerKind.SESSION, member.member_id), member.session_timeout_ms
+        return
+    if isinstance(group, ShareGroup):
+        for member_id in group.members:
+            yield GroupTimer(TimerKind.SESSION, member_id), settings.group_share_session_timeout_ms
         return
     for consumer in group.members.values():
         session = GroupTimer(TimerKind.SESSION, consumer.member_id)

@@ -15,8 +15,13 @@ from typing import Any
 import msgspec
 
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup
-from siltstone.broker.groups.consumer_protocol.log_records import count_of, records_of
-from siltstone.broker.groups.group_kinds import AnyGroup, decide_of_any_kind, timers_of
+from siltstone.broker.groups.group_kinds import (
+    AnyGroup,
+    decide_of_any_kind,
+    own_count_of,
+    own_records_of,
+    timers_of,
+)
 from siltstone.broker.groups.log_writer import LogWriter
 from siltstone.broker.groups.offsets_log.record import (
     CommittedOffset,
@@ -44,12 +49,14 @@ from siltstone.broker.groups.rules.requests import (
     Join,
     MoveOffsets,
     Request,
+    ShareBeat,
     Sync,
     TimerRang,
     TopicPartition,
 )
 from siltstone.broker.groups.rules.states import GroupState
 from siltstone.broker.groups.settings import GroupSettings
+from siltstone.broker.groups.share_protocol.group import ShareGroup
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.foundation.quantity_words import counted
 from siltstone.kafka_protocol.error_code import ErrorCode
@@ -127,7 +134,9 @@ class KnownGroup(msgspec.Struct, eq=False):
     @property
     def live_records(self) -> int:
         """The number of records from which the log can rebuild this group."""
-        own = count_of(self.group) if isinstance(self.group, ConsumerGroup) else self.metadata is not None
+        own = own_count_of(self.group)
+        if own is None:
+            own = self.metadata is not None
         return len(self.offsets) + len(self.pending) + own
 
     @property
@@ -154,7 +163,8 @@ class KnownGroup(msgspec.Struct, eq=False):
             yield pending
 
     def apply(self, record: Record) -> None:
-        """The record must be one of this group. ``group`` itself says what the records of groups of KIP-848 say."""
+        """The record must be one of this group. Groups of other protocols than the classic one say themselves what
+        their records say."""
         if isinstance(record, GroupRecord):
             self.metadata = record.metadata
         elif isinstance(record, OffsetRecord):
@@ -174,8 +184,8 @@ class KnownGroup(msgspec.Struct, eq=False):
 
     def records_of_group(self) -> Iterator[Record]:
         """Yields the live records of the group itself; ``record_of_offset`` has the others."""
-        if isinstance(self.group, ConsumerGroup):
-            yield from records_of(self.group)
+        if not isinstance(self.group, Group):
+            yield from own_records_of(self.group)
         elif self.metadata is not None:
             yield GroupRecord(GroupKey(self.group.group_id), self.metadata)
 
@@ -210,17 +220,17 @@ def _offset_bytes(committed: CommittedOffset | None) -> int:
 
 def _log_rebalance(before: AnyGroup, after: AnyGroup) -> None:
     """Logs that a rebalance has ended or started, or that the last member has gone."""
-    if isinstance(after, ConsumerGroup):
+    if isinstance(after, ConsumerGroup | ShareGroup):
         _log_new_targets(before, after)
     elif isinstance(before, Group):
         _log_generation(before, after)
 
 
-def _log_new_targets(before: AnyGroup, after: ConsumerGroup) -> None:
+def _log_new_targets(before: AnyGroup, after: ConsumerGroup | ShareGroup) -> None:
     members = counted(len(after.members), "member")
     if before.members and not after.members:
         log.info("group %s is empty: its last member has left", after.group_id)
-    elif not isinstance(before, ConsumerGroup) or before.assignment_epoch != after.assignment_epoch:
+    elif isinstance(before, Group) or before.assignment_epoch != after.assignment_epoch:
         log.info(
             "group %s has a new assignment: epoch %d, %s", after.group_id, after.assignment_epoch, members
         )
@@ -298,7 +308,7 @@ class KnownGroups:
         producer = request.producer if isinstance(request, CommitInTransaction) else None
         self._take(group_id, known, decision, producer, stays=isinstance(request, DeleteOffsets))
         if records:
-            self.writer.add(records, group_id, is_one=isinstance(decision.group, ConsumerGroup))
+            self.writer.add(records, group_id, is_one=not isinstance(decision.group, Group))
         if pending:
             self.writer.add(pending, group_id, producer)
         for action in decision.actions:
@@ -381,19 +391,21 @@ class KnownGroups:
         members and new offsets are refused; heartbeats, members that rejoin and offsets that are committed again are
         not."""
         if (
-            isinstance(request, Join | Sync | ConsumerBeat | Commit | CommitInTransaction | MoveOffsets)
+            isinstance(
+                request, Join | Sync | ConsumerBeat | ShareBeat | Commit | CommitInTransaction | MoveOffsets
+            )
             and self.writer.has_backlog
         ):
             return True
         if (
-            not isinstance(request, Join | ConsumerBeat | Commit | CommitInTransaction)
+            not isinstance(request, Join | ConsumerBeat | ShareBeat | Commit | CommitInTransaction)
             or not self._environment.memory.is_full
         ):
             return False
         known = self.by_id.get(group_id)
         if known is None:
             return True
-        if isinstance(request, Join | ConsumerBeat):
+        if isinstance(request, Join | ConsumerBeat | ShareBeat):
             return request.member_id not in known.group.members
         return any((offset.topic, offset.partition) not in known.offsets for offset in request.offsets)
 

@@ -14,9 +14,11 @@ from siltstone.broker.groups.offsets_log.record import (
     UnknownKey,
     decode_record,
 )
+from siltstone.broker.groups.offsets_log.share_records import ShareRecord
 from siltstone.broker.groups.ports import GroupLog, LogEntry, RecordInTransaction, TransactionEnd
 from siltstone.broker.groups.rules.group import Group, Member, Protocol, member_bytes, subscribed_topics
 from siltstone.broker.groups.rules.states import GroupState
+from siltstone.broker.groups.share_protocol.log_records import ReplayedShareGroup
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,7 @@ class Replay:
         self.unknown: dict[bytes, bytes] = {}
         self.records_read = 0
         self._of_consumers: dict[str, ReplayedConsumerGroup] = {}
+        self._of_shares: dict[str, ReplayedShareGroup] = {}
         self._groups_of: dict[int, set[str]] = {}
         self._unknown_versions: set[int] = set()
 
@@ -49,6 +52,9 @@ class Replay:
         if isinstance(record, ConsumerRecord):
             self._read_of_consumers(group_id, record)
             return
+        if isinstance(record, ShareRecord):
+            self._read_of_shares(group_id, record)
+            return
         known = self.groups.get(group_id)
         if known is None:
             known = self.groups[group_id] = KnownGroup(Group(group_id))
@@ -65,6 +71,12 @@ class Replay:
         if replayed.is_nothing:
             del self._of_consumers[group_id]
 
+    def _read_of_shares(self, group_id: str, record: ShareRecord) -> None:
+        replayed = self._of_shares.setdefault(group_id, ReplayedShareGroup(group_id))
+        replayed.read(record)
+        if replayed.is_nothing:
+            del self._of_shares[group_id]
+
     def _end(self, end: TransactionEnd) -> None:
         for group_id in self._groups_of.pop(end.producer_id, ()):
             if (known := self.groups.get(group_id)) is not None:
@@ -80,8 +92,9 @@ class Replay:
             if known.metadata is not None:
                 known.group = group_of(group_id, known.metadata)
         for group_id, replayed in self._of_consumers.items():
-            known = self.groups.setdefault(group_id, KnownGroup(Group(group_id)))
-            known.group = replayed.group()
+            self.groups.setdefault(group_id, KnownGroup(Group(group_id))).group = replayed.group()
+        for group_id, shared in self._of_shares.items():
+            self.groups.setdefault(group_id, KnownGroup(Group(group_id))).group = shared.group()
         return self.groups
 
     def _keep(self, key: UnknownKey, encoded: EncodedRecord) -> None:

@@ -21,6 +21,7 @@ from siltstone.broker.partitions.partition import (
 )
 from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
+from siltstone.broker.partitions.share_progress import PartitionShares
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.transaction_state import PartitionTransactions
 from siltstone.broker.settings import BrokerSettings
@@ -40,6 +41,12 @@ from siltstone.object_formats.partition_snapshot import (
     ProducerEntry,
     decode_snapshot,
     with_pages,
+)
+from siltstone.object_formats.share_state import (
+    ShareChange,
+    ShareState,
+    decode_share_change,
+    is_share_change,
 )
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.turns import let_others_run
@@ -111,21 +118,23 @@ class PartitionOpening:
         self, streams: PartitionStreams, topic_id: str, partition: PartitionMetadata
     ) -> BatchKnowledge:
         config = self._config_of(topic_id)
-        snapshot = await self._newest_snapshot(streams)
+        snapshot, shares = await self._read_meta(streams)
         producers_max = self._settings.producers_per_partition_max
         segments = self._segments(streams.data.stream_id, snapshot, config)
         if snapshot is None:
             start = streams.data.start_offset
             producers = ProducerState(producers_max)
             transactions = PartitionTransactions(producers)
-            known = BatchKnowledge(producers, transactions, TimeIndex(), segments, start, 0)
+            known = BatchKnowledge(producers, transactions, TimeIndex(), segments, start, 0, shares=shares)
         else:
             body = snapshot.body
             producers = ProducerState(producers_max, _still_known(snapshot, streams.data.start_offset))
             transactions = PartitionTransactions(producers, body.aborted_transactions())
             times = TimeIndex(body.times)
             pages = tuple(body.pages_from(streams.meta.start_offset))
-            known = BatchKnowledge(producers, transactions, times, segments, snapshot.next_offset, 0, pages)
+            known = BatchKnowledge(
+                producers, transactions, times, segments, snapshot.next_offset, 0, pages, shares
+            )
         await self._replay(streams.data, known, partial(self._name_of, topic_id, partition))
         known.times.trim(streams.data.start_offset)
         known.transactions.trim(streams.data.start_offset)
@@ -149,24 +158,47 @@ class PartitionOpening:
         segments.follow(stream.active_offset)
         return segments
 
-    async def _newest_snapshot(self, streams: PartitionStreams) -> PartitionSnapshot | None:
-        """Returns the newest snapshot with the transactions of its pages; None if there is none that can be used."""
+    async def _read_meta(self, streams: PartitionStreams) -> tuple[PartitionSnapshot | None, PartitionShares]:
+        """Returns the newest snapshot with the transactions of its pages, None if there is none that can be used; and
+        the share groups as the changes behind it leave them."""
         meta = streams.meta
-        try:
-            for offset in reversed(range(meta.start_offset, meta.next_offset)):
+        changes: list[ShareChange] = []
+        states: tuple[ShareState, ...] = ()
+        snapshot: PartitionSnapshot | None = None
+        trouble: CorruptData | None = None
+        for offset in reversed(range(meta.start_offset, meta.next_offset)):
+            is_change = False
+            try:
                 payload = await self._meta_record(meta, offset)
-                if not is_aborted_page(payload):
+                is_change = is_share_change(payload)
+                if is_change:
+                    changes.append(decode_share_change(payload))
+                elif not is_aborted_page(payload):
                     snapshot = _of_this_log(decode_snapshot(payload), streams.data.next_offset)
-                    pages = snapshot.body.pages_from(meta.start_offset)
-                    records = [await self._meta_record(meta, page.meta_offset) for page in pages]
-                    return with_pages(snapshot, map(decode_aborted_page, records))
-        except CorruptData as damage:
+                    states = snapshot.body.shares
+                    snapshot = await self._whole(snapshot, meta)
+                    break
+            except CorruptData as damage:
+                trouble = damage
+                if not is_change:
+                    snapshot = None
+                    break
+        if trouble is not None:
             log.warning(
-                "the snapshot of stream %d is not usable, so the whole partition is read: %s",
+                "the snapshot of stream %d, or a change behind it, is not usable, so the whole partition is read, and "
+                "share groups may get records again: %s",
                 streams.data.stream_id,
-                damage,
+                trouble,
             )
-        return None
+        shares = PartitionShares(states)
+        for change in reversed(changes):
+            shares.apply(change)
+        return snapshot, shares
+
+    async def _whole(self, snapshot: PartitionSnapshot, meta: Stream) -> PartitionSnapshot:
+        pages = snapshot.body.pages_from(meta.start_offset)
+        records = [await self._meta_record(meta, page.meta_offset) for page in pages]
+        return with_pages(snapshot, map(decode_aborted_page, records))
 
     async def _meta_record(self, meta: Stream, offset: int) -> Buffer:
         return (await self._engine.read(meta, offset, 1, offset + 1))[0].payload

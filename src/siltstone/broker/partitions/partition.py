@@ -16,6 +16,11 @@ from siltstone.broker.partitions.admission import Admitted, WritableBuffer, admi
 from siltstone.broker.partitions.leader_epochs import EpochEnd, epoch_end, epoch_of
 from siltstone.broker.partitions.producer_state import ProducerState
 from siltstone.broker.partitions.segments import PartitionSegments
+from siltstone.broker.partitions.share_progress import (
+    CHANGES_PER_SNAPSHOT_MAX,
+    KnownShare,
+    PartitionShares,
+)
 from siltstone.broker.partitions.time_index import TimeIndex
 from siltstone.broker.partitions.transaction_state import (
     MarkerVerdict,
@@ -37,6 +42,7 @@ from siltstone.object_formats.partition_snapshot import (
     encode_snapshot,
     pack_aborted,
 )
+from siltstone.object_formats.share_state import ShareChange, encode_share_change
 from siltstone.runtime.clock import Clock
 from siltstone.stream_engine.engine import StreamEngine
 from siltstone.stream_engine.errors import EngineNotRunning, StreamHeld
@@ -61,7 +67,7 @@ class Appended(msgspec.Struct, frozen=True):
 class BatchKnowledge(msgspec.Struct):
     """What the broker knows from the batches' headers and the transaction markers. The newest snapshot holds what was
     known before ``snapshot_offset``; ``bytes_since_snapshot`` were appended after it. ``pages`` hold its older
-    aborted transactions."""
+    aborted transactions. ``shares``: how far the share groups have come, which only the meta stream says."""
 
     producers: ProducerState
     transactions: PartitionTransactions
@@ -70,6 +76,7 @@ class BatchKnowledge(msgspec.Struct):
     snapshot_offset: int
     bytes_since_snapshot: int
     pages: tuple[AbortedPage, ...] = ()
+    shares: PartitionShares = msgspec.field(default_factory=PartitionShares)
 
 
 class PartitionListener(Protocol):
@@ -101,6 +108,7 @@ class Partition:
         self._transactions = known.transactions
         self._times = known.times
         self.segments = known.segments
+        self.shares = known.shares
         self._clock = clock
         self._owner_ranges = owner_ranges
         self._snapshot_bytes = snapshot_bytes
@@ -317,6 +325,32 @@ class Partition:
         if (last := self._data.next_offset - 1) >= 0:
             await self.wait_for(last)
 
+    # -- share groups ------------------------------------------------------------------------------------
+
+    def put_share(self, group_id: str, after: KnownShare) -> "asyncio.Future[int] | None":
+        """Takes a share group's next state, and writes what the log does not have. Returns when that is durable; None
+        if there was nothing to write. Raises TooManyShareGroups and what ``StreamEngine.append`` raises; then nothing
+        has changed."""
+        change = self.shares.change_to(group_id, after, self.leader_epoch)
+        written = None if change is None else self._write_share(change)
+        self.shares.put(group_id, after)
+        return written
+
+    def forget_share(self, group_id: str) -> "asyncio.Future[int] | None":
+        """Deletes a share group's state. Returns and raises what ``put_share`` does."""
+        change = self.shares.gone(group_id, self.leader_epoch)
+        written = None if change is None else self._write_share(change)
+        self.shares.forget(group_id)
+        return written
+
+    def _write_share(self, change: ShareChange) -> "asyncio.Future[int]":
+        written = self._engine.append(self._meta, encode_share_change(change), 1)
+        self.shares.changes_since_snapshot += 1
+        if self.shares.changes_since_snapshot >= CHANGES_PER_SNAPSHOT_MAX:
+            self.shares.changes_since_snapshot = 0
+            self._listener.snapshot_due(self)
+        return written
+
     # -- read --------------------------------------------------------------------------------------------
 
     async def read(self, offset: int, bytes_max: int) -> list[RecordBatch]:
@@ -400,10 +434,11 @@ class Partition:
         aborted = self._write_full_pages()
         body = SnapshotBody(
             tuple(self._producers.entries()), self._times.state, segments.active, segments.unwritten,
-            pack_aborted(aborted), self._pages.all,
+            pack_aborted(aborted), self._pages.all, self.shares.states(self.leader_epoch),
         )  # fmt: skip
         written = self._engine.append(self._meta, encode_snapshot(PartitionSnapshot(covered, body)), 1)
         self._snapshot_offset = covered
+        self.shares.changes_since_snapshot = 0
         meta_offset = await written
         self._durable_snapshot_offset = max(self._durable_snapshot_offset, covered)
         await self._engine.trim(self._meta, self._pages.oldest_needed(meta_offset))

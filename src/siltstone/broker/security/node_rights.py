@@ -16,6 +16,15 @@ Right: TypeAlias = tuple[AclOperation, AclResourceType]
 
 _NOTHING: frozenset[Right] = frozenset()
 _ACTS_FOR_CLUSTER: frozenset[Right] = frozenset({(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)})
+_SEES_GROUPS: frozenset[Right] = frozenset(
+    {(AclOperation.DESCRIBE, AclResourceType.GROUP), (AclOperation.DESCRIBE, AclResourceType.TOPIC)}
+)
+_MOVES_GROUPS: frozenset[Right] = frozenset(
+    {(AclOperation.READ, AclResourceType.GROUP), (AclOperation.READ, AclResourceType.TOPIC)}
+)
+_DELETES_GROUPS: frozenset[Right] = frozenset(
+    {(AclOperation.DELETE, AclResourceType.GROUP), (AclOperation.READ, AclResourceType.TOPIC)}
+)
 
 NODE_RIGHTS: Mapping[int, frozenset[Right]] = {
     # A node that leads no partition of the audit has another one append its records.
@@ -24,6 +33,10 @@ NODE_RIGHTS: Mapping[int, frozenset[Right]] = {
     ApiKey.API_VERSIONS: _NOTHING,
     # The leader of a partition asks the coordinator whether a transaction has it.
     ApiKey.ADD_PARTITIONS_TO_TXN: _ACTS_FOR_CLUSTER,
+    # The coordinator of a share group asks the leaders of partitions how far the group has come, and tells them.
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _SEES_GROUPS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _MOVES_GROUPS,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _DELETES_GROUPS,
     # The coordinator of a transaction has the leaders of its partitions write what was decided.
     ApiKey.WRITE_TXN_MARKERS: _ACTS_FOR_CLUSTER,
 }

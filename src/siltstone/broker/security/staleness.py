@@ -14,7 +14,7 @@ from siltstone.model.limits import SECOND_MS
 
 ANSWERED_WHEN_STALE = frozenset({
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP,
-    ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT,
 })  # fmt: skip
 """These are answered that the node is not the leader (6) or not the coordinator (16), and clients look elsewhere. Any
 other request closes its connection."""

@@ -17,9 +17,12 @@ from siltstone.cli.groups.lag import (
 )
 from siltstone.cli.output import facts, print_json, results, table
 from siltstone.cli.words import cell, count_words, counted, seconds_words
-from siltstone.kafka_client.cluster import Cluster
-from siltstone.kafka_client.groups import GroupSummary, ListedMember, committed_offsets, find_group
+from siltstone.kafka_client.cluster import Cluster, TopicPartition
+from siltstone.kafka_client.groups import GroupSummary, ListedMember, find_group
+from siltstone.kafka_client.share_groups import SHARE, offsets_of_groups
 from siltstone.runtime.clock import SystemClock
+
+PROTOCOL_WORDS = {"consumer": "consumer (KIP-848)", SHARE: "share (KIP-932)"}
 
 
 class GroupPartition(msgspec.Struct, frozen=True):
@@ -42,7 +45,8 @@ class GroupPartition(msgspec.Struct, frozen=True):
 def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, as_json: bool) -> None:
     """Show the members, the committed offsets and the lag of a group.
 
-    The lag is the number of offsets from the committed offset to the end of the partition. Partitions of the group's
+    The lag is the number of offsets from the committed offset to the end of the partition; of a share group, from its
+    start offset. Partitions of the group's
     topics that it has never committed are listed without a lag, and counted if they have had records. Consumers commit
     every few seconds: give --rate 10 seconds or more.
     """
@@ -65,13 +69,18 @@ def describe(choice: ClusterChoice, group_id: str, rate_seconds: float | None, a
     results().print(_facts(group, rows, coordinator, rate))
     if rows:
         results().print("", _partitions_table(rows), sep="\n")
+    if group.protocol == SHARE and group.members:
+        results().print("", _sharing_table(group.members), sep="\n")
     if idle := [member for member in group.members or () if not member.partitions]:
         results().print("", _idle_table(idle), sep="\n")
 
 
 def _rows(cluster: Cluster, group: GroupSummary) -> list[GroupPartition]:
-    committed = committed_offsets(cluster, [group.group_id])[group.group_id]
+    committed = offsets_of_groups(cluster, [group])[group.group_id]
+    readers: dict[TopicPartition, ListedMember | None]
     readers = {key: member for member in group.members or () for key in member.partitions}
+    if group.protocol == SHARE:  # a partition has several members
+        readers = dict.fromkeys(readers)
     topics = {key.topic for key in committed}
     keys = sorted(committed.keys() | readers.keys() | partitions_of_topics(cluster, topics))
     ends = end_offsets(cluster, keys)
@@ -86,7 +95,7 @@ def _facts(
     return facts(
         group=cell(group.group_id),
         state=group.state.lower(),
-        protocol="consumer (KIP-848)" if group.protocol == "consumer" else None,
+        protocol=PROTOCOL_WORDS.get(group.protocol),
         members="not reported by this broker" if group.members is None else count_words(len(group.members)),
         assignor=cell(group.assignor) if group.assignor else None,
         coordinator=f"broker {group.coordinator} at {coordinator}" if group.coordinator >= 0 else None,
@@ -142,6 +151,13 @@ def _partitions_table(rows: Sequence[GroupPartition]) -> RenderableType:
 
 def _number(number: int | None) -> str:
     return "-" if number is None else count_words(number)
+
+
+def _sharing_table(members: Sequence[ListedMember]) -> RenderableType:
+    shown = table("member", "host", "partitions")
+    for member in members:
+        shown.add_row(cell(member.name), cell(member.host), cell(" ".join(map(str, member.partitions))))
+    return shown
 
 
 def _idle_table(members: Sequence[ListedMember]) -> RenderableType:

@@ -9,7 +9,8 @@ from siltstone.cli.groups.lag import end_offsets, partitions_of_topics, total_la
 from siltstone.cli.output import table
 from siltstone.cli.words import cell, count_words
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.groups import GroupSummary, all_groups, committed_offsets
+from siltstone.kafka_client.groups import GroupSummary, all_groups
+from siltstone.kafka_client.share_groups import offsets_of_groups
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -27,7 +28,7 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 def group_rows(cluster: Cluster) -> list[GroupRow]:
     groups = all_groups(cluster)
-    committed = committed_offsets(cluster, [group.group_id for group in groups])
+    committed = offsets_of_groups(cluster, groups)
     committed_keys = {key for offsets in committed.values() for key in offsets}
     topics = {key.topic for key in committed_keys}.union(*map(_topics_read, groups))
     there = partitions_of_topics(cluster, topics)

@@ -12,7 +12,8 @@ from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.positions import parse_position, resolve
 from siltstone.cli.words import cell, count_words, counted
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
-from siltstone.kafka_client.groups import GroupSummary, commit_offsets, committed_offsets, find_group
+from siltstone.kafka_client.groups import GroupSummary, find_group
+from siltstone.kafka_client.share_groups import offsets_of_groups, set_offsets
 from siltstone.kafka_client.topics import find_topics, partitions_of
 from siltstone.model.errors import InvalidRequest
 
@@ -68,13 +69,14 @@ def reset(
     """
     with choice.open() as cluster:
         position = parse_position(to, "--to", cluster.clock.now_ms())
-        _refuse_members(find_group(cluster, group_id))
+        group = find_group(cluster, group_id)
+        _refuse_members(group)
         found = find_topics(cluster, list(dict.fromkeys(topics)))
         partitions = [key for topic in found for key in partitions_of(topic, numbers)]
         targets = {key: where.offset for key, where in resolve(cluster, partitions, position).items()}
-        rows = _rows(cluster, group_id, targets)
+        rows = _rows(cluster, group, targets)
         if not dry_run:
-            commit_offsets(cluster, group_id, targets)
+            set_offsets(cluster, group, targets)
     if as_json:
         print_json({"group": group_id, "dry_run": dry_run, "partitions": rows})
         return
@@ -91,8 +93,8 @@ def _refuse_members(group: GroupSummary) -> None:
         )
 
 
-def _rows(cluster: Cluster, group_id: str, targets: dict[TopicPartition, int]) -> list[ResetRow]:
-    before = committed_offsets(cluster, [group_id])[group_id]
+def _rows(cluster: Cluster, group: GroupSummary, targets: dict[TopicPartition, int]) -> list[ResetRow]:
+    before = offsets_of_groups(cluster, [group])[group.group_id]
     return [
         ResetRow(key.topic, key.partition, before.get(key), after) for key, after in sorted(targets.items())
     ]

@@ -1,7 +1,17 @@
 """The pages: a module for each subject, and the table of all of them. A path that is not in it is not there."""
 
 from siltstone.console.application import PageRoute
-from siltstone.console.pages import groups, maintenance, messages, objects, overview, sql, tables, topics
+from siltstone.console.pages import (
+    cost,
+    groups,
+    maintenance,
+    messages,
+    objects,
+    overview,
+    sql,
+    tables,
+    topics,
+)
 
 PAGES = (
     PageRoute("/", overview.overview),
@@ -28,5 +38,6 @@ PAGES = (
     PageRoute("/maintenance/cancel", maintenance.cancel, is_change=True, of_cluster=True),
     PageRoute("/tables", tables.tables),
     PageRoute("/tables/{topic}", tables.one_table),
+    PageRoute("/cost", cost.cost, of_cluster=True),
     PageRoute("/cluster", overview.cluster, of_cluster=True),
 )

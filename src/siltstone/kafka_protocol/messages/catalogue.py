@@ -24,6 +24,10 @@ from siltstone.kafka_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from siltstone.kafka_protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
 from siltstone.kafka_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -46,6 +50,10 @@ from siltstone.kafka_protocol.messages.create_topics import CreateTopicsRequest,
 from siltstone.kafka_protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from siltstone.kafka_protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from siltstone.kafka_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from siltstone.kafka_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from siltstone.kafka_protocol.messages.describe_client_quotas import (
@@ -64,6 +72,10 @@ from siltstone.kafka_protocol.messages.describe_producers import (
     DescribeProducersResponse,
 )
 from siltstone.kafka_protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from siltstone.kafka_protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
 from siltstone.kafka_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -116,6 +128,19 @@ from siltstone.kafka_protocol.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from siltstone.kafka_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from siltstone.kafka_protocol.messages.share_acknowledge import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from siltstone.kafka_protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from siltstone.kafka_protocol.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from siltstone.kafka_protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from siltstone.kafka_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -146,6 +171,16 @@ CATALOGUE: Mapping[ApiKey, tuple[type[Message], type[Message]]] = MappingProxyTy
         ApiKey.SYNC_GROUP: (SyncGroupRequest, SyncGroupResponse),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
         ApiKey.CONSUMER_GROUP_DESCRIBE: (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+        ApiKey.SHARE_GROUP_HEARTBEAT: (ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse),
+        ApiKey.SHARE_GROUP_DESCRIBE: (ShareGroupDescribeRequest, ShareGroupDescribeResponse),
+        ApiKey.SHARE_FETCH: (ShareFetchRequest, ShareFetchResponse),
+        ApiKey.SHARE_ACKNOWLEDGE: (ShareAcknowledgeRequest, ShareAcknowledgeResponse),
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
+            DescribeShareGroupOffsetsRequest,
+            DescribeShareGroupOffsetsResponse,
+        ),
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: (AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse),
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: (DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse),
         ApiKey.API_VERSIONS: (ApiVersionsRequest, ApiVersionsResponse),
         ApiKey.INIT_PRODUCER_ID: (InitProducerIdRequest, InitProducerIdResponse),
         ApiKey.DESCRIBE_GROUPS: (DescribeGroupsRequest, DescribeGroupsResponse),

@@ -71,6 +71,7 @@ class NodeConsoleStore:
         self.tail = tail
         self.history = TrafficHistory()
         self.settings = settings
+        self.prices = settings.admin.prices.of_costs
         self._metadata = metadata
         self._parts = parts
         self._clock = clock

@@ -4,6 +4,7 @@ for the estimated cost of requests. Frozen values; their defaults and reasons ar
 
 import msgspec
 
+from siltstone.costing.estimate import CostPrices
 from siltstone.model import serving_limits
 from siltstone.model.errors import InvalidRequest
 from siltstone.model.serving_limits import Price
@@ -14,11 +15,20 @@ OFF = serving_limits.ADMIN_LISTENERS
 class AdminPrices(msgspec.Struct, frozen=True):
     """``writes_per_million`` is the price of a million requests that put, copy or list; ``reads_per_million`` the price
     of a million GET and HEAD requests; ``read_per_gib`` the price of the bytes that leave the bucket. Deletions cost
-    nothing."""
+    nothing. ``storage_per_gib``, of a month, and ``core_per_hour`` are for ``siltstone cost``."""
 
     writes_per_million: Price = serving_limits.PRICE_OF_WRITES
     reads_per_million: Price = serving_limits.PRICE_OF_READS
     read_per_gib: Price = serving_limits.PRICE_OF_GIB
+    storage_per_gib: Price = serving_limits.PRICE_OF_STORAGE
+    core_per_hour: Price = serving_limits.PRICE_OF_CORE
+
+    @property
+    def of_costs(self) -> CostPrices:
+        """Returns the prices as an estimate of costs takes them."""
+        return CostPrices(
+            self.writes_per_million, self.reads_per_million, self.storage_per_gib, self.core_per_hour
+        )
 
 
 class AdminSettings(msgspec.Struct, frozen=True):

@@ -56,7 +56,8 @@ REFUSED = {
     ),
     "broker": (resource(str(NODE_ID), ("num.partitions", "2"), kind=BROKER), ErrorCode.INVALID_REQUEST),
     "all brokers": (resource("", ("num.partitions", "2"), kind=BROKER), ErrorCode.INVALID_REQUEST),
-    "group": (resource("g", kind=32), ErrorCode.INVALID_REQUEST),
+    "no group": (resource("", kind=32), ErrorCode.INVALID_REQUEST),
+    "group": (resource("g", ("retention.ms", "1"), kind=32), ErrorCode.INVALID_CONFIG),
     "nothing known": (resource("x", kind=99), ErrorCode.INVALID_REQUEST),
 }
 

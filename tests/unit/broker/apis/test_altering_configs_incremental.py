@@ -123,7 +123,7 @@ REFUSED = {
     "broker": (resource(str(NODE_ID), ("num.partitions", SET, "2"), kind=BROKER), ErrorCode.INVALID_REQUEST),
     "all brokers": (resource("", ("num.partitions", SET, "2"), kind=BROKER), ErrorCode.INVALID_REQUEST),
     "logger": (resource(str(NODE_ID), kind=8), ErrorCode.INVALID_REQUEST),
-    "group": (resource("g", kind=32), ErrorCode.INVALID_REQUEST),
+    "no group": (resource("", kind=32), ErrorCode.INVALID_REQUEST),
     "nothing known": (resource("x", kind=99), ErrorCode.INVALID_REQUEST),
 }  # fmt: skip
 

@@ -31,10 +31,14 @@ async def test_tx39_transaction_version_2_is_finalized(world, version, epoch) ->
     answer = await world.answer(OURSELVES, version)
     finalized = [(each.name, each.max_version_level) for each in answer.finalized_features]
     supported = [(each.name, each.min_version, each.max_version) for each in answer.supported_features]
-    assert finalized == ([("transaction.version", 2), ("group.version", 1)] if version >= 3 else [])
-    assert supported == ([("transaction.version", 0, 2), ("group.version", 0, 1)] if version >= 4 else []), (
-        "KAFKA-17011"
+    assert finalized == (
+        [("transaction.version", 2), ("group.version", 1), ("share.version", 1)] if version >= 3 else []
     )
+    assert supported == (
+        [("transaction.version", 0, 2), ("group.version", 0, 1), ("share.version", 0, 1)]
+        if version >= 4
+        else []
+    ), "KAFKA-17011"
     assert answer.finalized_features_epoch == epoch
 
 

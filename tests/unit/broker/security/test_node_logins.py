@@ -146,6 +146,7 @@ async def test_nd01_a_node_may_ask_for_what_the_table_has_and_for_nothing_else(w
                 await client.ask(request, version)
     assert set(NODE_RIGHTS) == {
         ApiKey.API_VERSIONS, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS, ApiKey.PRODUCE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     }, "a new row is a new right of every node: say in docs/security.md what for"  # fmt: skip
 
 

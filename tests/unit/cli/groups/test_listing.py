@@ -15,7 +15,9 @@ def test_each_group_has_its_own_topics_and_lag(monkeypatch: pytest.MonkeyPatch) 
         module, "all_groups", lambda _: [GroupSummary("g", "Empty", members=()), GroupSummary("h", "Dead")]
     )
     monkeypatch.setattr(
-        module, "committed_offsets", lambda _, names: {name: committed[name] for name in names}
+        module,
+        "offsets_of_groups",
+        lambda _, groups: {each.group_id: committed[each.group_id] for each in groups},
     )
     there = {U0, T0, T1, *(TopicPartition("t", number) for number in (2, 3))}
     monkeypatch.setattr(module, "partitions_of_topics", lambda _, names: there)

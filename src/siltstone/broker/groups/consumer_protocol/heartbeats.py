@@ -252,9 +252,14 @@ def partition_counts(group: ConsumerGroup, topics: KnownTopics) -> Mapping[bytes
 
 
 def hash_of_topics(group: ConsumerGroup, topics: KnownTopics) -> int:
-    """Returns a number of 64 bits that is the same on each node while the topics are the same; 0 for no topics."""
+    return hash_of_named(_names(group), topics)
+
+
+def hash_of_named(names: Sequence[str], topics: KnownTopics) -> int:
+    """Returns a number of 64 bits that is the same on each node while the topics are the same; 0 for no topics.
+    ``names`` are in order."""
     digest, found = blake2b(digest_size=8), False
-    for name in _names(group):
+    for name in names:
         if (topic := topics.by_name(name)) is not None:
             found = True
             digest.update(f"{name}\n{topic.topic_id.hex()} {topic.partition_count}\n".encode())

@@ -15,7 +15,7 @@ version key                              value
 16      group, pattern                   the topics that match the pattern
 ======= ================================ ==================================================
 
-Records of share groups and of streams groups have other keys, which are kept as they are.
+Share groups have other keys (``share_records``); those of streams groups are kept as they are.
 """
 
 from collections import defaultdict

@@ -66,8 +66,8 @@ A member in it:
 ====== =================== ========================= ==========
 
 Version 3 is written. A group without members is *Empty*, a group with members is *Stable*; the states of a rebalance
-are not written. ``consumer_records`` has the records of consumer groups of KIP-848. Other keys of higher versions
-belong to groups that this program does not serve (KIP-932, KIP-1071); they are kept.
+are not written. ``consumer_records`` has the records of consumer groups of KIP-848, ``share_records`` those of share
+groups. Other keys of higher versions belong to groups that this program does not serve (KIP-1071); they are kept.
 """
 
 from typing import TypeAlias
@@ -92,6 +92,15 @@ from siltstone.broker.groups.offsets_log.fields import (
     nullable_string,
     sized_bytes,
     string,
+)
+from siltstone.broker.groups.offsets_log.share_records import (
+    SHARE_KEY_VERSIONS,
+    ShareKey,
+    ShareRecord,
+    decode_share_key,
+    decode_share_record,
+    encode_share_key,
+    encode_share_value,
 )
 
 OFFSET_KEY_VERSION = 1
@@ -133,11 +142,13 @@ class UnknownKey(msgspec.Struct, frozen=True):
     version: int
 
 
-RecordKey: TypeAlias = OffsetKey | GroupKey | ConsumerKey | UnknownKey
+RecordKey: TypeAlias = OffsetKey | GroupKey | ConsumerKey | ShareKey | UnknownKey
 
 
-def encode_key(key: OffsetKey | GroupKey | ConsumerKey) -> bytes:
+def encode_key(key: OffsetKey | GroupKey | ConsumerKey | ShareKey) -> bytes:
     """Raises TextTooLong."""
+    if isinstance(key, ShareKey):
+        return encode_share_key(key)
     if isinstance(key, ConsumerKey):
         return encode_consumer_key(key)
     if isinstance(key, GroupKey):
@@ -158,6 +169,8 @@ def decode_key(encoded: bytes) -> RecordKey:
         key = GroupKey(reader.string())
     elif version in KEY_VERSIONS:
         return decode_consumer_key(version, reader)
+    elif version in SHARE_KEY_VERSIONS:
+        return decode_share_key(version, reader)
     else:
         return UnknownKey(version)
     reader.end()
@@ -310,7 +323,7 @@ class GroupRecord(msgspec.Struct, frozen=True):
     metadata: GroupMetadata | None
 
 
-Record: TypeAlias = OffsetRecord | GroupRecord | ConsumerRecord
+Record: TypeAlias = OffsetRecord | GroupRecord | ConsumerRecord | ShareRecord
 
 
 def encode_record(record: Record) -> EncodedRecord:
@@ -318,6 +331,8 @@ def encode_record(record: Record) -> EncodedRecord:
     key = encode_key(record.key)
     if isinstance(record, ConsumerRecord):
         return key, encode_consumer_value(record)
+    if isinstance(record, ShareRecord):
+        return key, encode_share_value(record)
     if isinstance(record, OffsetRecord):
         return key, None if record.committed is None else encode_committed_offset(record.committed)
     return key, None if record.metadata is None else encode_group_metadata(record.metadata)
@@ -332,4 +347,6 @@ def decode_record(encoded: EncodedRecord) -> Record | UnknownKey:
         return GroupRecord(key, None if value is None else decode_group_metadata(value))
     if isinstance(key, ConsumerKey):
         return decode_consumer_record(key, value)
+    if isinstance(key, ShareKey):
+        return decode_share_record(key, value)
     return key

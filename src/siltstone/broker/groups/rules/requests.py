@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from siltstone.broker.groups.offsets_log.record import CommittedOffset, LogProducer
+from siltstone.broker.groups.offsets_log.share_records import SharedTopic
 from siltstone.broker.groups.rules.group import Protocol
 from siltstone.kafka_protocol.error_code import ErrorCode
 
@@ -76,6 +77,25 @@ class ConsumerBeat(msgspec.Struct, frozen=True):
         """Whether the member says everything, because it may have missed an answer."""
         says_topics = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != -1 and says_topics and self.owned is not None
+
+
+class ShareBeat(msgspec.Struct, frozen=True):
+    """A heartbeat of a member of a share group. ``epoch``: 0 to join, -1 to leave. None: unchanged since the last
+    heartbeat."""
+
+    member_id: str
+    epoch: int
+    rack_id: str | None = None
+    topics: tuple[str, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+class ChangeShared(msgspec.Struct, frozen=True):
+    """An administrator changes in which topics a share group without members has a state. ``removed``: names."""
+
+    added: Mapping[bytes, SharedTopic] = {}
+    removed: frozenset[str] = frozenset()
 
 
 class LeavingMember(msgspec.Struct, frozen=True):
@@ -186,6 +206,8 @@ Request: TypeAlias = (
     | Sync
     | Heartbeat
     | ConsumerBeat
+    | ShareBeat
+    | ChangeShared
     | Leave
     | Commit
     | CommitInTransaction

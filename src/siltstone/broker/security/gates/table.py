@@ -3,7 +3,7 @@ rights. ``acls.required`` says in data what the gates ask; a test holds the two 
 
 from collections.abc import Mapping
 
-from siltstone.broker.security.gates import cluster, groups, topics, transactions
+from siltstone.broker.security.gates import cluster, groups, shares, topics, transactions
 from siltstone.broker.security.gates.gate import Gate, open_gate
 from siltstone.kafka_protocol.api_key import ApiKey
 
@@ -34,6 +34,13 @@ GATES: Mapping[int, Gate] = {
     ApiKey.LEAVE_GROUP: groups.leave_group,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.describe_consumers,
+    ApiKey.SHARE_GROUP_HEARTBEAT: shares.share_heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: shares.describe_shares,
+    ApiKey.SHARE_FETCH: shares.share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: shares.share_acknowledge,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: shares.describe_share_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: shares.alter_share_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: shares.delete_share_offsets,
     ApiKey.OFFSET_COMMIT: groups.offset_commit,
     ApiKey.OFFSET_FETCH: groups.fetch_offsets,
     ApiKey.OFFSET_DELETE: groups.delete_offsets,

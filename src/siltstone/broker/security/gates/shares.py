@@ -1,0 +1,206 @@
+"""The gates of requests about share groups. ShareFetch and ShareAcknowledge ask for each topic by themselves: a session
+names topics that a request does not."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from siltstone.broker.parts import BrokerParts
+from siltstone.broker.request import EncodedPieces, RequestContext
+from siltstone.broker.security.gates.gate import (
+    DENIED_TEXT,
+    GROUP_DENIED,
+    TOPIC_DENIED,
+    Handle,
+    parted,
+)
+from siltstone.broker.security.gates.groups import by_group, of_member
+from siltstone.kafka_protocol.codec import encode_pieces
+from siltstone.kafka_protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from siltstone.kafka_protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from siltstone.kafka_protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from siltstone.kafka_protocol.messages.share_acknowledge import ShareAcknowledgeResponse
+from siltstone.kafka_protocol.messages.share_fetch import ShareFetchResponse
+from siltstone.kafka_protocol.messages.share_group_describe import DescribedShareGroup
+from siltstone.kafka_protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from siltstone.model.acls import AclOperation, AclResourceType
+
+
+async def share_heartbeat(
+    parts: BrokerParts, context: RequestContext, request: ShareGroupHeartbeatRequest, handle: Handle
+) -> Any:
+    """A topic that the client may not see fails the heartbeat."""
+    code = GROUP_DENIED
+    if context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
+        _, denied = await parted(
+            lambda name: context.may_topic(AclOperation.DESCRIBE, name), request.subscribed_topic_names or ()
+        )
+        if not denied:
+            return await handle(request)
+        code = TOPIC_DENIED
+    return ShareGroupHeartbeatResponse(error_code=code, error_message=DENIED_TEXT[code])
+
+
+def _not_fetched(context: RequestContext, _: Any) -> EncodedPieces:
+    refused = ShareFetchResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
+    return EncodedPieces(encode_pieces(refused, context.api_version), refused)
+
+
+share_fetch = of_member(_not_fetched)
+share_acknowledge = of_member(
+    lambda *_: ShareAcknowledgeResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
+)
+
+_describe_shares = by_group(
+    AclOperation.DESCRIBE,
+    "group_ids",
+    "groups",
+    lambda group_id: DescribedShareGroup(group_id=group_id, error_code=GROUP_DENIED),
+)
+
+
+async def describe_shares(parts: BrokerParts, context: RequestContext, request: Any, handle: Handle) -> Any:
+    """A group with a topic that the client may not see is not shown, without the names of its topics."""
+    response = await _describe_shares(parts, context, request, handle)
+    _, hidden = await parted(lambda group: _sees_topics_of(context, group), response.groups)
+    hidden_ids = {group.group_id for group in hidden}
+    rows = [
+        DescribedShareGroup(
+            group_id=group.group_id, error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
+        )
+        if group.group_id in hidden_ids
+        else group
+        for group in response.groups
+    ]
+    return replace(response, groups=rows)
+
+
+def _sees_topics_of(context: RequestContext, group: DescribedShareGroup) -> bool:
+    names = {
+        name
+        for member in group.members
+        for name in (
+            *member.subscribed_topic_names,
+            *(topic.topic_name for topic in member.assignment.topic_partitions),
+        )
+    }
+    return all(context.may_topic(AclOperation.DESCRIBE, name) for name in names)
+
+
+async def describe_share_offsets(
+    parts: BrokerParts, context: RequestContext, request: Any, handle: Handle
+) -> Any:
+    """Topics that were not named, and that the client may not see, are left out."""
+    allowed, denied = await parted(
+        lambda group: context.may(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id),
+        request.groups,
+    )
+    hidden: dict[str, list[DescribeShareGroupOffsetsRequestTopic]] = {}
+    asked = []
+    for group in allowed:
+        if group.topics is not None:
+            seen, hidden[group.group_id] = await parted(
+                lambda topic: context.may_topic(AclOperation.DESCRIBE, topic.topic_name), group.topics
+            )
+            group = replace(group, topics=seen)  # noqa: PLW2901
+        asked.append(group)
+    response = await handle(replace(request, groups=asked))
+    rows = [
+        replace(
+            group,
+            topics=[
+                *(
+                    topic
+                    for topic in group.topics
+                    if context.may_topic(AclOperation.DESCRIBE, topic.topic_name, is_named=False)
+                ),
+                *map(_hidden_offsets, hidden.get(group.group_id, ())),
+            ],
+        )
+        for group in response.groups
+    ]
+    refused = [
+        DescribeShareGroupOffsetsResponseGroup(
+            group_id=group.group_id, error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED]
+        )
+        for group in denied
+    ]
+    return replace(response, groups=[*rows, *refused])
+
+
+def _hidden_offsets(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index, error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
+            )
+            for index in topic.partitions
+        ],
+    )
+
+
+async def alter_share_offsets(
+    parts: BrokerParts, context: RequestContext, request: AlterShareGroupOffsetsRequest, handle: Handle
+) -> Any:
+    if not context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
+        return AlterShareGroupOffsetsResponse(
+            error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED]
+        )
+    allowed, denied = await parted(
+        lambda topic: context.may_topic(AclOperation.READ, topic.topic_name), request.topics
+    )
+    response = await handle(replace(request, topics=allowed))
+    return replace(response, responses=[*response.responses, *map(_unaltered, denied)])
+
+
+def _unaltered(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
+    return AlterShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        partitions=[
+            AlterShareGroupOffsetsResponsePartition(
+                partition_index=each.partition_index,
+                error_code=TOPIC_DENIED,
+                error_message=DENIED_TEXT[TOPIC_DENIED],
+            )
+            for each in topic.partitions
+        ],
+    )
+
+
+async def delete_share_offsets(
+    parts: BrokerParts, context: RequestContext, request: DeleteShareGroupOffsetsRequest, handle: Handle
+) -> Any:
+    if not context.may(AclOperation.DELETE, AclResourceType.GROUP, request.group_id):
+        return DeleteShareGroupOffsetsResponse(
+            error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED]
+        )
+    allowed, denied = await parted(
+        lambda topic: context.may_topic(AclOperation.READ, topic.topic_name), request.topics
+    )
+    response = await handle(replace(request, topics=allowed))
+    rows = [
+        DeleteShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name, error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
+        )
+        for topic in denied
+    ]
+    return replace(response, responses=[*response.responses, *rows])
