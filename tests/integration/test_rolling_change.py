@@ -7,15 +7,18 @@ record is there once, and no delivery has failed.
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from oracles.java_clients import JavaClientFailed, JavaClients, Record, running_java_clients
 from siltstone.metadata.image import MetadataImage
 from siltstone.offline.opening.store import Store, open_store
 from siltstone.server.settings.node import load_node_settings
 from support.broker.broker_process import BrokerProcess
+from support.kafka.kafka_oracles import or_skip
 from support.kafka.quiet_client import QUIET
 from support.processes.cli import run
 from support.processes.ports import free_port
@@ -187,23 +190,20 @@ def cluster(tmp_path: Path) -> Iterator[RollingCluster]:
         rolling.close()
 
 
-@pytest.mark.clients
-@pytest.mark.nightly(tried="rolling changes")
-@pytest.mark.xdist_group("cluster")
-def test_ro01_plaintext_to_tls_to_a_login_with_rights_without_a_record_lost_or_doubled(
-    cluster: RollingCluster,
+def change_all(
+    cluster: RollingCluster, producer: SteadyProducer, config: Callable[[str], dict[str, str]]
 ) -> None:
-    producer = SteadyProducer(cluster.config(PLAIN))
+    """From plaintext to TLS to a login with rights, while the producer produces. ``config``: its own, of a listener."""
     producer.has_produced(100)
     cluster.roll(PLAIN, SECURE, LOGIN)
     cluster.command("nodes", "listener", SECURE)
-    producer.move(cluster.config(SECURE))
+    producer.move(config(SECURE))
     producer.has_produced(100)
     cluster.command("users", "add", "ada", "--password-file", "-", stdin=b"pencil")
     cluster.command("acls", "add", "ada", "all", "--topic", "*")
     cluster.command("acls", "add", "ada", "all", "--group", "*")
     cluster.command("nodes", "listener", LOGIN)
-    producer.move(cluster.config(LOGIN))
+    producer.move(config(LOGIN))
     producer.has_produced(100)
     cluster.command("authorization", "on", "--super-user", "User:root")
     producer.has_produced(100)
@@ -213,3 +213,60 @@ def test_ro01_plaintext_to_tls_to_a_login_with_rights_without_a_record_lost_or_d
     assert producer.failures == []
     found = everything(cluster.config(LOGIN), producer.next_number)
     assert sorted(found) == [*range(producer.next_number)], "each once"
+
+
+@pytest.mark.clients
+@pytest.mark.nightly(tried="rolling changes")
+@pytest.mark.xdist_group("cluster")
+def test_ro01_plaintext_to_tls_to_a_login_with_rights_without_a_record_lost_or_doubled(
+    cluster: RollingCluster,
+) -> None:
+    change_all(cluster, SteadyProducer(cluster.config(PLAIN)), cluster.config)
+
+
+class SteadyJavaProducer(SteadyProducer):
+    """The same with Kafka's Java client, a few records at a time."""
+
+    def __init__(self, clients: JavaClients, config: Mapping[str, str]) -> None:
+        self._clients = clients
+        super().__init__(config)
+
+    def _run(self, config: dict[str, str]) -> None:
+        settings = {
+            "linger.ms": 5,
+            "delivery.timeout.ms": HANG_SECONDS * 1_000,
+            "max.block.ms": HANG_SECONDS * 1_000,
+        }
+        try:
+            with self._clients.producer({**settings, **config}) as producer:
+                while not self._ends.is_set():
+                    numbers = range(self.next_number, self.next_number + 12)
+                    records = [Record(str(each).encode(), partition=each % PARTITIONS) for each in numbers]
+                    self._clients.send(producer, "t", records)
+                    self.next_number = numbers.stop
+        except JavaClientFailed as failure:
+            self.failures.append(str(failure))
+
+
+def java_config(cluster: RollingCluster, listener: str) -> dict[str, str]:
+    config = {"bootstrap.servers": cluster.servers(listener)}
+    if listener != PLAIN:
+        config |= {
+            "security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": cluster.authority,
+        }  # fmt: skip
+    if listener == LOGIN:
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        config |= {
+            "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{module} required username="ada" password="pencil";',
+        }  # fmt: skip
+    return config
+
+
+@pytest.mark.kafka
+@pytest.mark.nightly(tried="rolling changes")
+@pytest.mark.xdist_group("cluster")
+def test_ro01_the_same_with_the_java_client(cluster: RollingCluster) -> None:
+    with or_skip(partial(running_java_clients, cluster.servers(PLAIN))) as clients:
+        producer = SteadyJavaProducer(clients, java_config(cluster, PLAIN))
+        change_all(cluster, producer, partial(java_config, cluster))
