@@ -196,8 +196,8 @@ class ClusterHistory(History):
 
     async def _marker_comes_late(self) -> None:
         """A marker is on its way for so long that it is sent again. It arrives when the transaction has ended and the
-        producer's next one, under the same epoch, is open. Meanwhile a leader may have died, and the coordinator
-        moved."""
+        producer's next one, under the same epoch, is open. Meanwhile the coordinator may have moved, and
+        leaders, too."""
         program = next(each for each in self.programs if each.generation == 1)
         if not await self._open_everywhere(program):
             return
@@ -213,20 +213,37 @@ class ClusterHistory(History):
         fate, self.cluster.between_nodes = self.cluster.between_nodes, first_is_late
         await self._finished(program, asyncio.ensure_future(program.end(self.rng.random() < 0.7)))
         await self.cluster.passes(12_000, 1_000)  # the question is asked again
-        happens = self.rng.random()
-        if (
-            happens < 0.6
-        ):  # a leader that has recovered from a log does not know which transaction was the last one
-            leaders = self.world.image.topics[self.topic.id].partitions
-            await self._kill(leaders[self.rng.randrange(PARTITIONS)].leader)
-        if happens > 0.4:
+        there, elsewhere = await self._moved_away(held - self.dead, program)
+        if elsewhere < 0 and self.rng.random() < 0.5:
             await self._move_coordinator(program)
         if program.client is not None and await self._open_everywhere(program):
+            if (
+                elsewhere >= 0
+            ):  # a node that replays another one's log does not know the number of what is open
+                self.dead.add(elsewhere)
+                await self.cluster.dies(elsewhere, by=there)
+                await self.cluster.passes(1_000)
             waits.done() or waits.set_result(None)
             await settled(240)
             await self.check()
         waits.done() or waits.set_result(None)
         self.cluster.between_nodes = fate
+
+    async def _moved_away(self, nodes: set[int], program: Program) -> tuple[int, int]:
+        """Moves a partition away from one of these nodes, if the other one may die. Returns both nodes; -1 for none."""
+        if len(self.dead) >= self.kills_max:
+            return -1, -1
+        coordinator = self._coordinator(program)
+        for index, partition in enumerate(self.world.image.topics[self.topic.id].partitions):
+            others = {*range(NODES)} - self.dead - {partition.leader, coordinator}
+            if partition.leader in nodes and others:
+                target = min(others)
+                topic = self.cluster.nodes[target].parts.topics.by_name("t")
+                assert topic is not None
+                await self.cluster.move(topic, target, index)
+                await self.cluster.passes(1_000)
+                return partition.leader, target
+        return -1, -1
 
     async def _ends(self, program: Program) -> None:
         """The program commits without offsets, so that the first thing that the coordinator appends is its decision."""
