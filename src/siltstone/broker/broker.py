@@ -24,8 +24,8 @@ from siltstone.broker.request import (
     CloseConnection,
     ConnectionContext,
     EncodedBody,
-    EncodedPieces,
     Independent,
+    LargeResponse,
     Overtakable,
     RequestContext,
     frame_of,
@@ -43,7 +43,7 @@ from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.codec import decode, encode, encode_pieces
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest
@@ -191,17 +191,18 @@ class KafkaBroker:
         response = await self._throttling.timed(context.connection, self._response(api, context, request))
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)
-        if isinstance(response, EncodedPieces):
-            self._measures.count_errors(context.api_key, response.message)
-            return self._answered(context, *response.pieces)
-        self._measures.count_errors(context.api_key, response)
+        is_large = isinstance(response, LargeResponse)
+        message = response.message if isinstance(response, LargeResponse) else response
+        self._measures.count_errors(context.api_key, message)
         if throttle_ms := self._throttling.told_ms(context.connection):
-            response = _with_throttle_time(response, throttle_ms)
-        return self._answered(context, encode(response, context.api_version))
+            message = _with_throttle_time(message, throttle_ms)
+        if is_large:
+            return self._answered(context, *encode_pieces(message, context.api_version))
+        return self._answered(context, encode(message, context.api_version))
 
     async def _response(
         self, api: Api, context: RequestContext, request: Message
-    ) -> Message | EncodedBody | EncodedPieces:
+    ) -> Message | EncodedBody | LargeResponse:
         if not self.trail.is_on:
             return await self._gated(api, context, request)
         under_way = REQUEST.set(context)
@@ -225,12 +226,12 @@ class KafkaBroker:
 
     async def _gated(
         self, api: Api, context: RequestContext, request: Message
-    ) -> Message | EncodedBody | EncodedPieces:
+    ) -> Message | EncodedBody | LargeResponse:
         await know_named_topics(self.parts, context, request)
         if self.authorizer.is_open:
             return await api.handle(self.parts, context, request)
         handle = partial(api.handle, self.parts, context)
-        response: Message | EncodedBody | EncodedPieces = await GATES[context.api_key](
+        response: Message | EncodedBody | LargeResponse = await GATES[context.api_key](
             self.parts, context, request, handle
         )
         return response
