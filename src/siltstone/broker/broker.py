@@ -14,6 +14,7 @@ import msgspec
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.named_topics import know_named_topics
 from siltstone.broker.apis.produce import ProduceApi
+from siltstone.broker.apis.share_offsets import share_starts
 from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.backlog.backlog import BacklogWatch
 from siltstone.broker.features import promise_later, wants_features
@@ -30,7 +31,7 @@ from siltstone.broker.request import (
     RequestContext,
     frame_of,
 )
-from siltstone.broker.security.audit.offsets import groups_changed, known_offsets, offset_events
+from siltstone.broker.security.audit.offsets import Known, groups_changed, known_offsets, offset_events
 from siltstone.broker.security.audit.records import deletion_events, log_starts
 from siltstone.broker.security.audit.trail import REQUEST, AuditTrail
 from siltstone.broker.security.audit.writing import AuditWriter
@@ -211,9 +212,9 @@ class KafkaBroker:
                 starts = log_starts(self.parts, request)
                 response = await self._gated(api, context, request)
                 events = deletion_events(response, starts)
-            elif changed := groups_changed(request):
+            elif context.connection.principal is not NODE and (changed := groups_changed(request)):
                 before = await known_offsets(self.parts.groups, changed)
-                response = await self._gated(api, context, request)
+                response = await self._gated(_noting_shares(api, before), context, request)
                 after = await known_offsets(self.parts.groups, changed)
                 events = offset_events(request, response, before, after)
             else:
@@ -278,6 +279,20 @@ def _decoded(api: Api, context: RequestContext, body: memoryview) -> Any:
         return decode(api.request, context.api_version, body)
     except MalformedMessage as malformed:
         raise CloseConnection(str(malformed)) from malformed
+
+
+def _noting_shares(api: Api, known: Known) -> Api:
+    """Returns the API with a handler that first notes where the share groups begin which the request changes. That asks
+    other nodes, so it is done behind the gate, for what the client may change."""
+
+    async def handle(
+        parts: BrokerParts, context: RequestContext, request: Any
+    ) -> Message | EncodedBody | LargeResponse:
+        for group_id, starts in (await share_starts(parts, request)).items():
+            known.setdefault(group_id, {}).update(starts)
+        return await api.handle(parts, context, request)
+
+    return msgspec.structs.replace(api, handle=handle)
 
 
 def _with_throttle_time(response: Message, throttle_ms: int) -> Message:
