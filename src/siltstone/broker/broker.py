@@ -22,11 +22,11 @@ from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import (
     Answer,
+    AnswerInPieces,
     CloseConnection,
     ConnectionContext,
     EncodedBody,
     Independent,
-    LargeResponse,
     Overtakable,
     RequestContext,
     frame_of,
@@ -192,8 +192,8 @@ class KafkaBroker:
         response = await self._throttling.timed(context.connection, self._response(api, context, request))
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)
-        is_large = isinstance(response, LargeResponse)
-        message = response.message if isinstance(response, LargeResponse) else response
+        is_large = isinstance(response, AnswerInPieces)
+        message = response.message if isinstance(response, AnswerInPieces) else response
         self._measures.count_errors(context.api_key, message)
         if throttle_ms := self._throttling.told_ms(context.connection):
             message = _with_throttle_time(message, throttle_ms)
@@ -203,7 +203,7 @@ class KafkaBroker:
 
     async def _response(
         self, api: Api, context: RequestContext, request: Message
-    ) -> Message | EncodedBody | LargeResponse:
+    ) -> Message | EncodedBody | AnswerInPieces:
         if not self.trail.is_on:
             return await self._gated(api, context, request)
         under_way = REQUEST.set(context)
@@ -227,12 +227,12 @@ class KafkaBroker:
 
     async def _gated(
         self, api: Api, context: RequestContext, request: Message
-    ) -> Message | EncodedBody | LargeResponse:
+    ) -> Message | EncodedBody | AnswerInPieces:
         await know_named_topics(self.parts, context, request)
         if self.authorizer.is_open:
             return await api.handle(self.parts, context, request)
         handle = partial(api.handle, self.parts, context)
-        response: Message | EncodedBody | LargeResponse = await GATES[context.api_key](
+        response: Message | EncodedBody | AnswerInPieces = await GATES[context.api_key](
             self.parts, context, request, handle
         )
         return response
@@ -287,7 +287,7 @@ def _noting_shares(api: Api, known: Known) -> Api:
 
     async def handle(
         parts: BrokerParts, context: RequestContext, request: Any
-    ) -> Message | EncodedBody | LargeResponse:
+    ) -> Message | EncodedBody | AnswerInPieces:
         for group_id, starts in (await share_starts(parts, request)).items():
             known.setdefault(group_id, {}).update(starts)
         return await api.handle(parts, context, request)

@@ -262,7 +262,7 @@ class EncodedBody(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class LargeResponse(msgspec.Struct, frozen=True):
+class AnswerInPieces(msgspec.Struct, frozen=True):
     """A response with batches: it is encoded in pieces that are never joined."""
 
     message: Message

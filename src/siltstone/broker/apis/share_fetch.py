@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from siltstone.broker.apis.share_leaders import Hints, hints_of
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import LargeResponse, RequestContext
+from siltstone.broker.request import AnswerInPieces, RequestContext
 from siltstone.broker.shares.acknowledging import acknowledge_batches
 from siltstone.broker.shares.fetching import AcquiredBatches, SharedIndex, ShareFetching, ShareWish
 from siltstone.broker.shares.sessions import (
@@ -39,13 +39,13 @@ STRICT_MODE = 1
 
 async def handle_share_fetch(
     parts: BrokerParts, context: RequestContext, request: ShareFetchRequest
-) -> LargeResponse:
+) -> AnswerInPieces:
     try:
         session = _session(parts, context, request)
     except ShareSessionRefused as refused:
-        return LargeResponse(ShareFetchResponse(error_code=refused.code, error_message=str(refused)))
+        return AnswerInPieces(ShareFetchResponse(error_code=refused.code, error_message=str(refused)))
     if isinstance(session, ErrorCode):
-        return LargeResponse(ShareFetchResponse(error_code=session))
+        return AnswerInPieces(ShareFetchResponse(error_code=session))
     group_id, member_id = request.group_id or "", request.member_id or ""
     acknowledged = await _acknowledged(parts, context, request)
     found: dict[SharedPartition, AcquiredBatches | ErrorCode] = {}
@@ -64,7 +64,7 @@ async def handle_share_fetch(
         acquired = (row for row in found.values() if isinstance(row, AcquiredBatches))
         parts.throttling.fetched(context.connection, sum(row.size_bytes for row in acquired))
     lock_ms = parts.shares.config_of(group_id).lock_ms
-    return LargeResponse(_response(hints_of(parts, context), lock_ms, acknowledged, found))
+    return AnswerInPieces(_response(hints_of(parts, context), lock_ms, acknowledged, found))
 
 
 def _bytes_max(parts: BrokerParts, context: RequestContext, request: ShareFetchRequest) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import LargeResponse, RequestContext
+from siltstone.broker.request import AnswerInPieces, RequestContext
 from siltstone.broker.security.gates.gate import (
     DENIED_TEXT,
     GROUP_DENIED,
@@ -59,7 +59,7 @@ async def share_heartbeat(
 
 
 share_fetch = of_member(
-    lambda *_: LargeResponse(
+    lambda *_: AnswerInPieces(
         ShareFetchResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
     )
 )
