@@ -104,7 +104,7 @@ def run_query(
         kinds = ["INVALID"]
     _check(kinds)
     there = source.metadata.refresh().topics.values()
-    topics = topics_named(text, [each.name for each in there])
+    topics = _distinct(topics_named(text, [each.name for each in there]), text)
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
         closing(duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})) as connection,
@@ -168,6 +168,24 @@ def topics_named(text: str, topics: Iterable[str]) -> list[str]:
     return sorted(
         name for name in near if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
     )
+
+
+def _distinct(topics: Sequence[str], text: str) -> list[str]:
+    """DuckDB takes no notice of upper and lower case, so it has one table for topics that differ in that alone: of
+    these the one that the text spells. Raises QueryRefused if it spells several, or none of them."""
+    alike: dict[str, list[str]] = {}
+    for name in topics:
+        alike.setdefault(name.lower(), []).append(name)
+    found = []
+    for names in alike.values():
+        spelt = [name for name in names if name in text] if len(names) > 1 else names
+        if len(spelt) != 1:
+            raise QueryRefused(
+                f"the topics {' and '.join(names)} differ in upper and lower case only, and are one table here: "
+                "a query reads one of them, by its exact name"
+            )
+        found += spelt
+    return found
 
 
 def metadata_named(text: str, names: Iterable[str]) -> list[str]:
