@@ -257,6 +257,14 @@ def test_wc12_a_visitor_sees_one_topic_only(console: ConsoleOfAStore) -> None:
     refused = console.ask("/topics/empty/messages")
     assert refused.status == 403 and "READ" in refused.text
     assert console.ask("/sql/rows?q=select+*+from+empty").status == 403
+    for query in ("select+*+from+nosuch", "select+*+from+spit", "select+*+from+query_table('spi'||'te')+--"):
+        answer = console.ask(f"/sql/rows?q={query}")
+        assert answer.status == 400, query
+        assert not re.search("orders|spite", answer.text.replace("topic spite:", "")), (
+            "no error names another topic"
+        )
+    unseen, missing = (console.ask(f"/sql/rows?q=select+*+from+{name}").text for name in ("spite", "nosuc"))
+    assert unseen.replace("spite", "nosuc") == missing, "nobody learns that it exists"
 
 
 def test_the_code_that_is_offered_reads_the_same_records(

@@ -14,7 +14,7 @@ the same way. A topic of the name ``siltstone.objects`` is written in double quo
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import Timer
 from typing import Any, Protocol
@@ -90,8 +90,10 @@ def run_query(
     text: str,
     words: QueryChoice | None = None,
     metadata: SchemaTables | None = None,
+    reads: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[QueryRows]:
-    """The rows are read inside of the ``with``. ``metadata`` are the tables of the schema ``siltstone``. Raises
+    """The rows are read inside of the ``with``. ``metadata`` are the tables of the schema ``siltstone``. A topic that
+    ``reads`` refuses by its name is not there: it is not read, and no error names it. Raises
     QueryRefused, ArrowMissing without DuckDB, and what planning and reading a scan raise."""
     try:
         import duckdb  # noqa: PLC0415  an extra
@@ -103,7 +105,7 @@ def run_query(
     except duckdb.Error:  # the query raises it again, and its error names the topics
         kinds = ["INVALID"]
     _check(kinds)
-    there = source.metadata.refresh().topics.values()
+    there = [each for each in source.metadata.refresh().topics.values() if reads(each.name)]
     topics = _distinct(topics_named(text, [each.name for each in there]), text)
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
