@@ -14,6 +14,7 @@ import msgspec
 from siltstone.broker.apis.fetch import FetchApi
 from siltstone.broker.apis.named_topics import know_named_topics
 from siltstone.broker.apis.produce import ProduceApi
+from siltstone.broker.apis.share_offsets import share_starts
 from siltstone.broker.apis.table import APIS, Api
 from siltstone.broker.backlog.backlog import BacklogWatch
 from siltstone.broker.features import promise_later, wants_features
@@ -21,16 +22,16 @@ from siltstone.broker.partitions.handing_over import HandingOver
 from siltstone.broker.parts import BrokerParts
 from siltstone.broker.request import (
     Answer,
+    AnswerInPieces,
     CloseConnection,
     ConnectionContext,
     EncodedBody,
-    EncodedPieces,
     Independent,
     Overtakable,
     RequestContext,
     frame_of,
 )
-from siltstone.broker.security.audit.offsets import groups_changed, known_offsets, offset_events
+from siltstone.broker.security.audit.offsets import Known, groups_changed, known_offsets, offset_events
 from siltstone.broker.security.audit.records import deletion_events, log_starts
 from siltstone.broker.security.audit.trail import REQUEST, AuditTrail
 from siltstone.broker.security.audit.writing import AuditWriter
@@ -43,7 +44,7 @@ from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
-from siltstone.kafka_protocol.codec import decode, encode
+from siltstone.kafka_protocol.codec import decode, encode, encode_pieces
 from siltstone.kafka_protocol.headers import RequestHeader, decode_request_header
 from siltstone.kafka_protocol.malformed import MalformedMessage, UnknownApi
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest
@@ -191,17 +192,18 @@ class KafkaBroker:
         response = await self._throttling.timed(context.connection, self._response(api, context, request))
         if isinstance(response, EncodedBody):
             return self._answered(context, response.body)
-        if isinstance(response, EncodedPieces):
-            self._measures.count_errors(context.api_key, response.message)
-            return self._answered(context, *response.pieces)
-        self._measures.count_errors(context.api_key, response)
+        is_large = isinstance(response, AnswerInPieces)
+        message = response.message if isinstance(response, AnswerInPieces) else response
+        self._measures.count_errors(context.api_key, message)
         if throttle_ms := self._throttling.told_ms(context.connection):
-            response = _with_throttle_time(response, throttle_ms)
-        return self._answered(context, encode(response, context.api_version))
+            message = _with_throttle_time(message, throttle_ms)
+        if is_large:
+            return self._answered(context, *encode_pieces(message, context.api_version))
+        return self._answered(context, encode(message, context.api_version))
 
     async def _response(
         self, api: Api, context: RequestContext, request: Message
-    ) -> Message | EncodedBody | EncodedPieces:
+    ) -> Message | EncodedBody | AnswerInPieces:
         if not self.trail.is_on:
             return await self._gated(api, context, request)
         under_way = REQUEST.set(context)
@@ -210,9 +212,9 @@ class KafkaBroker:
                 starts = log_starts(self.parts, request)
                 response = await self._gated(api, context, request)
                 events = deletion_events(response, starts)
-            elif changed := groups_changed(request):
+            elif context.connection.principal is not NODE and (changed := groups_changed(request)):
                 before = await known_offsets(self.parts.groups, changed)
-                response = await self._gated(api, context, request)
+                response = await self._gated(_noting_shares(api, before), context, request)
                 after = await known_offsets(self.parts.groups, changed)
                 events = offset_events(request, response, before, after)
             else:
@@ -225,12 +227,12 @@ class KafkaBroker:
 
     async def _gated(
         self, api: Api, context: RequestContext, request: Message
-    ) -> Message | EncodedBody | EncodedPieces:
+    ) -> Message | EncodedBody | AnswerInPieces:
         await know_named_topics(self.parts, context, request)
         if self.authorizer.is_open:
             return await api.handle(self.parts, context, request)
         handle = partial(api.handle, self.parts, context)
-        response: Message | EncodedBody | EncodedPieces = await GATES[context.api_key](
+        response: Message | EncodedBody | AnswerInPieces = await GATES[context.api_key](
             self.parts, context, request, handle
         )
         return response
@@ -277,6 +279,20 @@ def _decoded(api: Api, context: RequestContext, body: memoryview) -> Any:
         return decode(api.request, context.api_version, body)
     except MalformedMessage as malformed:
         raise CloseConnection(str(malformed)) from malformed
+
+
+def _noting_shares(api: Api, known: Known) -> Api:
+    """Returns the API with a handler that first notes where the share groups begin which the request changes. That asks
+    other nodes, so it is done behind the gate, for what the client may change."""
+
+    async def handle(
+        parts: BrokerParts, context: RequestContext, request: Any
+    ) -> Message | EncodedBody | AnswerInPieces:
+        for group_id, starts in (await share_starts(parts, request)).items():
+            known.setdefault(group_id, {}).update(starts)
+        return await api.handle(parts, context, request)
+
+    return msgspec.structs.replace(api, handle=handle)
 
 
 def _with_throttle_time(response: Message, throttle_ms: int) -> Message:

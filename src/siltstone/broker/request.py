@@ -262,10 +262,9 @@ class EncodedBody(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class EncodedPieces(msgspec.Struct, frozen=True):
-    """A response body that the handler has encoded already, in pieces that are never joined, and its message."""
+class AnswerInPieces(msgspec.Struct, frozen=True):
+    """A response with batches: it is encoded in pieces that are never joined."""
 
-    pieces: list[Buffer]
     message: Message
 
 

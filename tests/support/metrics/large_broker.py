@@ -7,6 +7,7 @@ from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.broker.groups.offsets_log.record import CommittedOffset
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.partitions.partitions import Traffic
+from siltstone.broker.shares.shares import ShareStatistics
 from siltstone.metadata.entities import PartitionMetadata, StreamMetadata, StreamState
 from siltstone.runtime.clock import Clock
 
@@ -34,6 +35,7 @@ def large_broker(topics: int, groups: int, clock: Clock) -> Any:
         topics=SimpleNamespace(by_name=by_name.get),
         metadata=SimpleNamespace(image=image),
         groups=SimpleNamespace(known=lambda: known),
+        shares=SimpleNamespace(statistics=ShareStatistics),
         transactions=SimpleNamespace(open_since_ms=list),
         partitions=SimpleNamespace(
             all_opened=lambda: list(partitions),

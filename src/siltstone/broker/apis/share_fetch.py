@@ -1,14 +1,15 @@
 """ShareFetch: a member of a share group acknowledges what it has, and acquires more, in a session.
 
 The first request of a session names the partitions, later ones what changes. A member that only renews its locks
-acquires nothing.
+acquires nothing, and neither does one that is above its quota: the acknowledgements of such a request are done. What is
+acquired is always sent, and is charged afterwards: an answer without it would leave the records locked.
 """
 
 from collections.abc import Iterable, Sequence
 
 from siltstone.broker.apis.share_leaders import Hints, hints_of
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import EncodedPieces, RequestContext
+from siltstone.broker.request import AnswerInPieces, RequestContext
 from siltstone.broker.shares.acknowledging import acknowledge_batches
 from siltstone.broker.shares.fetching import AcquiredBatches, SharedIndex, ShareFetching, ShareWish
 from siltstone.broker.shares.sessions import (
@@ -18,7 +19,6 @@ from siltstone.broker.shares.sessions import (
     ShareSession,
     ShareSessionRefused,
 )
-from siltstone.kafka_protocol.codec import encode_pieces
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -39,30 +39,37 @@ STRICT_MODE = 1
 
 async def handle_share_fetch(
     parts: BrokerParts, context: RequestContext, request: ShareFetchRequest
-) -> EncodedPieces:
+) -> AnswerInPieces:
     try:
         session = _session(parts, context, request)
     except ShareSessionRefused as refused:
-        return _encoded(context, ShareFetchResponse(error_code=refused.code, error_message=str(refused)))
+        return AnswerInPieces(ShareFetchResponse(error_code=refused.code, error_message=str(refused)))
     if isinstance(session, ErrorCode):
-        return _encoded(context, ShareFetchResponse(error_code=session))
+        return AnswerInPieces(ShareFetchResponse(error_code=session))
     group_id, member_id = request.group_id or "", request.member_id or ""
     acknowledged = await _acknowledged(parts, context, request)
     found: dict[SharedPartition, AcquiredBatches | ErrorCode] = {}
     if request.share_session_epoch == FINAL_EPOCH:
         parts.shares.end_session((group_id, member_id))
-    elif not request.is_renew_ack:
+    elif not request.is_renew_ack and not parts.throttling.is_above_fetched(context.connection):
         wish = ShareWish(
             group_id,
             member_id,
             max(request.max_records, 1),
-            min(request.max_bytes, parts.settings.fetch_max_bytes),
+            _bytes_max(parts, context, request),
             request.share_acquire_mode == STRICT_MODE,
         )
         wait_ms = 0 if acknowledged else request.max_wait_ms
         found = await _fetched(parts, context, wish, session, wait_ms)
+        acquired = (row for row in found.values() if isinstance(row, AcquiredBatches))
+        parts.throttling.fetched(context.connection, sum(row.size_bytes for row in acquired))
     lock_ms = parts.shares.config_of(group_id).lock_ms
-    return _encoded(context, _response(hints_of(parts, context), lock_ms, acknowledged, found))
+    return AnswerInPieces(_response(hints_of(parts, context), lock_ms, acknowledged, found))
+
+
+def _bytes_max(parts: BrokerParts, context: RequestContext, request: ShareFetchRequest) -> int:
+    bytes_max = min(request.max_bytes, parts.settings.fetch_max_bytes)
+    return int(min(bytes_max, parts.throttling.fetch_bytes_max(context.connection)))
 
 
 def _session(
@@ -198,7 +205,3 @@ def _row(
         records=list(found.batches) if isinstance(found, AcquiredBatches) else [],
         acquired_records=list(rows),
     )
-
-
-def _encoded(context: RequestContext, response: ShareFetchResponse) -> EncodedPieces:
-    return EncodedPieces(encode_pieces(response, context.api_version), response)

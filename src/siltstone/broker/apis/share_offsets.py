@@ -26,6 +26,7 @@ from siltstone.kafka_protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest
 from siltstone.kafka_protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
@@ -41,6 +42,7 @@ from siltstone.kafka_protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from siltstone.kafka_protocol.notation import Message
 from siltstone.model.access import NODE
 from siltstone.model.errors import SiltstoneError
 from siltstone.runtime.turns import side_by_side
@@ -167,6 +169,49 @@ async def _described_elsewhere(
         return DescribedPartition(partition_index=index, error_code=UNANSWERED, error_message=str(trouble))
     except IndexError:
         return DescribedPartition(partition_index=index, error_code=UNANSWERED)
+
+
+async def share_starts(parts: BrokerParts, request: Message) -> dict[str, dict[tuple[str, int], int]]:
+    """Returns where groups begin in the partitions whose beginning the request changes or deletes: group → topic and
+    index → offset. A partition that the group has not used, or whose leader does not answer, is left out."""
+    asked: dict[str, list[DescribeShareGroupOffsetsRequestTopic]] = {}
+    if isinstance(request, AlterShareGroupOffsetsRequest):
+        asked[request.group_id] = [
+            DescribeShareGroupOffsetsRequestTopic(
+                topic_name=topic.topic_name, partitions=[each.partition_index for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    elif isinstance(request, DeleteShareGroupOffsetsRequest):
+        asked[request.group_id] = _whole_topics(parts, (topic.topic_name for topic in request.topics))
+    elif isinstance(request, DeleteGroupsRequest):
+        for group_id in request.groups_names:
+            group = await _look(parts, group_id, empty=True)
+            if isinstance(group, ShareGroup):
+                asked[group_id] = _whole_topics(parts, (topic.name for topic in group.shared.values()))
+    starts: dict[str, dict[tuple[str, int], int]] = {}
+    for group_id, topics in asked.items():
+        if isinstance(await _look(parts, group_id, empty=True), ErrorCode):
+            continue  # refused
+        told = await _described(parts, group_id, topics, is_of_node=False)
+        starts[group_id] = {
+            (topic.topic_name, each.partition_index): each.start_offset
+            for topic in told.topics
+            for each in topic.partitions
+            if not each.error_code and each.start_offset != NOT_USED
+        }
+    return starts
+
+
+def _whole_topics(parts: BrokerParts, names: Iterable[str]) -> list[DescribeShareGroupOffsetsRequestTopic]:
+    topics = (parts.topics.by_name(name) for name in dict.fromkeys(names))
+    return [
+        DescribeShareGroupOffsetsRequestTopic(
+            topic_name=topic.name, partitions=list(range(topic.partition_count))
+        )
+        for topic in topics
+        if topic is not None
+    ]
 
 
 # -- alter -----------------------------------------------------------------------------------------------

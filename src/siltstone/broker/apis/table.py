@@ -60,7 +60,7 @@ from siltstone.broker.groups.apis.share_describe import handle_share_group_descr
 from siltstone.broker.groups.apis.share_heartbeat import handle_share_group_heartbeat
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import EncodedBody, EncodedPieces, RequestContext
+from siltstone.broker.request import AnswerInPieces, EncodedBody, RequestContext
 from siltstone.broker.transactions.apis.describing import handle_describe_transactions
 from siltstone.broker.transactions.apis.listing import handle_list_transactions
 from siltstone.broker.transactions.apis.marking import handle_write_txn_markers
@@ -74,7 +74,7 @@ from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.kafka_protocol.messages.catalogue import CATALOGUE
 from siltstone.kafka_protocol.notation import Message
 
-Handler = Callable[[BrokerParts, RequestContext, Any], Awaitable[Message | EncodedBody | EncodedPieces]]
+Handler = Callable[[BrokerParts, RequestContext, Any], Awaitable[Message | EncodedBody | AnswerInPieces]]
 
 
 class Api(msgspec.Struct, frozen=True):

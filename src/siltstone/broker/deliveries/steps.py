@@ -15,6 +15,7 @@ Archived       is passed over                             refused
 A lock that ends, and a session that ends, release. Scenarios SH.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -216,6 +217,16 @@ def _runs(each: Acknowledged, start_offset: int) -> list[tuple[int, int, Acknowl
         else:
             runs.append((offset, offset + 1, AcknowledgeType(number)))
     return runs
+
+
+def counted_types(acknowledged: Sequence[Acknowledged], start_offset: int) -> Counter[AcknowledgeType]:
+    """Returns how many offsets are acknowledged as what; those before the start are not counted."""
+    counts: Counter[AcknowledgeType] = Counter()
+    for each in acknowledged:
+        if each.end > start_offset:
+            for first, end, kind in _runs(each, start_offset):
+                counts[kind] += end - first
+    return counts
 
 
 def _after(

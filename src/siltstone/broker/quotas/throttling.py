@@ -228,6 +228,19 @@ class Throttling:
         self._mute(connection, counter.key, min(owed_ms, MUTED_MS_MAX))
         return is_refused
 
+    def is_above_fetched(self, connection: ConnectionContext) -> bool:
+        """Returns whether the client has a debt for what it fetched. It is muted then, and charged for nothing."""
+        counter = self.counter(connection, QuotaKey.CONSUMER_BYTE_RATE)
+        if counter is None:
+            return False
+        owed_ms = counter.tried(0, self._clock.monotonic_ms())
+        self._mute(connection, counter.key, min(owed_ms, MUTED_MS_MAX))
+        return owed_ms >= 1
+
+    def fetched(self, connection: ConnectionContext, size_bytes: int) -> None:
+        """Charges records that a member of a share group gets: they are sent in any case."""
+        self._charge(connection, QuotaKey.CONSUMER_BYTE_RATE, size_bytes, MUTED_MS_MAX)
+
     def mutations(self, connection: ConnectionContext, *, is_strict: bool) -> "Mutations":
         """``is_strict``: what is above the limit is refused; older clients do not know that error, so they are muted
         afterwards."""

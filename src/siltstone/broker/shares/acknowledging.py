@@ -6,7 +6,7 @@ All of a partition's acknowledgements are done, or none. The answer waits until 
 from collections.abc import Sequence
 from typing import Protocol
 
-from siltstone.broker.deliveries.steps import Acknowledged, AcknowledgeType, acknowledge
+from siltstone.broker.deliveries.steps import Acknowledged, AcknowledgeType, acknowledge, counted_types
 from siltstone.broker.error_codes import error_code
 from siltstone.broker.shares.shares import Shares
 from siltstone.broker.topics.registry import Topic
@@ -69,6 +69,7 @@ async def acknowledge_batches(
         if isinstance(after, ErrorCode):
             return after
         durable = shares.put((group_id, topic.id, index), partition, after)
+        shares.count_acknowledged(counted_types(checked, before.start_offset), before, after)
         if durable is not None:
             await durable
     except SiltstoneError as failure:

@@ -159,6 +159,7 @@ class ShareFetching:
         self._shares.put(key, partition, after)  # refused if the partition was closed meanwhile
         if not ranges:
             return None if after is not before else AcquiredBatches(place)
+        self._shares.count_delivered(sum(each.end - each.first for each in ranges))
         payloads = tuple(batch.payload for batch in batches if _is_in(batch, ranges))
         size_bytes = sum(map(len, payloads))
         return AcquiredBatches(place, ErrorCode.NONE, tuple(ranges), payloads, size_bytes)

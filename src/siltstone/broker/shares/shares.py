@@ -7,12 +7,15 @@ each group and partition; a member that waits for records is woken by a release,
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias
 
-from siltstone.broker.deliveries.progress import ShareProgress
-from siltstone.broker.deliveries.steps import expire, release_all, start_at
+import msgspec
+
+from siltstone.broker.deliveries.progress import DeliveryState, ShareProgress
+from siltstone.broker.deliveries.steps import AcknowledgeType, expire, release_all, start_at
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.groups.timers import TimerHeap
 from siltstone.broker.partitions.partition import Partition
@@ -35,6 +38,17 @@ AGAIN_MS = SECOND_MS
 """When the end of a lock is tried again, after the log took no append."""
 
 log = logging.getLogger(__name__)
+
+
+class ShareStatistics(msgspec.Struct, frozen=True):
+    """``acquired``: the records that members hold now. The others are counted since the start, a record once for each
+    time: ``delivered``, ``acknowledged`` by type, and ``given_up`` at the limit of deliveries."""
+
+    sessions: int = 0
+    acquired: int = 0
+    delivered: int = 0
+    acknowledged: Mapping[AcknowledgeType, int] = {}
+    given_up: int = 0
 
 
 class _Readers:
@@ -65,6 +79,9 @@ class Shares:
         self._waiting: dict[ShareKey, set[Callable[[], None]]] = {}
         self.are_waits_over = False
         self._ringing: set[Callable[[], None]] = set()
+        self._acquired: dict[ShareKey, int] = {}
+        self._delivered = self._given_up = 0
+        self._acknowledged: Counter[AcknowledgeType] = Counter()
 
     def config_of(self, group_id: str) -> ShareConfig:
         return share_config(self._settings, self._metadata.image.keys.get(key_of_group(group_id)))
@@ -106,6 +123,9 @@ class Shares:
         if durable is not None:
             durable.add_done_callback(_retrieved)
         self._watch_locks(key, after)
+        self._acquired[key] = after.count_of(DeliveryState.ACQUIRED)
+        if not self._acquired[key]:
+            del self._acquired[key]
         if after.next_offset < known.progress.next_offset or after.in_flight < known.progress.in_flight:
             self._wake(key)
         return durable
@@ -118,6 +138,7 @@ class Shares:
         epoch = 0 if known is None else known.state_epoch + 1
         durable = partition.put_share(key[0], KnownShare(ShareProgress(start_offset), epoch))
         self._timers.cancel(key)
+        self._acquired.pop(key, None)
         self._wake(key)
         return durable
 
@@ -151,11 +172,14 @@ class Shares:
         group_id, topic_id, index = key
         partition = self._partitions.opened(topic_id, index)
         if partition is None or partition.is_closed or partition.shares.get(group_id) is None:
+            self._acquired.pop(key, None)
             return  # the next leader knows of no locks
         now_ms, config = self._clock.monotonic_ms(), self.config_of(group_id)
-        after = expire(self.progress(group_id, partition), now_ms, config.deliveries_max)
+        before = self.progress(group_id, partition)
+        after = expire(before, now_ms, config.deliveries_max)
         try:
             self.put(key, partition, after)
+            self._count_given_up(before, after)
         except SiltstoneError as trouble:
             log.warning(
                 "locks of share group %r have ended, and the log takes no record: %s", group_id, trouble
@@ -175,12 +199,38 @@ class Shares:
             if after is not before:
                 try:
                     self.put((group_id, topic_id, index), partition, after)
+                    self._count_given_up(before, after)
                 except SiltstoneError as trouble:  # the locks end by their time
                     log.warning("records of share group %r stay locked for a while: %s", group_id, trouble)
 
     def connection_closed(self, connection_id: int) -> None:
         for member in self.sessions.of_connection(connection_id):
             self.end_session(member)
+
+    # -- counts ------------------------------------------------------------------------------------------
+
+    def count_delivered(self, records: int) -> None:
+        self._delivered += records
+
+    def count_acknowledged(
+        self, types: Counter[AcknowledgeType], before: ShareProgress, after: ShareProgress
+    ) -> None:
+        self._acknowledged.update(types)
+        self._given_up += types[AcknowledgeType.RELEASE] - _more(before, after, DeliveryState.AVAILABLE)
+
+    def _count_given_up(self, before: ShareProgress, after: ShareProgress) -> None:
+        """A release makes records available that are not at the limit of deliveries."""
+        released = -_more(before, after, DeliveryState.ACQUIRED)
+        self._given_up += released - _more(before, after, DeliveryState.AVAILABLE)
+
+    def statistics(self) -> ShareStatistics:
+        return ShareStatistics(
+            len(self.sessions),
+            sum(self._acquired.values()),
+            self._delivered,
+            dict(self._acknowledged),
+            self._given_up,
+        )
 
     # -- waits -------------------------------------------------------------------------------------------
 
@@ -206,6 +256,10 @@ class Shares:
 
     def close(self) -> None:
         self._timers.close()
+
+
+def _more(before: ShareProgress, after: ShareProgress, state: DeliveryState) -> int:
+    return after.count_of(state) - before.count_of(state)
 
 
 def _retrieved(durable: "asyncio.Future[int]") -> None:

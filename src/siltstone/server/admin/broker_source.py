@@ -8,10 +8,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from siltstone.broker.broker import KafkaBroker
+from siltstone.broker.deliveries.steps import AcknowledgeType
 from siltstone.broker.partitions.partitions import Traffic
 from siltstone.broker.quotas.throttling import ThrottleStatistics
 from siltstone.broker.request_measures import error_name
 from siltstone.broker.security.authenticator import LoginStatistics
+from siltstone.broker.shares.shares import ShareStatistics
 from siltstone.carrying.pipeline.set_aside import last_runs
 from siltstone.kafka_protocol.api_key import ApiKey
 from siltstone.metadata.entities import NodeState
@@ -307,6 +309,7 @@ class GroupSource:
                 yield
             self._looked_ms = now_ms
             self._open_since_ms = self._parts.transactions.open_since_ms()
+        _add_shares(collected, self._parts.shares.statistics())
         collected.add("transactions_open", len(self._open_since_ms))
         time_ms = self._clock.now_ms()
         age_ms = max(time_ms - min(self._open_since_ms, default=time_ms), 0)
@@ -325,6 +328,18 @@ class GroupSource:
                 collected.add("group_partitions_without_commit", unread, group, lag.topic)
             if number % ROWS_PER_TURN == 0:
                 yield
+
+
+def _add_shares(collected: Collected, shares: ShareStatistics) -> None:
+    collected.add("share_sessions", shares.sessions)
+    collected.add("share_acquired_records", shares.acquired)
+    collected.add("share_delivered_records", shares.delivered)
+    for kind, count in shares.acknowledged.items():
+        collected.add("share_acknowledged_records", count, kind.name.lower())
+    rejected = shares.acknowledged.get(AcknowledgeType.REJECT, 0)
+    for reason, count in (("rejected", rejected), ("deliveries", shares.given_up)):
+        if count:
+            collected.add("share_archived_records", count, reason)
 
 
 def _folders_of(settings: NodeSettings) -> dict[str, Path]:

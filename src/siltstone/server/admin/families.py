@@ -176,7 +176,7 @@ METADATA = (
 )  # fmt: skip
 
 GROUPS = (
-    _gauge("groups", "Consumer groups that are loaded, by state.", "state"),
+    _gauge("groups", "Groups that are loaded, share groups included, by state.", "state"),
     _gauge("group_series_omitted", "Groups without series of their own, because there are too many."),
     _gauge("group_members", "Members of a group.", "group"),
     _gauge("group_state", "1 for the present state of a group.", "group", "state"),
@@ -186,6 +186,16 @@ GROUPS = (
            "there is none.", "group", "topic", unit="seconds"),
     _gauge("group_partitions_without_commit", "Partitions of a topic that hold records, and where a group has no "
            "committed offset although it has some in the topic: its lag there is not known.", "group", "topic"),
+    _gauge("share_sessions", "Sessions that members of share groups have with this node, which leads partitions that "
+           "they read."),
+    _gauge("share_acquired_records", "Records that members of share groups hold now, in the partitions of this node.",
+           unit="records"),
+    _counter("share_delivered_records", "Records that members of share groups have acquired, each time counted.",
+             unit="records"),
+    _counter("share_acknowledged_records", "Records that members of share groups have acknowledged, by type: accept, "
+             "release, reject, renew, or gap for an offset without a record.", "type", unit="records"),
+    _counter("share_archived_records", "Records that share groups are done with although no member has accepted them, "
+             "by reason: rejected, or deliveries if they were delivered as often as may be.", "reason", unit="records"),
     _gauge("transactions_open", "Transactions that this node coordinates and that have not ended."),
     _gauge("transaction_open_seconds", "The age of the oldest of them; 0: there is none. Readers of committed records "
            "wait behind it.", unit="seconds"),

@@ -1,9 +1,11 @@
 """The offsets of share groups as administrators see and set them."""
 
+from functools import partial
 from typing import Any
 
 from siltstone.broker.apis.share_offsets import NOT_USED
 from siltstone.broker.groups.share_protocol.group import ShareGroup
+from siltstone.broker.settings import BrokerSettings
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -22,9 +24,11 @@ from siltstone.kafka_protocol.messages.describe_share_group_offsets import (
 )
 from siltstone.kafka_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from siltstone.model.access import NODE
+from siltstone.model.audit import AuditLevel
 from support.broker.broker_world import in_broker_world
 from support.groups.share_client import ACCEPT, SHARES, ShareClient, progress_of, shared_topic
 from support.scenarios import scenario
+from support.security.audit import CHANGED, audited, fields_of
 
 NONE = ErrorCode.NONE
 
@@ -146,3 +150,35 @@ async def test_sh10_the_members_are_in_the_log(world) -> None:
     assert (again.error_code, again.member_epoch, again.assignment) == (0, 1, None)
     group = await world.parts.groups.look(SHARES, lambda known: known.group)
     assert isinstance(group, ShareGroup) and list(group.members) == ["m"]
+
+
+async def passes(world: Any) -> None:
+    for _ in range(12):
+        await world.pass_ms(1_000)
+
+
+@scenario(partial(in_broker_world, settings=BrokerSettings(audit=AuditLevel.CHANGES)))
+async def test_au03_who_set_and_deleted_the_beginning_of_a_share_group_is_in_the_audit(world) -> None:
+    topic = await shared_topic(world, records=10)
+    await beat(world, 0, subscribed_topic_names=["t"])
+    member = ShareClient(world, topic)
+    await member.fetch()
+    await member.acknowledge((0, 1, [ACCEPT]))
+    assert await altered(world, 3) == (ErrorCode.NON_EMPTY_GROUP, [])  # refused: no event
+    await beat(world, -1)
+    assert await altered(world, 3) == (0, [0])
+    assert await altered(world, 5, "no") == (0, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+    assert await deleted(world, "t") == (0, [0])
+    assert await deleted(world, "t") == (0, [0])  # there is nothing left
+    await passes(world)  # changes of a group within ten seconds are one record with a count
+    assert await altered(world, 4) == (0, [0])
+    await world.client().ask(DeleteGroupsRequest(groups_names=[SHARES]))
+    await passes(world)
+    found = [each for each in await audited(world.parts) if each["event"] == "offsets"]
+    group = f"group {SHARES}"
+    assert sorted((each["api"], *fields_of(each, CHANGED[1:])) for each in found) == [
+        ("AlterShareGroupOffsets", "RESET", group, "", "t-0=4"),
+        ("AlterShareGroupOffsets", "RESET", group, "t-0=2", "t-0=3"),
+        ("DeleteGroups", "DELETE", group, "t-0=4", ""),
+        ("DeleteShareGroupOffsets", "DELETE", group, "t-0=3", ""),
+    ]

@@ -1,5 +1,7 @@
 """Requests of a client that a quota limits: what they are answered, and that the connection is muted."""
 
+from siltstone.broker.deliveries.progress import ShareProgress
+from siltstone.broker.share_configs import ShareConfig
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from siltstone.kafka_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -9,6 +11,7 @@ from siltstone.kafka_protocol.messages.metadata import MetadataRequest, Metadata
 from siltstone.model.serving_limits import MUTED_MS_MAX
 from support.broker.broker_world import BrokerWorld, Client, in_broker_world
 from support.broker.fetch_tests import filled
+from support.groups.share_client import ACCEPT, ShareClient, progress_of, shared_topic
 from support.kafka.kafka_requests import batch_of, batches_in, fetch_request, produce_request, row_of
 from support.scenarios import scenario
 from support.security.quotas import CHANGES, IN, OUT, WORK, limit
@@ -77,6 +80,50 @@ async def test_qu02_a_session_does_not_begin_with_a_throttled_answer(world: Brok
     await client.ask(fetch_request(topic, {0: 0}, session_id=0, session_epoch=0, wait_ms=0))
     empty = await client.ask(fetch_request(topic, {0: 0}, session_id=0, session_epoch=0, wait_ms=0))
     assert (empty.topics, empty.session_id) == ([], 0) and empty.throttle_time_ms
+
+
+@scenario(in_broker_world)
+async def test_qu15_a_member_of_a_share_group_pays_for_what_it_got_and_loses_no_record(
+    world: BrokerWorld,
+) -> None:
+    topic = await shared_topic(world)
+    for _ in range(4):
+        await world.client().ask(produce_request(topic, batch_of(value_bytes=2_000)))
+    await limit(world, OUT, 100)
+    member = ShareClient(world, topic)
+    assert await member.fetch(max_records=2) == [(0, 0, 1)]  # larger than ten seconds' worth: once
+    assert member.told.throttle_time_ms == MUTED_MS_MAX
+    assert member.client.connection.muted_until_ms == world.clock.monotonic_ms() + MUTED_MS_MAX
+    other = ShareClient(world, topic, "b")
+    assert await other.fetch() == []  # the same user; its session begins, and nothing is acquired
+    assert (other.told.error_code, other.told.throttle_time_ms) == (0, MUTED_MS_MAX)
+    assert await member.fetch((0, 0, [ACCEPT])) == []
+    assert progress_of(world, topic) == ShareProgress(1)  # acknowledged all the same
+    await wait(world, other.client)
+    assert await other.fetch() == []  # the rest of the debt
+    await wait(world, other.client)
+    assert await other.fetch() == [(1, 1, 1)]
+    await limit(world, OUT, None)
+    await wait(world, other.client)
+    assert await other.fetch() == [(2, 3, 1)] and other.told.throttle_time_ms == 0
+
+
+@scenario(in_broker_world)
+async def test_qu15_an_answer_with_shared_records_says_how_long_its_work_is_paid_for(
+    world: BrokerWorld,
+) -> None:
+    topic = await shared_topic(world, records=1)
+    await limit(world, WORK, 1)
+    member = ShareClient(world, topic)
+    real = world.parts.shares.config_of
+
+    def slow(group_id: str) -> ShareConfig:
+        world.clock.advance_ms(500)
+        return real(group_id)
+
+    world.parts.shares.config_of = slow  # type: ignore[method-assign]
+    assert await member.fetch() == [(0, 0, 1)]
+    assert member.told.throttle_time_ms == 1_000
 
 
 def creation(name: str, partitions: int) -> CreatableTopic:

@@ -32,6 +32,15 @@ from siltstone.server.settings.node import load_node_settings
 from siltstone.stream_engine.components import EngineState, Readiness
 from support.broker.broker_world import in_broker_world
 from support.broker.transaction_clients import started
+from support.groups.share_client import (
+    ACCEPT,
+    LOCK_MS,
+    REJECT,
+    RELEASE,
+    RENEW,
+    ShareClient,
+    shared_topic,
+)
 from support.kafka.kafka_requests import batch_of, fetch_request, produce_request
 from support.metrics.large_broker import PARTITIONS, large_broker
 from support.metrics.scraping import collected_on_loop, parsed, rows_of, value_of, values_of
@@ -262,3 +271,40 @@ async def measured(source: GroupSource) -> tuple[object, object]:
     (count,) = rows_of(collected, "transactions_open").values()
     (age,) = rows_of(collected, "transaction_open_seconds").values()
     return count, age
+
+
+@scenario(in_broker_world)
+async def test_ob05_what_share_groups_do_is_counted_by_record(world) -> None:
+    source = GroupSource(world.broker, world.clock)
+    topic = await shared_topic(world, records=10, delivery_count_limit="2")
+    member, other = ShareClient(world, topic), ShareClient(world, topic, "b")
+    assert await shared(source) == (0, 0, 0, {}, {})
+    await member.fetch()
+    assert await shared(source) == (1, 10, 10, {}, {})
+    types = [ACCEPT] * 4 + [REJECT] * 2 + [RELEASE] * 3 + [RENEW]
+    assert await member.acknowledge((0, 9, types)) == 0
+    told = {("accept",): 4, ("reject",): 2, ("release",): 3, ("renew",): 1}
+    assert await shared(source) == (1, 1, 10, told, {("rejected",): 2})
+    assert await member.acknowledge((0, 0, [ACCEPT])) == 0  # behind the start: no record is acknowledged
+    assert await other.fetch() == [(6, 8, 2)]
+    assert await other.acknowledge((6, 6, [RELEASE])) == 0
+    told["release",] += 1
+    given_up = {("rejected",): 2, ("deliveries",): 1}
+    assert await shared(source) == (2, 3, 13, told, given_up)
+    await other.fetch(share_session_epoch=-1)
+    given_up["deliveries",] += 2
+    assert await shared(source) == (1, 1, 13, told, given_up)
+    await world.pass_ms(LOCK_MS + 1)  # once delivered: available again
+    assert await shared(source) == (1, 0, 13, told, given_up)
+    assert await member.fetch() == [(9, 9, 2)]
+    await world.pass_ms(LOCK_MS + 1)
+    given_up["deliveries",] += 1
+    assert await shared(source) == (1, 0, 14, told, given_up)
+
+
+async def shared(source: GroupSource) -> tuple[object, ...]:
+    collected = await collected_on_loop(source)
+    names = ("share_sessions", "share_acquired_records", "share_delivered_records")
+    counts = (rows_of(collected, name)[()] for name in names)
+    kinds = (rows_of(collected, f"share_{name}_records") for name in ("acknowledged", "archived"))
+    return (*counts, *kinds)

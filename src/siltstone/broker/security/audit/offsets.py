@@ -2,7 +2,8 @@
 
 Members of a group commit all the time, and that is no event. A commit without a member sets offsets by hand: it is
 that of a tool such as ``kafka-consumer-groups``, or of a client that assigns its partitions itself. In a transaction it
-counts when that is committed, and the event says so.
+counts when that is committed, and the event says so. Where a share group begins in a partition is an offset, too; the
+coordinator's node writes the event, and not the leaders of the partitions, which it asks to change it.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,15 @@ from typing import Any
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
 from siltstone.kafka_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from siltstone.kafka_protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from siltstone.kafka_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from siltstone.kafka_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from siltstone.kafka_protocol.messages.txn_offset_commit import (
@@ -36,7 +45,9 @@ def groups_changed(request: Any) -> list[str]:
     if isinstance(request, TxnOffsetCommitRequest):
         by_hand = request.generation_id == NO_MEMBER and not request.member_id
         return [request.group_id] if by_hand else []
-    if isinstance(request, OffsetDeleteRequest):
+    if isinstance(
+        request, OffsetDeleteRequest | AlterShareGroupOffsetsRequest | DeleteShareGroupOffsetsRequest
+    ):
         return [request.group_id]
     if isinstance(request, DeleteGroupsRequest):
         return request.groups_names[:GROUPS_SHOWN]
@@ -66,6 +77,9 @@ def offset_events(request: Any, response: Any, before: Known, after: Known) -> I
             if group_id in gone:
                 yield _event(group_id, "DELETE", before.get(group_id, {}), {})
         return
+    if isinstance(request, AlterShareGroupOffsetsRequest | DeleteShareGroupOffsetsRequest):
+        yield from _of_shares(request, response, before.get(request.group_id, {}))
+        return
     if isinstance(request, TxnOffsetCommitRequest):
         yield from _in_transaction(request, response, before.get(request.group_id, {}))
         return
@@ -84,6 +98,35 @@ def offset_events(request: Any, response: Any, before: Known, after: Known) -> I
             {key: old[key] for key in changed & old.keys()},
             {key: new[key] for key in changed & new.keys()},
         )
+
+
+def _of_shares(
+    request: AlterShareGroupOffsetsRequest | DeleteShareGroupOffsetsRequest,
+    response: AlterShareGroupOffsetsResponse | DeleteShareGroupOffsetsResponse,
+    old: dict[tuple[str, int], int],
+) -> Iterator[AuditEvent]:
+    if isinstance(request, DeleteShareGroupOffsetsRequest):
+        assert isinstance(response, DeleteShareGroupOffsetsResponse)
+        names = {row.topic_name for row in response.responses if not row.error_code}
+        gone = {key: offset for key, offset in old.items() if key[0] in names}
+        if gone:
+            yield _event(request.group_id, "DELETE", gone, {})
+        return
+    assert isinstance(response, AlterShareGroupOffsetsResponse)
+    taken = {
+        (topic.topic_name, row.partition_index)
+        for topic in response.responses
+        for row in topic.partitions
+        if not row.error_code
+    }
+    new = {
+        (topic.topic_name, row.partition_index): row.start_offset
+        for topic in request.topics
+        for row in topic.partitions
+        if (topic.topic_name, row.partition_index) in taken
+    }
+    if new:
+        yield _event(request.group_id, "RESET", {key: old[key] for key in new.keys() & old.keys()}, new)
 
 
 def _in_transaction(

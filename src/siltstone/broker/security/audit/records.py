@@ -7,7 +7,7 @@ as commits of offsets are.
 from collections.abc import Iterator, Mapping
 
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import EncodedBody, EncodedPieces
+from siltstone.broker.request import AnswerInPieces, EncodedBody
 from siltstone.kafka_protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from siltstone.kafka_protocol.notation import Message
 from siltstone.model.audit import (
@@ -35,7 +35,7 @@ def log_starts(parts: BrokerParts, request: DeleteRecordsRequest) -> Starts:
     return found
 
 
-def deletion_events(response: Message | EncodedBody | EncodedPieces, before: Starts) -> Iterator[AuditEvent]:
+def deletion_events(response: Message | EncodedBody | AnswerInPieces, before: Starts) -> Iterator[AuditEvent]:
     """Yields what the answer to a DeleteRecords says. A partition that has lost nothing is not named."""
     assert isinstance(response, DeleteRecordsResponse)
     for topic in response.topics:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from siltstone.broker.parts import BrokerParts
-from siltstone.broker.request import EncodedPieces, RequestContext
+from siltstone.broker.request import AnswerInPieces, RequestContext
 from siltstone.broker.security.gates.gate import (
     DENIED_TEXT,
     GROUP_DENIED,
@@ -15,7 +15,6 @@ from siltstone.broker.security.gates.gate import (
     parted,
 )
 from siltstone.broker.security.gates.groups import by_group, of_member
-from siltstone.kafka_protocol.codec import encode_pieces
 from siltstone.kafka_protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
@@ -59,12 +58,11 @@ async def share_heartbeat(
     return ShareGroupHeartbeatResponse(error_code=code, error_message=DENIED_TEXT[code])
 
 
-def _not_fetched(context: RequestContext, _: Any) -> EncodedPieces:
-    refused = ShareFetchResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
-    return EncodedPieces(encode_pieces(refused, context.api_version), refused)
-
-
-share_fetch = of_member(_not_fetched)
+share_fetch = of_member(
+    lambda *_: AnswerInPieces(
+        ShareFetchResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
+    )
+)
 share_acknowledge = of_member(
     lambda *_: ShareAcknowledgeResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
 )
