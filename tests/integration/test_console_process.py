@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,15 @@ def test_wc04_the_link_lets_one_browser_in_and_signals_end_it(folder: Path) -> N
             assert get(address, "/", Cookie=session, Host="evil.example")[0] == 421
             process.send_signal(sent)
             assert process.wait(30) == 0
+
+
+def test_connections_that_send_nothing_keep_nobody_out(folder: Path) -> None:
+    with running_console(folder) as (_, address, token):
+        host, _, port = address.partition(":")
+        idle = [socket.create_connection((host, int(port)), timeout=60) for _ in range(200)]
+        assert get(address, f"/?token={token}")[0] == 303
+        for each in idle:
+            each.close()
 
 
 def test_a_port_that_is_taken_is_refused_with_what_to_do(folder: Path) -> None:

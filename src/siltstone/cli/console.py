@@ -53,9 +53,9 @@ async def _serve(
 ) -> None:
     from siltstone.console.application import Console  # noqa: PLC0415  loads the web libraries
     from siltstone.console.pages import PAGES  # noqa: PLC0415
-    from siltstone.console.serving import served  # noqa: PLC0415
     from siltstone.console.store import OpenedStore  # noqa: PLC0415
     from siltstone.console.visitors import TokenAccess  # noqa: PLC0415
+    from siltstone.server.admin.http_serving import HttpConnection, HttpConnections  # noqa: PLC0415
 
     listening = _bound(port)
     port = listening.getsockname()[1]
@@ -63,20 +63,26 @@ async def _serve(
     access = TokenAccess(clock, system_randomness(), port=port, may_change=changes)
     opened = OpenedStore(store, place, clock, prices)
     found = Console(opened, access, clock, PAGES, HOSTS.__contains__)
+    connections = HttpConnections(None, frozenset(), clock)
+    connections.console = found.application
     tasks = TaskGroup("console-follow", lambda _: None)
     stopping = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, stopping.set)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: HttpConnection(connections), sock=listening
+    )
     try:
-        async with served(found.application, listening):
-            tasks.start("metadata", opened.follow())
-            link = f"http://{HOST}:{port}/?token={quote(access.token)}"
-            results().print(f"The console is at {link}", markup=False, soft_wrap=True)
-            results().print("The link lets one browser in. Ctrl-C ends the console.")
-            if opens:
-                webbrowser.open(link)
-            await stopping.wait()
+        tasks.start("metadata", opened.follow())
+        link = f"http://{HOST}:{port}/?token={quote(access.token)}"
+        results().print(f"The console is at {link}", markup=False, soft_wrap=True)
+        results().print("The link lets one browser in. Ctrl-C ends the console.")
+        if opens:
+            webbrowser.open(link)
+        await stopping.wait()
     finally:
+        server.close()
+        await connections.close()
         await tasks.cancel()
         await opened.close()
 

@@ -37,17 +37,33 @@ class ResetView(msgspec.Struct, frozen=True):
 
 
 async def groups(asked: Asked) -> Response:
-    """The list, the group with the most left to read first."""
+    """The list, the group with the most left to read first. Topics that the visitor may not see do not count."""
     tables = tables_of(await asked.store.moment())
     wanted = asked.query("q").strip().lower()
-    rows = [
-        each for each in tables.groups.rows()
-        if asked.visitor.sees_group(each["group"]) and wanted in each["group"].lower()
-    ]  # fmt: skip
-    rows.sort(key=lambda each: (-(each["lag_records"] or 0), each["group"]))
+    lags: dict[str, list[dict[str, Any]]] = {}
+    for row in tables.group_lags.rows():
+        name = row["group"]
+        if wanted in name.lower() and asked.visitor.sees_group(name) and asked.visitor.sees(row["topic"]):
+            lags.setdefault(name, []).append(row)
+    rows = [_summed(name, of_group) for name, of_group in lags.items()]
+    rows.sort(key=lambda each: (-each["lag_records"], each["group"]))
     return asked.page(
         "groups.html", groups=rows[:CONSOLE_ROWS_MAX], more=max(0, len(rows) - CONSOLE_ROWS_MAX), q=wanted
     )
+
+
+def _summed(name: str, lags: list[dict[str, Any]]) -> dict[str, Any]:
+    times = [each["committed_at"] for each in lags if each["committed_at"] is not None]
+    return {
+        "group": name,
+        "lag_records": sum(each["lag_records"] or 0 for each in lags),
+        "lag_seconds": max(
+            (each["lag_seconds"] for each in lags if each["lag_seconds"] is not None), default=None
+        ),
+        "topics": len({each["topic"] for each in lags}),
+        "partitions": len(lags),
+        "committed_at": max(times, default=None),
+    }
 
 
 async def groups_of_topic(asked: Asked) -> Response:

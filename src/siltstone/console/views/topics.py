@@ -72,7 +72,7 @@ def counts_of(image: MetadataImage, topic: TopicMetadata, now_ms: int) -> TopicC
         partitions=len(topic.partitions),
         records=sum(each.end_offset - each.start_offset for each in streams),
         size_bytes=sum(live_bytes(each) for each in streams),
-        grown_bytes=sum(grown_bytes(each, now_ms - DAY_MS, now_ms) for each in streams),
+        grown_bytes=sum(grown_bytes(image, each, now_ms - DAY_MS, now_ms) for each in streams),
         objects=len({held.object_id for each in streams for held in each.ranges}),
         policy=",".join(sorted(config.cleanup_policy)),
         table_format=config.table.table_format,
@@ -131,22 +131,20 @@ def live_bytes(stream: StreamMetadata) -> int:
     return sum(each.size_bytes for each in stream.ranges if each.end_offset > stream.start_offset)
 
 
-def grown_bytes(stream: StreamMetadata, from_ms: int, until_ms: int) -> int:
+def grown_bytes(image: MetadataImage, stream: StreamMetadata, from_ms: int, until_ms: int) -> int:
     """Returns an estimate of the bytes that were appended in [from_ms, until_ms).
 
     A closed segment says how many bytes were appended between two times, before any compaction; they are taken as
-    appended evenly. What follows the last closed segment is counted as it is in objects."""
+    appended evenly. What follows the last closed segment is counted as it is in objects, from their first upload on."""
     closed = sum(
         _share(each.size_bytes, each.opened_ms, each.closed_ms, from_ms, until_ms) for each in stream.segments
     )
     active = [each for each in stream.ranges if each.start_offset >= stream.active_offset]
-    since_ms = stream.segments[-1].closed_ms if stream.segments else _first_ms(stream)
+    since_ms = stream.segments[-1].closed_ms if stream.segments else 0
+    for each in active[:1]:
+        found = image.objects.get(each.object_id)
+        since_ms = max(since_ms, 0 if found is None else found.data_time_ms)
     return closed + _share(sum(each.size_bytes for each in active), since_ms, until_ms, from_ms, until_ms)
-
-
-def _first_ms(stream: StreamMetadata) -> int:
-    """Returns the newest timestamp of the first range: when the first records were written, as far as they say."""
-    return max(0, stream.ranges[0].largest_timestamp_ms) if stream.ranges else 0
 
 
 def _share(size_bytes: int, start_ms: int, end_ms: int, from_ms: int, until_ms: int) -> int:

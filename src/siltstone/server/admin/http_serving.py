@@ -56,10 +56,10 @@ class Phase(Enum):
 
 
 class HttpConnections:
-    """The open connections of all admin listeners, oldest first. ``answer`` makes the answers to ``endpoints``; other
-    paths are pages of ``console``, once there is one."""
+    """The open connections of all admin listeners, oldest first. ``answer`` makes the answers to ``endpoints``, if
+    there are any; other paths are pages of ``console``, once there is one."""
 
-    def __init__(self, answer: AnswerRequest, endpoints: frozenset[str], clock: Clock) -> None:
+    def __init__(self, answer: AnswerRequest | None, endpoints: frozenset[str], clock: Clock) -> None:
         self.answer = answer
         self.endpoints = endpoints
         self.console: Application | None = None
@@ -194,6 +194,8 @@ class HttpConnection(H11Protocol):
         try:
             if scope["method"] not in METHODS:
                 raise RequestRefused(405, "only GET and HEAD are answered here")
+            if self._connections.answer is None:
+                raise RequestRefused(404, "nothing is here yet")
             return await self._connections.answer(request_of(scope, caller))
         except RequestRefused as refusal:
             return HttpAnswer(refusal.status, f"{refusal}\n".encode())

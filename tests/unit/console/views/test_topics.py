@@ -1,3 +1,5 @@
+import msgspec
+
 from siltstone.console.views.topics import (
     configs_shown,
     counts_of,
@@ -5,7 +7,9 @@ from siltstone.console.views.topics import (
     partition_counts,
     topic_counts,
 )
+from siltstone.foundation.sharded_map import ShardedMap
 from siltstone.metadata.entities import StreamMetadata, StreamState
+from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import DAY_MS
 from siltstone.model.objects import ObjectRange
 from siltstone.model.segments import ClosedSegment
@@ -42,23 +46,32 @@ def closed(start: int, end: int, size: int, opened_ms: int, closed_ms: int) -> C
 def test_bytes_of_a_segment_count_in_proportion_to_its_time_in_the_span():
     """A segment of 1,000 bytes between 100 and 200 ms."""
     found = stream((closed(0, 10, 1_000, 100, 200),))
-    assert grown_bytes(found, 0, 1_000) == 1_000
-    assert grown_bytes(found, 150, 1_000) == 500
-    assert grown_bytes(found, 0, 125) == 250
-    assert grown_bytes(found, 200, 1_000) == 0
-    assert grown_bytes(found, 0, 100) == 0
+    assert grown_bytes(MetadataImage(), found, 0, 1_000) == 1_000
+    assert grown_bytes(MetadataImage(), found, 150, 1_000) == 500
+    assert grown_bytes(MetadataImage(), found, 0, 125) == 250
+    assert grown_bytes(MetadataImage(), found, 200, 1_000) == 0
+    assert grown_bytes(MetadataImage(), found, 0, 100) == 0
 
 
 def test_bytes_after_the_last_segment_count_from_its_end_on():
     found = stream((closed(0, 10, 1_000, 100, 200),), (0, 10, 900), (10, 20, 400))
-    assert grown_bytes(found, 0, 400) == 1_400, (
+    assert grown_bytes(MetadataImage(), found, 0, 400) == 1_400, (
         "compaction has made the segment smaller, and changes nothing here"
     )
-    assert grown_bytes(found, 300, 400) == 200
+    assert grown_bytes(MetadataImage(), found, 300, 400) == 200
+
+
+def test_what_follows_counts_from_its_first_upload_whatever_its_records_say():
+    """Records of 2013 that are written today are growth of today."""
+    image = ImageBuilder().topic("a", (1, 0, 10, 900)).image()
+    held = msgspec.structs.replace(image.objects[1], data_time_ms=5_000)
+    image = msgspec.structs.replace(image, objects=ShardedMap([(1, held)]))
+    assert grown_bytes(image, image.streams[0], 4_000, 6_000) == 900
+    assert grown_bytes(image, image.streams[0], 5_500, 6_000) == 450
 
 
 def test_a_segment_of_one_moment_counts_whole():
-    assert grown_bytes(stream((closed(0, 1, 70, 5, 5),)), 0, 10) == 70
+    assert grown_bytes(MetadataImage(), stream((closed(0, 1, 70, 5, 5),)), 0, 10) == 70
 
 
 def test_growth_is_that_of_the_last_day():
