@@ -92,7 +92,7 @@ def console(broker: siltstone.Broker) -> ConsoleOfAStore:
 
 def test_every_page_is_shown(console: ConsoleOfAStore) -> None:
     for page in PAGES:
-        if page.is_change or page.path in ("/objects/{object}", "/tables/{topic}", "/groups/{group}"):
+        if page.is_change or page.path in ("/objects/{object}", "/tables/{topic}", "/groups/{group:path}"):
             continue
         path = page.path.format(topic="orders", partition="1")
         query = "?q=select+count(*)+from+orders" if path.startswith("/sql") else ""
@@ -145,7 +145,19 @@ def test_a_search_goes_further_back_until_there_is_nothing_more(console: Console
 
 
 @pytest.mark.parametrize(
-    "bad", ["partition=9", "partition=x", "offset=x", "time=x", "before=x", "start=1:2:3", "where=nonsense("]
+    "bad",
+    [
+        "partition=9",
+        "partition=x",
+        "offset=x",
+        "time=x",
+        "before=x",
+        "start=1:2:3",
+        "where=nonsense(",
+        "partition=²",
+        "offset=²",
+        f"offset={'9' * 5_000}",
+    ],
 )
 def test_bad_input_is_refused_with_what_to_write(console: ConsoleOfAStore, bad: str) -> None:
     answer = console.ask(f"/topics/orders/messages?{bad}")
@@ -181,6 +193,28 @@ def test_a_download_has_the_whole_records(console: ConsoleOfAStore) -> None:
     assert console.ask("/topics/orders/messages/download?as=exe").status == 400
 
 
+def test_a_download_of_a_filter_has_what_passes_it(console: ConsoleOfAStore) -> None:
+    lines = console.lines("/topics/orders/messages/download?as=jsonl&where=n+>+290")
+    assert sorted(json.loads(each["value"])["n"] for each in lines) == list(range(291, 300))
+    assert [each["key"] for each in console.lines("/topics/orders/messages/download?as=jsonl&key=k7")] == [
+        "k7"
+    ]
+    assert len(console.lines("/topics/orders/messages/download?as=jsonl&text=UA")) == 100
+    assert console.lines("/topics/orders/messages/download?as=jsonl&key=none") == []
+
+
+def test_a_download_has_more_records_than_a_filter_looks_at(console: ConsoleOfAStore) -> None:
+    console.limits = ConsoleLimits(search_records_max=30)
+    assert len(console.lines("/topics/orders/messages/download?as=jsonl")) == 300
+
+
+def test_a_page_of_a_query_shows_the_beginning_of_a_large_cell(console: ConsoleOfAStore) -> None:
+    query = "q=select+repeat('x',2000000)+from+range(20)"
+    answer = console.ask(f"/sql/rows?{query}")
+    assert answer.text.count("x… (the first 4,096 of 2,000,000)") == 20 and len(answer.body) < 200_000
+    assert len(console.ask(f"/sql/download?{query}").body) > 40_000_000
+
+
 def test_sql_reads_topics_says_what_it_will_read_and_has_a_limit(console: ConsoleOfAStore) -> None:
     query = "select+carrier,+count(*)+from+orders+group+by+1+order+by+1"
     rows = console.ask(f"/sql/rows?q={query}").text
@@ -212,7 +246,7 @@ def test_wc12_a_visitor_sees_one_topic_only(console: ConsoleOfAStore) -> None:
     for page in PAGES:
         if page.is_change:
             continue
-        path = page.path.format(topic="orders", partition="0", object="0", group="g")
+        path = page.path.replace(":path", "").format(topic="orders", partition="0", object="0", group="g")
         answer = console.ask(path + "?q=select+*+from+orders&internal=1&as=csv")
         assert "spite" not in answer.text, path
         if page.of_cluster:
@@ -223,6 +257,14 @@ def test_wc12_a_visitor_sees_one_topic_only(console: ConsoleOfAStore) -> None:
     refused = console.ask("/topics/empty/messages")
     assert refused.status == 403 and "READ" in refused.text
     assert console.ask("/sql/rows?q=select+*+from+empty").status == 403
+    for query in ("select+*+from+nosuch", "select+*+from+spit", "select+*+from+query_table('spi'||'te')+--"):
+        answer = console.ask(f"/sql/rows?q={query}")
+        assert answer.status == 400, query
+        assert not re.search("orders|spite", answer.text.replace("topic spite:", "")), (
+            "no error names another topic"
+        )
+    unseen, missing = (console.ask(f"/sql/rows?q=select+*+from+{name}").text for name in ("spite", "nosuc"))
+    assert unseen.replace("spite", "nosuc") == missing, "nobody learns that it exists"
 
 
 def test_the_code_that_is_offered_reads_the_same_records(
@@ -258,7 +300,7 @@ def parsed(command: str) -> None:
 def test_every_command_that_a_page_shows_is_one(console: ConsoleOfAStore, broker: siltstone.Broker) -> None:
     commands = set()
     paths = [
-        page.path.format(topic="orders", partition="0", object="0", group="g")
+        page.path.replace(":path", "").format(topic="orders", partition="0", object="0", group="g")
         for page in PAGES
         if not page.is_change
     ]

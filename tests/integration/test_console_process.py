@@ -129,6 +129,13 @@ def test_a_group_shows_what_it_has_left_to_read_and_what_a_reset_would_read_agai
         assert get(address, "/groups/nobody")[0] == 404
         rows = get(address, "/sql/rows?q=select+lag_records+from+siltstone.groups")[1]
         assert "<td>6</td>" in rows
+        rows = get(address, "/sql/rows?q=select+count(*)+>+5+from+siltstone.log")[1]
+        assert "<td>True</td>" in rows
+        consumer = Consumer({**config, "group.id": "team/<b>a b</b>"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
+        consumer.close()
+        (link,) = re.findall(r'href="(/groups/team[^"]*)"', get(address, "/groups")[1])
+        assert "<h1>team/&lt;b&gt;a b&lt;/b&gt;</h1>" in get(address, link)[1]
 
 
 def test_wc01_a_broker_without_the_setting_loads_no_web_framework() -> None:

@@ -200,6 +200,17 @@ def test_what_looks_as_if_it_changed_a_topic_is_refused(broker: siltstone.Broker
         rows(broker, text)
 
 
+def test_topics_that_differ_in_case_alone_are_read_by_their_exact_names(broker: siltstone.Broker) -> None:
+    for topic, value in (("Cased", '{"n": 1}'), ("cased", '{"n": 2}')):
+        create(broker, topic)
+        produce(broker, topic, [value])
+    assert rows(broker, "select n from Cased") == [(1,)]
+    assert rows(broker, 'select n from "cased"') == [(2,)]
+    for text in ("select n from CASED", "select * from Cased, cased"):
+        with pytest.raises(QueryRefused, match="differ in upper and lower case only"):
+            rows(broker, text)
+
+
 def test_a_topic_is_found_in_a_text_as_a_word() -> None:
     topics = ["a", "flights", "flights-2", "my.topic", "Upper"]
     assert topics_named('select data from flights join "my.topic" using (x), upper', topics) == [

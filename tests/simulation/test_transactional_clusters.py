@@ -26,8 +26,8 @@ from support.kafka.kafka_requests import fetch_request, row_of
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
 
-NODES, STEPS = 3, 40
-STEPS_WITH_ALL = 14
+NODES, STEPS = 3, 60
+STEPS_WITH_ALL = 21
 """So many steps until the first node may die, and as many until the second one: a single node asks nobody."""
 
 LOST_RATE = 0.1
@@ -46,6 +46,7 @@ class ClusterHistory(History):
         self.of_zombies: dict[int, TransactionClient] = {}
         """Numbers that zombies have written: visible only if the zombie itself has committed."""
         self.committed_by: set[TransactionClient] = set()
+        self.of_both: set[int] = set()
         cluster.between_nodes = self._fate
 
     def _fate(self, question: Question) -> Fate | LateAnswer | asyncio.Future[None] | None:
@@ -95,19 +96,19 @@ class ClusterHistory(History):
             (2, lambda: self._during(program, self._move(*self._any_partition()))),
             (3, lambda: self._with_slow_log(program)),
             (3, lambda: self._with_slow_coordinator(program)),
-            (4, lambda: self._in_haste(program)),
+            (5, lambda: self._in_haste(program)),
             (2, lambda: self._during(program, self._move_coordinator(program))),
             (2, lambda: self.cluster.passes(self.rng.choice([1_000, 3_000]))),
             (1, lambda: self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)),
             (2, lambda: self._is_replaced(program)),
             (5, self._zombie_acts),
-            (2, self._marker_comes_late),
-            (2, lambda: self._aborts_beside_a_slow_log(program)),
+            (1, self._marker_comes_late),
+            (1, lambda: self._aborts_beside_a_slow_log(program)),
             (2, self._late_comes),
         ]
         if len(self.dead) < self.kills_max:
             actions.append((1, lambda: self._during(program, self._kill())))
-            actions.append((5, lambda: self._decision_is_lost(program)))
+            actions.append((3, lambda: self._decision_is_lost(program)))
             actions.append((1, lambda: self._during(program, self._kill(self._coordinator(program)))))
         weights = [weight for weight, _ in actions]
         ((_, action),) = self.rng.choices(actions, weights)
@@ -146,8 +147,13 @@ class ClusterHistory(History):
         """Sends a batch as the continuation of what it has sent, or as the beginning of another transaction."""
         number, partition = self.next_number(), self.rng.randrange(PARTITIONS)
         self.of_zombies[number] = zombie
+        is_added = zombie.adds_itself
         if not zombie.adds_itself and self.rng.random() < 0.5:
-            await zombie.add("t", partition)
+            is_added = await zombie.add("t", partition) == [NONE]
+        if not is_added and zombie.has_committed:
+            # No client writes to a partition that was not added. The batch may belong to the transaction before it,
+            # whose marker is on its way: under version 1 both have one epoch, in Kafka, too.
+            self.of_both.add(number)
         sequence = zombie.sequences.get(("t", partition), 0) if self.rng.random() < 0.7 else 0
         await produced(self, zombie, number, partition, sequence)
 
@@ -196,8 +202,8 @@ class ClusterHistory(History):
 
     async def _marker_comes_late(self) -> None:
         """A marker is on its way for so long that it is sent again. It arrives when the transaction has ended and the
-        producer's next one, under the same epoch, is open. Meanwhile a leader may have died, and the coordinator
-        moved."""
+        producer's next one, under the same epoch, is open. Meanwhile the coordinator may have moved, and
+        leaders, too."""
         program = next(each for each in self.programs if each.generation == 1)
         if not await self._open_everywhere(program):
             return
@@ -213,20 +219,37 @@ class ClusterHistory(History):
         fate, self.cluster.between_nodes = self.cluster.between_nodes, first_is_late
         await self._finished(program, asyncio.ensure_future(program.end(self.rng.random() < 0.7)))
         await self.cluster.passes(12_000, 1_000)  # the question is asked again
-        happens = self.rng.random()
-        if (
-            happens < 0.6
-        ):  # a leader that has recovered from a log does not know which transaction was the last one
-            leaders = self.world.image.topics[self.topic.id].partitions
-            await self._kill(leaders[self.rng.randrange(PARTITIONS)].leader)
-        if happens > 0.4:
+        there, elsewhere = await self._moved_away(held - self.dead, program)
+        if elsewhere < 0 and self.rng.random() < 0.5:
             await self._move_coordinator(program)
         if program.client is not None and await self._open_everywhere(program):
+            if (
+                elsewhere >= 0
+            ):  # a node that replays another one's log does not know the number of what is open
+                self.dead.add(elsewhere)
+                await self.cluster.dies(elsewhere, by=there)
+                await self.cluster.passes(1_000)
             waits.done() or waits.set_result(None)
             await settled(240)
             await self.check()
         waits.done() or waits.set_result(None)
         self.cluster.between_nodes = fate
+
+    async def _moved_away(self, nodes: set[int], program: Program) -> tuple[int, int]:
+        """Moves a partition away from one of these nodes, if the other one may die. Returns both nodes; -1 for none."""
+        if len(self.dead) >= self.kills_max:
+            return -1, -1
+        coordinator = self._coordinator(program)
+        for index, partition in enumerate(self.world.image.topics[self.topic.id].partitions):
+            others = {*range(NODES)} - self.dead - {partition.leader, coordinator}
+            if partition.leader in nodes and others:
+                target = min(others)
+                topic = self.cluster.nodes[target].parts.topics.by_name("t")
+                assert topic is not None
+                await self.cluster.move(topic, target, index)
+                await self.cluster.passes(1_000)
+                return partition.leader, target
+        return -1, -1
 
     async def _ends(self, program: Program) -> None:
         """The program commits without offsets, so that the first thing that the coordinator appends is its decision."""
@@ -238,16 +261,33 @@ class ClusterHistory(History):
         program.outcomes[number] = True
         program.open = None
 
+    async def _begins_elsewhere(self, program: Program, coordinator: int) -> None:
+        """The program writes to partitions of other nodes, which ask the coordinator."""
+        if program.client is None:
+            return
+        program.open = self.next_number()
+        program.outcomes[program.open], program.places[program.open] = None, set()
+        for index, partition in enumerate(self.world.image.topics[self.topic.id].partitions):
+            if partition.leader != coordinator and await program.produced_to(index) is not NONE:
+                program.fail()
+                return
+
     async def _decision_is_lost(self, program: Program) -> None:
-        """The coordinator has decided on a transaction that is open in partitions of all nodes, and dies before its
-        decision is durable."""
+        """The coordinator has decided on a transaction that is open in partitions of all nodes, or has permitted the
+        first batch of the next one, and dies before that is durable."""
         if not await self._open_everywhere(program):
             return
+        if program.generation == 2 and self.rng.random() < 0.5:
+            is_over, self.is_over = self.is_over, True
+            await self._finished(program, asyncio.ensure_future(self._ends(program)))
+            await self.cluster.passes(1_000)  # its markers are written
+            self.is_over = is_over
         slow = self._coordinator(program)
         if slow in self.dead:
             return
         self.cluster.nodes[slow].calls.hold(WRITE)
-        task = asyncio.ensure_future(self._ends(program))
+        work = self._begins_elsewhere(program, slow) if program.open is None else self._ends(program)
+        task = asyncio.ensure_future(work)
         await settled(240)
         await self.cluster.passes(200)
         await self._kill(slow)
@@ -273,7 +313,7 @@ class ClusterHistory(History):
 
     def outcomes(self) -> dict[int, bool | None]:
         return super().outcomes() | {
-            number: None if zombie in self.committed_by else False
+            number: None if zombie in self.committed_by or number in self.of_both else False
             for number, zombie in self.of_zombies.items()
         }
 
@@ -381,9 +421,9 @@ class ClusterHistory(History):
         return None
 
 
-SEEDS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 27, 31)
-"""Twelve that together show eight rules of the protocol when one of them is left out; a change of what a history draws
-makes it necessary to look for them again."""
+SEEDS = (5, 4, 1, 19, 0, 2, 3, 6, 8, 9, 16, 21)
+"""Twelve that show thirteen rules of the protocol when one of them is left out, each within the first four; a change of
+what a history draws makes it necessary to look for them again."""
 
 
 def run_history(seed: int) -> None:

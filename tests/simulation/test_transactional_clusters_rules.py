@@ -1,5 +1,7 @@
 """The generator of ``test_transactional_clusters`` finds what goes wrong when a rule of the protocol is left out of the
-code. The model finds it for all fourteen rules; random histories find eight of them within their twelve seeds."""
+code: thirteen of fourteen within four histories. The model finds it for all of them. That an older coordinator is
+refused is not seen in the code alone: a marker of an older one names a transaction that is over, and two other rules
+find that."""
 
 from collections.abc import Sequence
 
@@ -10,10 +12,12 @@ from support.processes.tried import RecordTried
 from tests.model.transaction_between_nodes import Rules
 from tests.simulation.test_transactional_clusters import SEEDS, run_history
 
-FOUND_AT_ONCE = ("prepared_is_final", "fence_raises_epoch")
+FOUND_AT_ONCE = ("prepared_is_final", "permission_is_durable")
 FOUND = (
-    "permission_is_durable", "marker_voids_permission", "marker_without_data_is_written", "repeated_marker_is_answered",
-    "complete_when_all_have_answered", "loaded_markers_are_sent_again",
+    "fence_raises_epoch", "marker_voids_permission", "marker_without_data_is_written", "repeated_marker_is_answered",
+    "complete_when_all_have_answered", "loaded_markers_are_sent_again", "visible_when_durable",
+    "marker_names_its_transaction", "markers_leave_when_prepared_is_durable", "prepared_is_before_markers",
+    "unknown_number_is_asked_for",
 )  # fmt: skip
 
 

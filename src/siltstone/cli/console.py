@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import click
 
+from siltstone.cli.logs import DEFAULT_LEVEL, log_to_stderr
 from siltstone.cli.output import results
 from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.costing.estimate import CostPrices
@@ -36,6 +37,7 @@ def console(choice: StoreChoice, port: int, changes: bool, opens: bool) -> None:
     no broker and works beside one. It listens on this machine only, and prints a link that lets one browser in. The
     pages change nothing, unless --changes is given. Ctrl-C ends it.
     """
+    log_to_stderr(DEFAULT_LEVEL)
     with choice.open() as store:
         prices = choice.settings().admin.prices.of_costs
         asyncio.run(_serve(store, prices, _place(choice), port, changes=changes, opens=opens))

@@ -8,7 +8,7 @@ A path that is not in the table is not there. Every answer has the headers of ``
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -36,6 +36,9 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+NUMBER_DIGITS_MAX = 19
+OFFSET_MAX = 2**63 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STATIC = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -206,11 +209,20 @@ def _refuse_forged(request: Request, form: Mapping[str, str], visitor: Visitor) 
         )
 
 
+def number_of(text: str) -> int | None:
+    """Parses a number of the address or a form, such as an offset; None if it is none, or has more than 64 bits."""
+    if not (text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX):
+        return None
+    found = int(text)
+    return found if found <= OFFSET_MAX else None
+
+
 def time_ms_of(text: str) -> int:
-    """Parses a time in UTC, as forms send it. Raises PageRefused."""
+    """Parses a time, as forms send it: in UTC unless it names a zone. Raises PageRefused."""
     try:
-        return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
+        found = datetime.fromisoformat(text)
+        return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
         raise PageRefused(400, f"{text!r} is no time: write 2026-11-29T08:30 (UTC)") from None
 
 

@@ -23,6 +23,7 @@ from siltstone.model.console_limits import (
     CONSOLE_SEARCH_RECORDS_MAX,
 )
 from siltstone.offline.context import MaintenanceContext
+from siltstone.record_columns.arrow import require_arrow
 from siltstone.record_columns.row_columns import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
 from siltstone.scanning.arguments import Place, scan_request
 from siltstone.scanning.request import ScanRequest
@@ -106,6 +107,16 @@ def find_messages(source: MaintenanceContext, topic: TopicMetadata, wanted: Mess
         newer=places if wanted.is_forward and (is_cut_off or messages) else None,
         explained=repr(Scan(plan)).splitlines()[0],
     )
+
+
+def downloaded_table(source: MaintenanceContext, topic: TopicMetadata, wanted: MessagesWanted) -> Any:
+    """Returns the records of a download, as a pyarrow.Table: those of the window that pass the filter, in the order in
+    which they are stored. Raises what ``find_messages`` raises."""
+    _, table = found_table(source, topic, wanted)
+    if not wanted.is_filtered:
+        return table
+    passed = _passing(table, range(table.num_rows), wanted)
+    return table.take(require_arrow().array(passed, "int64"))
 
 
 def found_table(

@@ -24,6 +24,7 @@ async def served(application: Starlette, listening: socket.socket) -> AsyncItera
     """Answers requests inside of the ``with``. Leaving it ends the requests under way after CLOSING_SECONDS_MAX."""
     config = uvicorn.Config(
         application, http="h11", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
+        log_level="error",  # a warning for each malformed request would let a stranger fill the log
         limit_concurrency=CONNECTIONS_MAX, h11_max_incomplete_event_size=HEAD_BYTES_MAX, proxy_headers=False,
         timeout_graceful_shutdown=CLOSING_SECONDS_MAX,
     )  # fmt: skip

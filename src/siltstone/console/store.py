@@ -5,16 +5,20 @@ threads: a page waits, and the event loop does not.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from siltstone.console.history import TrafficHistory
 from siltstone.costing.estimate import CostPrices
+from siltstone.metadata.history import entries_after, oldest_entry
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.log_entry import LogEntry
 from siltstone.metadata_tables.commits import commits_of
-from siltstone.metadata_tables.moment import GroupCommit, Moment
+from siltstone.metadata_tables.moment import Commits, GroupCommit, Moment
 from siltstone.model.console_limits import (
     CONSOLE_GROUPS_MS,
     CONSOLE_QUERY_BYTES_MAX,
@@ -24,11 +28,11 @@ from siltstone.model.console_limits import (
     CONSOLE_THREADS,
     CONSOLE_WAITING_MAX,
 )
-from siltstone.model.errors import InvalidRequest, Unavailable
+from siltstone.model.errors import InvalidRequest, SiltstoneError, Unavailable
 from siltstone.model.serving_limits import PRICE_OF_CORE, PRICE_OF_READS, PRICE_OF_STORAGE, PRICE_OF_WRITES
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.opening.settings import StoreSettings
-from siltstone.offline.opening.store import Store
+from siltstone.offline.opening.store import Store, open_metadata_log
 from siltstone.offline.settings import KindSettings
 from siltstone.runtime.blocking import ThreadedCalls
 from siltstone.runtime.clock import Clock
@@ -36,6 +40,7 @@ from siltstone.runtime.tasks import TaskGroup
 
 P = ParamSpec("P")
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class ConsoleLimits(msgspec.Struct, frozen=True):
@@ -98,6 +103,18 @@ class ConsoleStore(Protocol):
     def begin(self, call: Callable[[], None]) -> None:
         """Starts a run of maintenance in a thread of its own. Raises RunsAlready."""
         ...
+
+
+def moment_with_log(
+    store: ConsoleStore, image: MetadataImage, *, commits: Commits, ends: Mapping[int, int] | None = None
+) -> Moment:
+    """Returns a moment whose entries are read from the log of the metadata when a query names their table."""
+
+    def entries() -> Iterator[tuple[int, LogEntry]]:
+        with closing(open_metadata_log(store.settings, store.context.clock, create=False)) as opened:
+            yield from entries_after(opened, oldest_entry(opened) - 1, image.version)
+
+    return Moment(image, store.now_ms(), commits=commits, entries=entries, ends=ends)
 
 
 class PageCalls:
@@ -182,7 +199,7 @@ class OpenedStore:
         if self._commits is None or now_ms - self._commits_ms > CONSOLE_GROUPS_MS:
             self._commits, self._commits_ms = await self.run(commits_of, self.context, image), now_ms
         found = self._commits
-        return Moment(image, self.now_ms(), commits=lambda: found)
+        return moment_with_log(self, image, commits=lambda: found)
 
     def begin(self, call: Callable[[], None]) -> None:
         if self._run is not None and not self._run.done():
@@ -199,8 +216,11 @@ class OpenedStore:
                 image = await self._following.run(self._store.metadata.refresh)
                 self.trouble = ""
                 self.history.add(image, self.now_ms())
-            except Unavailable as trouble:
+            except SiltstoneError as trouble:
                 self.trouble = str(trouble)
+            except Exception as failure:
+                log.exception("the metadata cannot be followed")
+                self.trouble = f"the metadata cannot be read: {failure}"
             await self._clock.sleep_ms(CONSOLE_REFRESH_MS)
 
     async def close(self) -> None:

@@ -28,6 +28,10 @@ class MetadataColumnUnknown(InvalidRequest):
     """The table has no column of that name."""
 
 
+class RowsRefused(InvalidRequest):
+    """The rows that are asked for cannot be counted from the first."""
+
+
 class MetadataType(Enum):
     """What a column holds. The value is the name of the type in the documentation."""
 
@@ -111,7 +115,9 @@ def batches_of(
     rows_max: int = ROWS_MAX,
 ) -> Iterator[Any]:
     """Yields the rows as pyarrow.RecordBatch, at most ``rows_max`` in each, and no more than the table allows. Raises
-    MetadataColumnUnknown, ArrowMissing."""
+    MetadataColumnUnknown, RowsRefused, ArrowMissing."""
+    if offset < 0 or (limit is not None and limit < 0):
+        raise RowsRefused(f"limit={limit} and offset={offset}: neither may be below 0")
     arrow, schema, chosen = require_arrow(), schema_of(table, columns), table.chosen(columns)
     end = None if limit is None else offset + limit
     rows_max = min(rows_max, table.rows_max)

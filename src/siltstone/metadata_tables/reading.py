@@ -25,7 +25,7 @@ Source = Callable[[], AbstractContextManager[MaintenanceContext]]
 
 
 class MomentRefused(InvalidRequest):
-    """A version and a time are given, or a time without a zone."""
+    """A version and a time are given, or what is no version, or no time with a zone."""
 
 
 class _StoredMoment:
@@ -95,7 +95,11 @@ def metadata(
     VersionNotHeld, TimeNotHeld, StoreNotFound, SettingRefused, Unavailable, CorruptData.
     """
     as_of_ms = None
+    if version is not None and not isinstance(version, int):
+        raise MomentRefused(f"version={version!r} is no version of the metadata: write a number")
     if as_of is not None:
+        if not isinstance(as_of, datetime):
+            raise MomentRefused(f"as_of={as_of!r} is no time: write datetime(…, tzinfo=timezone.utc)")
         if as_of.tzinfo is None:
             raise MomentRefused(f"as_of={as_of!r} has no time zone: write datetime(…, tzinfo=timezone.utc)")
         as_of_ms = first_ms_at_or_after(as_of)

@@ -41,6 +41,10 @@ says how far it has looked, and offers to look further."""
 CONSOLE_VALUE_BYTES_MAX = 64 * KIB
 """What is shown of one key, value or header. The rest is counted, and a download has all of it."""
 
+CONSOLE_CELL_CHARACTERS_MAX = 4 * KIB
+"""What is shown of one cell of a query's rows: 500 rows of ten such cells are a page that a browser still draws. A
+download has all of it."""
+
 CONSOLE_FORM_BYTES_MAX = 64 * KIB
 """The largest form, such as a query."""
 

@@ -14,7 +14,7 @@ the same way. A topic of the name ``siltstone.objects`` is written in double quo
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import Timer
 from typing import Any, Protocol
@@ -90,8 +90,10 @@ def run_query(
     text: str,
     words: QueryChoice | None = None,
     metadata: SchemaTables | None = None,
+    reads: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[QueryRows]:
-    """The rows are read inside of the ``with``. ``metadata`` are the tables of the schema ``siltstone``. Raises
+    """The rows are read inside of the ``with``. ``metadata`` are the tables of the schema ``siltstone``. A topic that
+    ``reads`` refuses by its name is not there: it is not read, and no error names it. Raises
     QueryRefused, ArrowMissing without DuckDB, and what planning and reading a scan raise."""
     try:
         import duckdb  # noqa: PLC0415  an extra
@@ -103,8 +105,8 @@ def run_query(
     except duckdb.Error:  # the query raises it again, and its error names the topics
         kinds = ["INVALID"]
     _check(kinds)
-    there = source.metadata.refresh().topics.values()
-    topics = topics_named(text, [each.name for each in there])
+    there = [each for each in source.metadata.refresh().topics.values() if reads(each.name)]
+    topics = _distinct(topics_named(text, [each.name for each in there]), text)
     with (
         tempfile.TemporaryDirectory(prefix="siltstone-sql-") as folder,
         closing(duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})) as connection,
@@ -168,6 +170,24 @@ def topics_named(text: str, topics: Iterable[str]) -> list[str]:
     return sorted(
         name for name in near if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)
     )
+
+
+def _distinct(topics: Sequence[str], text: str) -> list[str]:
+    """DuckDB takes no notice of upper and lower case, so it has one table for topics that differ in that alone: of
+    these the one that the text spells. Raises QueryRefused if it spells several, or none of them."""
+    alike: dict[str, list[str]] = {}
+    for name in topics:
+        alike.setdefault(name.lower(), []).append(name)
+    found = []
+    for names in alike.values():
+        spelt = [name for name in names if name in text] if len(names) > 1 else names
+        if len(spelt) != 1:
+            raise QueryRefused(
+                f"the topics {' and '.join(names)} differ in upper and lower case only, and are one table here: "
+                "a query reads one of them, by its exact name"
+            )
+        found += spelt
+    return found
 
 
 def metadata_named(text: str, names: Iterable[str]) -> list[str]:

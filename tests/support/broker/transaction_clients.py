@@ -50,6 +50,8 @@ class TransactionClient:
         self.client = world.client()
         self.pid = self.epoch = -1
         self.sequences: dict[tuple[str, int], int] = {}
+        self.has_committed = False
+        """Whether the last transaction that it has ended was committed."""
 
     async def init(self, timeout_ms: int = TIMEOUT_MS, **fields: Any) -> ErrorCode:
         request = InitProducerIdRequest(
@@ -106,6 +108,8 @@ class TransactionClient:
             committed=commits,
         )
         answer = await self.client.ask(request, self.versions["end"])
+        if answer.error_code == NONE:
+            self.has_committed = commits
         if self.adds_itself and answer.error_code == NONE:
             self.pid, self.epoch = answer.producer_id, answer.producer_epoch
             self.sequences.clear()

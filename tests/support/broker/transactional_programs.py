@@ -46,18 +46,21 @@ class Program:
             self.fail()
             return
         for partition in partitions:
-            if await self._produced(partition) is not NONE:
+            if await self.produced_to(partition) is not NONE:
                 self.fail()
                 return
-            self.places[self.open].add(partition)
 
-    async def _produced(self, partition: int) -> ErrorCode:
+    async def produced_to(self, partition: int) -> ErrorCode:
         client = self.client
         assert client is not None
         sequence = client.sequences.get(("t", partition), 0)
         client.sequences["t", partition] = sequence + 1
-        assert self.open is not None
-        return await produced(self.history, client, self.open, partition, sequence)
+        number = self.open
+        assert number is not None
+        answer = await produced(self.history, client, number, partition, sequence)
+        if answer is NONE:
+            self.places[number].add(partition)
+        return answer
 
     async def end(self, commits: bool) -> None:
         assert self.client is not None and self.open is not None

@@ -3,7 +3,15 @@
 import pytest
 from starlette.responses import Response
 
-from siltstone.console.application import HEADERS, Asked, Console, PageRefused, PageRoute
+from siltstone.console.application import (
+    HEADERS,
+    Asked,
+    Console,
+    PageRefused,
+    PageRoute,
+    number_of,
+    time_ms_of,
+)
 from siltstone.console.pages import PAGES
 from siltstone.console.visitors import UnknownVisitor, Visitor
 from siltstone.metadata.image import MetadataImage
@@ -171,3 +179,20 @@ def test_every_page_that_changes_something_needs_the_cluster():
     changes = [each for each in PAGES if each.is_change]
     assert changes and all(each.of_cluster for each in changes)
     assert len({each.path for each in PAGES}) == len(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("9223372036854775807", 2**63 - 1), ("9223372036854775808", None), ("9" * 5_000, None), ("²", None),
+     ("٣", None), ("-1", None), ("1e9", None), ("", None)],
+)  # fmt: skip
+def test_a_number_is_of_64_bits_and_in_digits_that_python_counts_with(text: str, number: int | None):
+    assert number_of(text) == number
+
+
+def test_a_time_is_in_utc_unless_it_names_a_zone():
+    assert time_ms_of("1970-01-01T06:00") == time_ms_of("1970-01-01T08:00+02:00") == 6 * 3_600_000
+    assert time_ms_of("9999-12-31T23:59:59.999999") == 253_402_300_799_999, "it is no time of the year 10,000"
+    for bad in ("", "x", "0001-01-01T00:00:00+99:00", "3000000-01-01"):
+        with pytest.raises(PageRefused, match="is no time"):
+            time_ms_of(bad)

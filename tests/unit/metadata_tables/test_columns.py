@@ -12,6 +12,7 @@ from siltstone.metadata_tables.columns import (
     MetadataColumnUnknown,
     MetadataTable,
     MetadataType,
+    RowsRefused,
     batches_of,
     computed,
     schema_of,
@@ -47,6 +48,9 @@ def test_rows_come_in_batches_of_bounded_size(topic: str | None) -> None:
     batches = list(batches_of(TABLE, MOMENT, topic=topic, rows_max=2, offset=1, limit=3))
     assert [batch.column(0).to_pylist() for batch in batches] == [[1, 2], [3]]
     assert not list(batches_of(TABLE, MOMENT, topic=topic, offset=9))
+    for wrong in ({"offset": -1}, {"limit": -1}):
+        with pytest.raises(RowsRefused, match="below 0"):
+            list(batches_of(TABLE, MOMENT, topic=topic, **wrong))
 
 
 def test_a_column_that_is_not_wanted_is_not_computed() -> None:

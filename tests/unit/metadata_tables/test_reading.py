@@ -83,6 +83,10 @@ def test_what_makes_no_moment_is_refused(tmp_path: Path) -> None:
         metadata(tmp_path / "store", version=1, as_of=datetime(2026, 1, 1, tzinfo=UTC))
     with pytest.raises(MomentRefused, match="no time zone"):
         metadata(tmp_path / "store", as_of=datetime(2026, 1, 1))
+    with pytest.raises(MomentRefused, match="no version"):
+        metadata(tmp_path / "store", version="12")  # type: ignore[arg-type]
+    with pytest.raises(MomentRefused, match="is no time"):
+        metadata(tmp_path / "store", as_of="2026-01-01T00:00Z")  # type: ignore[arg-type]
     with pytest.raises(StoreNotFound):
         metadata(tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()

@@ -28,7 +28,7 @@ PAGES = (
     PageRoute("/sql/rows", sql.rows),
     PageRoute("/sql/download", sql.download),
     PageRoute("/groups", groups.groups),
-    PageRoute("/groups/{group}", groups.group),
+    PageRoute("/groups/{group:path}", groups.group),
     PageRoute("/objects", objects.objects, of_cluster=True),
     PageRoute("/objects/{object}", objects.one_object, of_cluster=True),
     PageRoute("/maintenance", maintenance.maintenance, of_cluster=True),

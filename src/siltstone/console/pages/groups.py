@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from siltstone.console.application import Asked, PageRefused, time_ms_of
+from siltstone.console.application import Asked, PageRefused, number_of, time_ms_of
 from siltstone.console.pages.topics import topic_of
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata_tables.catalog import tables_of
@@ -109,7 +109,7 @@ async def _reset(asked: Asked, name: str, rows: list[dict[str, Any]]) -> dict[st
         raise PageRefused(
             400, f"the group has committed nothing of {topic}, or {to!r} is none of {', '.join(TARGETS)}"
         )
-    if to == "offset" and not at.isdigit():
+    if to == "offset" and number_of(at) is None:
         raise PageRefused(400, f"{at!r} is no offset: write a number")
     if to == "time":
         time_ms = time_ms_of(at)

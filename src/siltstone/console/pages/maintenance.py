@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from siltstone.carrying.pipeline.driver import Driver
 from siltstone.carrying.pipeline.kind import Budget, Scope
 from siltstone.carrying.pipeline.set_aside import all_set_aside, last_runs, why_late
-from siltstone.console.application import Asked, PageRefused
+from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.store import ConsoleStore
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.overview import Overview, objects_words, overview
@@ -59,7 +59,7 @@ async def run(asked: Asked) -> Response:
 async def cancel(asked: Asked) -> Response:
     """Cancels a running job."""
     part = asked.form.get("job", "")
-    found = asked.store.image.jobs.get(int(part)) if part.isdigit() else None
+    found = None if (number := number_of(part)) is None else asked.store.image.jobs.get(number)
     if found is None or found.state is not JobState.RUNNING:
         raise PageRefused(404, f"job {part} does not run")
     await asked.run(partial(_cancel, asked.store, found.job_id))

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from siltstone.console.application import Asked, PageRefused, time_ms_of
+from siltstone.console.application import Asked, PageRefused, number_of, time_ms_of
 from siltstone.console.copied import copied
-from siltstone.console.messages import Found, MessagesWanted, find_messages, found_table
+from siltstone.console.messages import Found, MessagesWanted, downloaded_table, find_messages
 from siltstone.console.pages.topics import topic_of
 from siltstone.metadata.entities import TopicMetadata
 from siltstone.model.console_limits import CONSOLE_DOWNLOAD_MAX, CONSOLE_MESSAGES_MAX
@@ -41,14 +41,18 @@ async def rows(asked: Asked) -> Response:
 
 
 async def download(asked: Asked) -> Response:
-    """The records of the page's window as a file, whole and not cut."""
+    """The records of the topic as a file, whole and not cut, or what passes the filter of the page."""
     found = _readable(asked)
     shape = asked.query("as", "jsonl")
     if shape not in _MEDIA:
         raise PageRefused(400, f"a download is one of {', '.join(_MEDIA)}")
-    wanted = msgspec.structs.replace(
-        _wanted(asked, found), count=CONSOLE_DOWNLOAD_MAX // max(1, len(found.partitions))
-    )
+    wanted = _wanted(asked, found)
+    if not wanted.is_filtered:  # a filter looks at as many records as on the page
+        wanted = msgspec.structs.replace(
+            wanted,
+            count=CONSOLE_DOWNLOAD_MAX // len(wanted.partitions),
+            search_records_max=CONSOLE_DOWNLOAD_MAX,
+        )
     body = await asked.run(partial(_file, asked, found, wanted, shape))
     name = "".join(each if each.isalnum() or each in "._-" else "_" for each in found.name)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{shape}"'}
@@ -105,18 +109,19 @@ def _wanted(asked: Asked, topic: TopicMetadata) -> MessagesWanted:
     """Reads the form. Raises PageRefused."""
     part, offset, time = asked.query("partition"), asked.query("offset").strip(), asked.query("time").strip()
     numbers = range(len(topic.partitions))
-    if part and (not part.isdigit() or int(part) not in numbers):
+    chosen = number_of(part)
+    if part and chosen not in numbers:
         raise PageRefused(404, f"{topic.name} has no partition {part}: it has {len(numbers)}, from 0 on")
-    partitions = (int(part),) if part else tuple(numbers)
+    partitions = tuple(numbers) if chosen is None else (chosen,)
     start = _places(asked.query("start"))
     if offset:
-        if not offset.isdigit():
+        first = number_of(offset)
+        if first is None:
             raise PageRefused(400, f"{offset!r} is no offset: write a number")
-        start = dict.fromkeys(partitions, int(offset))
-    count = asked.query("count", str(COUNTS[0]))
+        start = dict.fromkeys(partitions, first)
     return MessagesWanted(
         partitions=partitions,
-        count=min(CONSOLE_MESSAGES_MAX, int(count)) if count.isdigit() and int(count) else COUNTS[0],
+        count=min(CONSOLE_MESSAGES_MAX, number_of(asked.query("count")) or COUNTS[0]),
         before=_places(asked.query("before")),
         start=start,
         from_ms=time_ms_of(time) if time else None,
@@ -148,7 +153,7 @@ def _places(text: str) -> dict[int, int] | None:
 
 def _file(asked: Asked, topic: TopicMetadata, wanted: MessagesWanted, shape: str) -> bytes:
     """Makes the file, in a thread."""
-    _, table = found_table(asked.store.context, topic, wanted)
+    table = downloaded_table(asked.store.context, topic, wanted)
     if shape == "parquet":
         return parquet_bytes(table)
     out = io.StringIO()

@@ -4,7 +4,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from siltstone.console.application import Asked, PageRefused
+from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.views.objects import (
     largest_objects,
     object_row,
@@ -37,7 +37,7 @@ async def objects(asked: Asked) -> Response:
 async def one_object(asked: Asked) -> Response:
     """The anatomy: header, ranges, and the blocks that its index lists."""
     part = asked.part("object")
-    found = asked.store.image.objects.get(int(part)) if part.isdigit() else None
+    found = None if (number := number_of(part)) is None else asked.store.image.objects.get(number)
     if found is None:
         raise PageRefused(404, f"there is no object {part}: it may have been deleted since")
     ranges = [each for each in topics_in(asked.store.image, found) if asked.visitor.sees(each[0])]

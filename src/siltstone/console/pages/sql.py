@@ -15,6 +15,7 @@ from siltstone.foundation.quantity_words import size_words
 from siltstone.metadata_tables.catalog import METADATA_TABLES, tables_of
 from siltstone.metadata_tables.moment import Moment
 from siltstone.model.console_limits import (
+    CONSOLE_CELL_CHARACTERS_MAX,
     CONSOLE_DOWNLOAD_MAX,
     CONSOLE_QUERY_ROWS_MAX,
 )
@@ -50,7 +51,7 @@ async def rows(asked: Asked) -> Response:
     call = partial(_rows, asked, text, await asked.store.moment(), CONSOLE_QUERY_ROWS_MAX + 1)
     columns, found, notes = await asked.run(call, asked.store.limits.query_seconds_max)
     more = len(found) > CONSOLE_QUERY_ROWS_MAX
-    cells = [[_cell(value) for value in row] for row in found[:CONSOLE_QUERY_ROWS_MAX]]
+    cells = [[_cut(_cell(value)) for value in row] for row in found[:CONSOLE_QUERY_ROWS_MAX]]
     return asked.page("sql_rows.html", columns=columns, rows=cells, notes=notes, more=more, q=text)
 
 
@@ -83,12 +84,10 @@ def _read(asked: Asked, text: str) -> list[TopicRead]:
 
 
 def _refuse_unseen(asked: Asked, text: str) -> None:
-    """Raises PageRefused for a query of topics that the visitor may not read, or of more bytes than the console
-    reads."""
-    named = topics_named(text, [each.name for each in asked.store.image.topics.values()])
-    for name in named:
-        if not asked.visitor.sees(name):
-            raise PageRefused(404, f"there is no topic {name}")
+    """Raises PageRefused for a query of topics that the visitor may see and not read, or of more bytes than the console
+    reads. A topic that the visitor may not see is for the query as if it did not exist."""
+    topics = [each.name for each in asked.store.image.topics.values() if asked.visitor.sees(each.name)]
+    for name in topics_named(text, topics):
         if not asked.visitor.reads(name):
             raise PageRefused(403, f"{asked.visitor.name} may not read {name}")
     size_bytes = sum(each.size_bytes for each in _read(asked, text))
@@ -106,8 +105,20 @@ def _rows(
     """Runs the query, in a thread."""
     choice = QueryChoice(tail=asked.store.tail, seconds_max=asked.store.limits.query_seconds_max)
     tables = tables_of(moment) if asked.visitor.describes_cluster else None
-    with run_query(asked.store.context, text, choice, tables) as found:
+    visitor = asked.visitor
+    with run_query(
+        asked.store.context, text, choice, tables, lambda name: visitor.sees(name) and visitor.reads(name)
+    ) as found:
         return found.columns, list(islice(found.rows, rows_max)), found.notes
+
+
+def _cut(cell: str) -> str:
+    """Returns what a page shows of a cell: a row of a query may have a value of a gigabyte."""
+    if len(cell) <= CONSOLE_CELL_CHARACTERS_MAX:
+        return cell
+    return (
+        f"{cell[:CONSOLE_CELL_CHARACTERS_MAX]}… (the first {CONSOLE_CELL_CHARACTERS_MAX:,} of {len(cell):,})"
+    )
 
 
 def _cell(value: Any) -> str:

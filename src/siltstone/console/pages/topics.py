@@ -4,7 +4,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from siltstone.console import charts
-from siltstone.console.application import Asked, PageRefused
+from siltstone.console.application import Asked, PageRefused, number_of
 from siltstone.console.views.stream_map import piece_at, stream_map
 from siltstone.console.views.topics import configs_shown, counts_of, partition_counts, topic_counts
 from siltstone.metadata.entities import StreamMetadata, TopicMetadata
@@ -56,7 +56,8 @@ async def partition(asked: Asked) -> Response:
     found = topic_of(asked)
     stream, number = _stream(asked, found)
     offset = asked.query("offset").replace(",", "").strip()
-    if offset and not offset.isdigit():
+    wanted = number_of(offset)
+    if offset and wanted is None:
         raise PageRefused(400, f"{offset!r} is no offset: write a number")
     drawn = stream_map(asked.store.image, stream)
     return asked.page(
@@ -65,8 +66,8 @@ async def partition(asked: Asked) -> Response:
         number=number,
         map=drawn,
         drawing=Markup(charts.map_of_stream(drawn, lambda object_id: f"/objects/{object_id}")),  # noqa: S704  it escapes
-        offset=offset,
-        at=piece_at(asked.store.image, stream, int(offset)) if offset else None,
+        offset=offset if wanted is None else str(wanted),
+        at=None if wanted is None else piece_at(asked.store.image, stream, wanted),
     )
 
 
@@ -82,11 +83,12 @@ def topic_of(asked: Asked) -> TopicMetadata:
 
 def _stream(asked: Asked, found: TopicMetadata) -> tuple[StreamMetadata, int]:
     part = asked.part("partition")
-    if not part.isdigit() or int(part) >= len(found.partitions):
+    number = number_of(part)
+    if number is None or number >= len(found.partitions):
         raise PageRefused(
             404, f"{found.name} has no partition {part}: it has {len(found.partitions)}, from 0 on"
         )
-    stream = asked.store.image.streams.get(found.partitions[int(part)].data_stream_id)
+    stream = asked.store.image.streams.get(found.partitions[number].data_stream_id)
     if stream is None:
         raise PageRefused(404, f"{found.name}-{part} has no stream")
-    return stream, int(part)
+    return stream, number

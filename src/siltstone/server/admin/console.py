@@ -23,7 +23,7 @@ from siltstone.broker.request import Question
 from siltstone.console.application import Console
 from siltstone.console.history import SAMPLE_MS, TrafficHistory
 from siltstone.console.pages import PAGES
-from siltstone.console.store import ConsoleLimits, PageCalls, RunsAlready
+from siltstone.console.store import ConsoleLimits, PageCalls, RunsAlready, moment_with_log
 from siltstone.console.visitors import UnknownVisitor, Visitor
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
@@ -112,7 +112,7 @@ class NodeConsoleStore:
     async def moment(self) -> Moment:
         """Positions of groups, and ends of partitions, are the newest where this broker leads them."""
         commits, ends = self._positions()
-        return Moment(self.image, self.now_ms(), commits=lambda: commits, ends=ends)
+        return moment_with_log(self, self.image, commits=lambda: commits, ends=ends)
 
     def _positions(self) -> tuple[list[GroupCommit], dict[int, int]]:
         parts, commits, ends = self._parts, [], {}
