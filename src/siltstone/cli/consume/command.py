@@ -27,7 +27,7 @@ INSTEAD = {
         "siltstone tail shows the records without a group."
     ),
 }
-"""What a person who asks for another protocol is told."""
+"""The error for each protocol that the command does not speak."""
 
 
 def _only_classic(context: click.Context, parameter: click.Parameter, protocol: str) -> str:
