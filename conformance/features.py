@@ -5,6 +5,7 @@ then "not announced"."""
 import msgspec
 
 ADD_PARTITIONS_TO_TXN, CONSUMER_GROUP_HEARTBEAT, INCREMENTAL_ALTER_CONFIGS, OFFSET_DELETE = 24, 68, 44, 47
+SHARE_FETCH = 78
 
 
 class Feature(msgspec.Struct, frozen=True):
@@ -79,6 +80,10 @@ FEATURES: tuple[Feature, ...] = (
         _feature(
             "kip848", "the new group protocol (group.protocol=consumer)",
             needs=frozenset({CONSUMER_GROUP_HEARTBEAT}),
+        ),
+        _feature(
+            "share_group", "a share group (KIP-932): released records come again and are counted, accepted ones do not",
+            seconds_max=60, needs=frozenset({SHARE_FETCH}),
         ),
     ),
     *_part(

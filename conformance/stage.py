@@ -13,6 +13,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     NewTopic,
     OffsetSpec,
     ResourcePatternType,
@@ -26,7 +29,9 @@ from conformance.brokers.broker import Broker
 from conformance.raw_broker import limit_producers, stored_batches
 from conformance.secured import USERS, Grounds
 
-ASKS = frozenset({"create_topic", "fill", "batches", "kill", "start", "access", "allow", "limit"})
+ASKS = frozenset(
+    {"create_topic", "fill", "batches", "kill", "start", "access", "allow", "limit", "share_all"}
+)
 _SECONDS_MAX = 60
 _QUIET: dict[str, str | int] = {"log_level": 0}  # that a broker was killed is no news
 
@@ -96,6 +101,14 @@ class Stage:
     def batches(self, topic: str, partition: int = 0) -> list[dict[str, Any]]:
         found = stored_batches(self._broker.bootstrap, topic, partition)
         return [msgspec.to_builtins(batch) for batch in found]
+
+    def share_all(self, group: str) -> None:
+        """The share group begins in each partition at the first record."""
+        entry = ConfigEntry(
+            "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+        self._admin.incremental_alter_configs([resource])[resource].result(_SECONDS_MAX)
 
     def kill(self) -> None:
         self._broker.kill()

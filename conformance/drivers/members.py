@@ -142,3 +142,33 @@ def read_by(members: Sequence[Member]) -> int:
 def fill_all(scenario: Scenario, topic: str, numbers: range) -> None:
     for partition in range(PARTITIONS):
         scenario.ask("fill", topic=topic, count=len(numbers), partition=partition, first=numbers.start)
+
+
+class SharingMember(Protocol):
+    """A member of a share group. ``poll`` returns the values that come within a moment with how often they were
+    delivered, all of them acknowledged so."""
+
+    def poll(self, *, accepts: bool) -> Sequence[tuple[bytes | None, int]]: ...
+
+    def close(self) -> None: ...
+
+
+def share_group(scenario: Scenario, begin: Callable[[str], SharingMember]) -> None:
+    """A member releases what it gets first, then accepts all; another one gets what is sent later, and nothing else."""
+    topic = scenario.filled(10)
+    scenario.ask("share_all", group=scenario.name)
+    first = begin(topic)
+    released: list[tuple[bytes | None, int]] = []
+    until("records", lambda: released.extend(first.poll(accepts=False)) or released)
+    same("delivered once", {count for _, count in released}, {1})
+    accepted: dict[bytes | None, int] = {}
+    until("ten records", lambda: accepted.update(first.poll(accepts=True)) or len(accepted) >= 10)
+    again = {value: 2 for value, _ in released}
+    same("all of them", accepted, dict.fromkeys(values(0, range(10)), 1) | again)
+    first.close()
+    second = begin(topic)
+    scenario.ask("fill", topic=topic, count=5, first=10)
+    later: list[tuple[bytes | None, int]] = []
+    until("five records", lambda: later.extend(second.poll(accepts=True)) or len(later) >= 5)
+    same("only new ones", later, [(value, 1) for value in values(0, range(10, 15))])
+    second.close()

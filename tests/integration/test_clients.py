@@ -18,7 +18,7 @@ from conformance.outcome import Outcome, is_expected
 SHORT = {
     "confluent": """plain keys_and_nulls headers gzip lz4 log_append_time acks idempotence_restart large too_large
         auto_create transactions earliest_latest seek_time out_of_range small_fetches pause_resume read_committed
-        long_idle cooperative kip848 incremental_alter groups delete_records list_offsets""",
+        long_idle cooperative kip848 share_group incremental_alter groups delete_records list_offsets""",
     "kcat": "plain gzip snappy zstd acks idempotence seek_time rebalance group_restart",
     "kafka-python": "plain lz4 headers idempotence pattern group_offsets topics describe_configs",
     "aiokafka": "plain zstd create_time seek_offset rebalance transactions partitions alter_configs",

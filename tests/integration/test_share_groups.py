@@ -1,8 +1,11 @@
 """Share groups with the clients that people use: Java's KafkaShareConsumer and confluent-kafka's ShareConsumer."""
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +164,61 @@ def test_sh10_what_was_acknowledged_stays_when_the_broker_is_killed(tmp_path: Pa
             assert polled(consumer, 10, AcknowledgeType.ACCEPT) == [
                 b"%d" % number for number in range(10, 20)
             ]
+
+
+HOLDER = """
+import sys, time
+from confluent_kafka import ShareConsumer
+servers, group, topic, count = sys.argv[1:]
+consumer = ShareConsumer(
+    {"bootstrap.servers": servers, "group.id": group, "share.acknowledgement.mode": "explicit"}
+)
+consumer.subscribe([topic])
+held = []
+while len(held) < int(count):
+    held += [message.offset() for message in consumer.poll(1.0)]
+print(held, flush=True)
+sys.stdin.read()
+"""
+"""Acquires all records with one poll, and acknowledges none."""
+
+
+@contextmanager
+def holder(broker: BrokerProcess, group: str, topic: str, count: int) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLDER, broker.bootstrap_servers, group, topic, str(count)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def killed_with(broker: BrokerProcess, group: str, topic: str, count: int) -> None:
+    """A member is killed (SIGKILL) while it holds the first ``count`` records."""
+    with holder(broker, group, topic, count) as member:
+        assert member.stdout is not None
+        assert member.stdout.readline() == f"{list(range(count))}\n"
+        member.kill()
+        assert member.wait(SECONDS_MAX) == -signal.SIGKILL
+
+
+@pytest.mark.clients
+def test_sh7_what_a_killed_member_held_comes_again_at_once_with_count_2(broker: BrokerProcess) -> None:
+    made_ready(broker, "held", "orphans", 10)
+    killed_with(broker, "orphans", "held", 10)
+    started = time.monotonic()
+    with closing(confluent(broker, "orphans", "held")) as other:
+        seen: list[tuple[int, int]] = []
+        while len(seen) < 10 and time.monotonic() < started + SECONDS_MAX:
+            seen += [(each.offset(), each.delivery_count()) for each in other.poll(1.0)]
+    assert seen == [(offset, 2) for offset in range(10)]
+    assert time.monotonic() - started < LOCK_MS / 1_000  # its connection has ended, and no lock had to
+
+
+@pytest.mark.kafka
+@pytest.mark.xdist_group("kafka")
+def test_sh7_java_gets_what_a_killed_member_held(broker: BrokerProcess, java: JavaClients) -> None:
+    made_ready(broker, "left", "heirs", 10)
+    killed_with(broker, "heirs", "left", 10)
+    with java.share_consumer({"group.id": "heirs"}) as consumer:
+        assert JavaMember(java, consumer, "left").poll(10) == [(offset, 2) for offset in range(10)]

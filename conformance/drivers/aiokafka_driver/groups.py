@@ -128,5 +128,6 @@ SCENARIOS = {
 LACKS = {
     "cooperative": "aiokafka has no cooperative assignor",
     "kip848": "aiokafka has the classic protocol only",
+    "share_group": "aiokafka has no share groups",
 }
 PARTLY = {"manual_commit": "aiokafka does not give the metadata back"}

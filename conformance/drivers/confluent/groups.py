@@ -5,7 +5,14 @@ import logging
 import re
 from collections.abc import Sequence
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    AcknowledgeType,
+    Consumer,
+    KafkaException,
+    ShareConsumer,
+    TopicPartition,
+)
 
 from conformance.drivers import members
 from conformance.drivers.confluent.clients import checked, consumer, nothing_comes, read
@@ -178,6 +185,37 @@ def kip848(scenario: Scenario) -> None:
         reader.close()
 
 
+class Sharing:
+    """A member of the scenario's share group."""
+
+    def __init__(self, scenario: Scenario, topic: str) -> None:
+        self._consumer = ShareConsumer(
+            {
+                "bootstrap.servers": scenario.bootstrap,
+                "group.id": scenario.name,
+                "share.acknowledgement.mode": "explicit",
+            }
+        )
+        self._consumer.subscribe([topic])
+
+    def poll(self, *, accepts: bool) -> Sequence[tuple[bytes | None, int]]:
+        got = [checked(message) for message in self._consumer.poll(0.5)]
+        for message in got:
+            self._consumer.acknowledge(
+                message, AcknowledgeType.ACCEPT if accepts else AcknowledgeType.RELEASE
+            )
+        if got:
+            self._consumer.commit_sync(10.0)
+        return [(message.value(), message.delivery_count()) for message in got]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def share_group(scenario: Scenario) -> None:
+    members.share_group(scenario, lambda topic: Sharing(scenario, topic))
+
+
 class _Log(logging.Handler):
     """librdkafka asks again and again when a broker lacks the protocol, and only its log says so."""
 
@@ -196,5 +234,5 @@ class _Log(logging.Handler):
 
 SCENARIOS = {
     "rebalance": rebalance, "cooperative": cooperative, "static_member": static_member, "manual_commit": manual_commit,
-    "group_restart": group_restart, "kip848": kip848,
+    "group_restart": group_restart, "kip848": kip848, "share_group": share_group,
 }  # fmt: skip

@@ -134,7 +134,38 @@ def group_restart(scenario: Scenario, clients: JavaClients) -> None:
         same("committed", found[clients.topic_partition(topic, 0)].offset(), 100)
 
 
+class Sharing:
+    """A member of the scenario's share group."""
+
+    def __init__(self, scenario: Scenario, clients: JavaClients, topic: str) -> None:
+        self._clients = clients
+        self._open = ExitStack()
+        self._consumer = self._open.enter_context(clients.share_consumer({"group.id": scenario.name}))
+        self._consumer.subscribe(clients.machine.classes.java.util.List.of(topic))
+
+    def poll(self, *, accepts: bool) -> Sequence[tuple[bytes | None, int]]:
+        outcome = self._clients.acknowledge_type("ACCEPT" if accepts else "RELEASE")
+        got: list[tuple[bytes | None, int]] = []
+        with java_failures():
+            for record in self._consumer.poll(self._clients.machine.milliseconds(500)).iterator():
+                self._consumer.acknowledge(record, outcome)
+                got.append((bytes(record.value()), record.deliveryCount().get()))
+            if got:
+                failures = self._consumer.commitSync()
+                same("refused", [str(each) for each in failures if failures[each].isPresent()], [])
+        return got
+
+    def close(self) -> None:
+        with java_failures():
+            self._open.close()
+
+
+def share_group(scenario: Scenario, clients: JavaClients) -> None:
+    members.share_group(scenario, lambda topic: Sharing(scenario, clients, topic))
+
+
 SCENARIOS: dict[str, JavaScenario] = {
     "rebalance": rebalance, "cooperative": cooperative, "static_member": static_member,
     "manual_commit": manual_commit, "group_restart": group_restart, "kip848": kip848,
+    "share_group": share_group,
 }  # fmt: skip

@@ -118,4 +118,7 @@ SCENARIOS = {
     "rebalance": rebalance, "cooperative": cooperative, "static_member": static_member,
     "manual_commit": manual_commit, "group_restart": group_restart,
 }  # fmt: skip
-LACKS = {"kip848": "kafka-python has the classic protocol only"}
+LACKS = {
+    "kip848": "kafka-python has the classic protocol only",
+    "share_group": "kafka-python has no share groups",
+}

@@ -99,6 +99,7 @@ module.exports = {
     cooperative: 'kafkajs has no cooperative rebalancing',
     static_member: 'kafkajs has no static membership',
     kip848: 'kafkajs has the classic protocol only',
+    share_group: 'kafkajs has no share groups',
   },
   partly: {},
 }

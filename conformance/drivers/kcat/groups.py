@@ -108,6 +108,7 @@ CHANGES = (
 LACKS = {
     "manual_commit": "kcat commits by itself only",
     "kip848": "librdkafka 2.0.2 has the classic protocol only",
+    "share_group": "kcat has no share groups",
     **dict.fromkeys(CHANGES, "kcat changes nothing in a cluster"),
 }
 PARTLY = {"list_offsets": "kcat has no max timestamp", "cluster": "kcat shows no cluster id"}

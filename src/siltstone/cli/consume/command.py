@@ -14,6 +14,27 @@ from siltstone.cli.tail.record_options import record_options
 from siltstone.cli.tail.sink import ReaderGone
 from siltstone.kafka_client.topics import find_topic
 
+CLASSIC = "classic"
+INSTEAD = {
+    "consumer": (
+        "siltstone consume joins a group by the classic protocol only. Leave --protocol out: the group needs no other "
+        "one as long as it has no members. To read by the protocol consumer, use a client with "
+        "group.protocol=consumer, such as confluent-kafka's Consumer or kafka-console-consumer."
+    ),
+    "share": (
+        "siltstone consume is no member of share groups. Use confluent-kafka's ShareConsumer, Java's "
+        "KafkaShareConsumer or kafka-console-share-consumer; siltstone groups shows and resets such a group, and "
+        "siltstone tail shows the records without a group."
+    ),
+}
+"""The error for each protocol that the command does not speak."""
+
+
+def _only_classic(context: click.Context, parameter: click.Parameter, protocol: str) -> str:
+    if protocol in INSTEAD:
+        raise click.UsageError(INSTEAD[protocol], context)
+    return protocol
+
 
 @click.command()
 @click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
@@ -25,6 +46,14 @@ from siltstone.kafka_client.topics import find_topic
     required=True,
     shell_complete=complete_groups,
     help="The consumer group, whose members share the partitions; made if it does not exist.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice([CLASSIC, *INSTEAD]),
+    default=CLASSIC,
+    callback=_only_classic,
+    expose_value=False,
+    help="How to join the group: classic. consumer and share are refused, and the error says what to use instead.",
 )
 @click.option(
     "--from-beginning",
