@@ -286,13 +286,17 @@ def parsed(command: str) -> None:
     name, *words = shlex.split(command)
     assert name == "siltstone"
     found: click.Command = cli
-    context = click.Context(cli, info_name="siltstone")
+    names = [
+        "-h",
+        "--help",
+    ]  # a command keeps the help option of its first context, for all tests of this process
+    context = click.Context(cli, info_name="siltstone", help_option_names=names)
     while isinstance(found, click.Group):
         if not words or words[0].startswith("-"):  # the group lists something by itself
             break
         _, resolved, words = found.resolve_command(context, words)
         assert resolved is not None, command
-        found, context = resolved, click.Context(resolved, parent=context)
+        found, context = resolved, click.Context(resolved, parent=context, help_option_names=names)
     parser = found.make_parser(context)
     parser.parse_args(list(words))
 
