@@ -407,6 +407,8 @@ def _what_next(story: Story, folder: Path, *, is_kept: bool, has_table: bool) ->
         looking.insert(1, f"inspect {_newest_object(folder)} --blocks")
     for command in looking:
         story.command(f"siltstone {command} --store {shown_path(place)}")
+    story.note("or look at it as pages:")
+    story.command(f"siltstone console --store {shown_path(place)}")
     story.note("or run a broker on it, and in another terminal:")
     story.command(f"siltstone serve --store {shown_path(place)}")
     for command in ("topics", f"tail {LATE_TOPIC} --last 3 --until-end", "groups"):
