@@ -160,6 +160,28 @@ def test_wc01_a_broker_without_the_setting_loads_no_web_framework() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, env={**os.environ})
 
 
+def test_wc01_a_console_without_a_login_shows_nothing_of_a_broker_whose_clients_log_in(
+    tmp_path: Path,
+) -> None:
+    with broker_with_console(tmp_path, users={"root": "stamp"}) as (_, address):
+        for path in ("/", "/topics", "/sql/rows?q=select+1", "/objects"):
+            status, text, _ = get(address, path)
+            assert status == 401 and "listener.ADMIN.protocol" in text, path
+        assert get(address, "/livez")[0] == get(address, "/metrics")[0] == 200
+
+
+def test_wc03_everybody_on_the_machine_has_the_rights_of_anonymous_clients(tmp_path: Path) -> None:
+    with broker_with_console(tmp_path) as (broker, address):
+
+        async def set_up(node: KafkaNode) -> None:
+            await node.node.metadata.execute(SetAuthorization(AuthorizationMode.ON, added=("User:root",)))
+
+        assert get(address, "/objects")[0] == 200
+        broker._thread().ask(set_up)
+        assert get(address, "/objects")[0] == 403
+        assert get(address, "/")[0] == 200
+
+
 def test_wc03_users_see_what_their_rights_allow(tmp_path: Path) -> None:
     import base64
 

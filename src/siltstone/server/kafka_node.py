@@ -245,7 +245,10 @@ async def _with_console(
         rng,
         tail="committed" if wants_login else "auto",
     )
-    async with console_of(store, admin.endpoints.access, admin.endpoints.is_host, clock, rng) as console:
+    endpoints = admin.endpoints
+    async with console_of(
+        store, endpoints.access, endpoints.is_host, clock, rng, clients_log_in=wants_login
+    ) as console:
         admin.serve_console(console)
         yield
         admin.serve_console(None)

@@ -28,7 +28,7 @@ from siltstone.console.visitors import UnknownVisitor, Visitor
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.service import MetadataService
 from siltstone.metadata_tables.moment import GroupCommit, Moment
-from siltstone.model.access import Principal
+from siltstone.model.access import ANONYMOUS, Principal
 from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX
 from siltstone.object_store.buckets import Buckets
@@ -145,10 +145,12 @@ class NodeConsoleStore:
 
 
 class UsersAccess:
-    """Who visits at an admin listener."""
+    """Who visits at an admin listener. Where clients have to log in (``clients_log_in``), visitors have to, too: else
+    the console would show records to everybody on the machine."""
 
-    def __init__(self, access: AdminAccess, rng: Random) -> None:
+    def __init__(self, access: AdminAccess, rng: Random, *, clients_log_in: bool) -> None:
         self._access = access
+        self._clients_log_in = clients_log_in
         self._key = rng.getrandbits(256).to_bytes(32, "big")
 
     async def visitor_of(self, request: Request) -> Visitor | UnknownVisitor:
@@ -160,13 +162,17 @@ class UsersAccess:
             if refusal.status == 401:
                 return UnknownVisitor(str(refusal), _CHALLENGE)
             raise
-        if principal is None:
-            return Visitor("everybody on this machine", "")
-        asks = partial(self._may, caller.host, principal)
+        if principal is None and self._clients_log_in:
+            return UnknownVisitor(
+                "the clients of this broker log in, so the console wants a login, too: set"
+                " listener.ADMIN.protocol=SASL_SSL"
+            )
+        asks = partial(self._may, caller.host, principal or ANONYMOUS)
+        is_known = principal is not None
         return Visitor(
-            str(principal),
-            hmac.digest(self._key, str(principal).encode(), "sha256").hex(),
-            may_change=asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
+            str(principal) if is_known else "everybody on this machine",
+            hmac.digest(self._key, str(principal).encode(), "sha256").hex() if is_known else "",
+            may_change=is_known and asks(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME),
             sees=partial(asks, AclOperation.DESCRIBE, AclResourceType.TOPIC),
             reads=partial(asks, AclOperation.READ, AclResourceType.TOPIC),
             sees_group=partial(asks, AclOperation.DESCRIBE, AclResourceType.GROUP),
@@ -182,10 +188,17 @@ class UsersAccess:
 
 @asynccontextmanager
 async def console_of(
-    store: NodeConsoleStore, access: AdminAccess, is_host: Callable[[str], bool], clock: Clock, rng: Random
+    store: NodeConsoleStore,
+    access: AdminAccess,
+    is_host: Callable[[str], bool],
+    clock: Clock,
+    rng: Random,
+    *,
+    clients_log_in: bool,
 ) -> AsyncIterator[Application]:
     """Yields the console as an application."""
-    console = Console(store, UsersAccess(access, rng), clock, PAGES, is_host)
+    visitors = UsersAccess(access, rng, clients_log_in=clients_log_in)
+    console = Console(store, visitors, clock, PAGES, is_host)
     tasks = TaskGroup("console", lambda _: None)
     tasks.start("traffic", store.sample())
     try:
