@@ -52,7 +52,7 @@ class ConsoleOfAStore:
                 opened = OpenedStore(store, f"--store {self.folder}", SystemClock(), limits=self.limits)
                 try:
                     store.metadata.refresh()
-                    console = Console(opened, self, SystemClock(), PAGES, {"127.0.0.1"}.__contains__)
+                    console = Console(opened, self, PAGES, {"127.0.0.1"}.__contains__)
                     return await ask(console.application, path, **more)  # type: ignore[arg-type]
                 finally:
                     await opened.close()

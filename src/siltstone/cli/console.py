@@ -62,7 +62,7 @@ async def _serve(
     clock = SystemClock()
     access = TokenAccess(clock, system_randomness(), port=port, may_change=changes)
     opened = OpenedStore(store, place, clock, prices)
-    found = Console(opened, access, clock, PAGES, HOSTS.__contains__)
+    found = Console(opened, access, PAGES, HOSTS.__contains__)
     connections = HttpConnections(None, frozenset(), clock)
     connections.console = found.application
     tasks = TaskGroup("console-follow", lambda _: None)

@@ -24,7 +24,6 @@ from siltstone.console.store import ConsoleStore
 from siltstone.console.visitors import ConsoleAccess, UnknownVisitor, Visitor, VisitorSession
 from siltstone.model.console_limits import CONSOLE_ANSWER_SECONDS_MAX, CONSOLE_FORM_BYTES_MAX
 from siltstone.model.errors import InvalidRequest, SiltstoneError
-from siltstone.runtime.clock import Clock
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -61,7 +60,6 @@ class Asked(msgspec.Struct, frozen=True):
     store: ConsoleStore
     visitor: Visitor
     request: Request
-    clock: Clock
     form: Mapping[str, str] = {}
 
     def query(self, name: str, default: str = "") -> str:
@@ -72,7 +70,7 @@ class Asked(msgspec.Struct, frozen=True):
         return str(self.request.path_params[name])
 
     async def run(self, call: Callable[[], T], seconds_max: float = CONSOLE_ANSWER_SECONDS_MAX) -> T:
-        """Makes a blocking call in a thread of the console. Raises TimeoutError, and PageRefused when too many pages
+        """Makes a blocking call in a thread of the console. Raises TimeoutError, and TooManyWait when too many pages
         wait already. A call whose time is over ends by itself."""
         async with asyncio.timeout(seconds_max):
             return await self.store.run(call)
@@ -111,13 +109,11 @@ class Console:
         self,
         store: ConsoleStore,
         access: ConsoleAccess,
-        clock: Clock,
         pages: "tuple[PageRoute, ...]",
         is_host: Callable[[str], bool],
     ) -> None:
         self.store = store
         self._access = access
-        self._clock = clock
         self._is_host = is_host
         routes = [Route("/static/{name}", _static)]
         for page in pages:
@@ -164,7 +160,7 @@ class Console:
         if page.is_change:
             form = await _form_of(request)
             _refuse_forged(request, form, visitor)
-        return await page.show(Asked(self.store, visitor, request, self._clock, form))
+        return await page.show(Asked(self.store, visitor, request, form))
 
     def _refusal(self, request: Request, status: int, reason: str) -> Response:
         if request.headers.get("hx-request"):

@@ -88,7 +88,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_messages(source: MaintenanceContext, topic: TopicMetadata, wanted: MessagesWanted) -> Found:
-    """Reads. Blocks. Raises ConditionRefused, and what planning and reading a scan raise."""
+    """Reads. Blocks. Raises WhereRefused, and what planning and reading a scan raise."""
     plan, table = found_table(source, topic, wanted)
     order = _order(table, wanted)
     passed = _passing(table, order, wanted)

@@ -247,7 +247,7 @@ async def _with_console(
     )
     endpoints = admin.endpoints
     async with console_of(
-        store, endpoints.access, endpoints.is_host, clock, rng, clients_log_in=wants_login
+        store, endpoints.access, endpoints.is_host, rng, clients_log_in=wants_login
     ) as console:
         admin.serve_console(console)
         yield

@@ -16,7 +16,6 @@ from siltstone.console.pages import PAGES
 from siltstone.console.visitors import UnknownVisitor, Visitor
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.errors import InvalidRequest, Unavailable
-from siltstone.runtime.clock import ManualClock
 from support.console.asking import Answer, ask
 from support.scenarios import in_loop
 
@@ -40,9 +39,7 @@ class GateWorld:
             PageRoute("/cluster", self.show, of_cluster=True),
             PageRoute("/change", self.show, is_change=True),
         )
-        self.console = Console(
-            PlainStore(), self, ManualClock(), pages, {"127.0.0.1", "localhost"}.__contains__
-        )  # type: ignore[arg-type]
+        self.console = Console(PlainStore(), self, pages, {"127.0.0.1", "localhost"}.__contains__)  # type: ignore[arg-type]
 
     async def visitor_of(self, request: object) -> Visitor | UnknownVisitor:
         return self.visitor

@@ -1,18 +1,15 @@
 """What the store costs a month, by topic, with what maintenance saved and what a shorter retention would save."""
 
 import shlex
-from contextlib import closing
 from functools import partial
 
 from starlette.responses import Response
 
 from siltstone.console.application import Asked, PageRefused
-from siltstone.console.store import ConsoleStore
+from siltstone.console.store import ConsoleStore, moment_with_log
 from siltstone.costing.estimate import CostEstimate, estimate_cost
 from siltstone.costing.retention import retention_savings
-from siltstone.metadata.history import entries_after, oldest_entry
 from siltstone.model.console_limits import CONSOLE_PLAN_SECONDS_MAX, CONSOLE_ROWS_MAX
-from siltstone.offline.opening.store import open_metadata_log
 from siltstone.offline.opening.values import Unit, written_quantity
 
 
@@ -41,6 +38,5 @@ async def cost(asked: Asked) -> Response:
 def _estimated(store: ConsoleStore) -> CostEstimate:
     """Reads the log of the metadata, in a thread."""
     image = store.image
-    with closing(open_metadata_log(store.settings, store.context.clock, create=False)) as log:
-        entries = entries_after(log, oldest_entry(log) - 1, image.version)
-        return estimate_cost(image, entries, store.now_ms(), store.prices)
+    entries = moment_with_log(store, image, commits=tuple).entries()
+    return estimate_cost(image, entries, store.now_ms(), store.prices)

@@ -71,20 +71,8 @@ class Store:
 
     @property
     def kind_settings(self) -> KindSettings:
-        """The settings of all maintenance kinds. Key compaction keeps the batches that hold a producer's last sequence
-        number for at least as long as a broker on this store remembers the producer."""
-        maintenance = self.settings.maintenance
-        keys = maintenance.key_compaction
-        expiration_ms = max(keys.producer_expiration_ms, self.settings.producer_id_expiration_ms)
-        return KindSettings(
-            grace_period_ms=self.settings.sweep.grace_period_ms,
-            compaction=self.settings.compaction,
-            maintenance=replace(
-                maintenance,
-                key_compaction=replace(keys, producer_expiration_ms=expiration_ms),
-            ),
-            tables=self.settings.tables,
-        )
+        """The settings of all maintenance kinds."""
+        return kind_settings_of(self.settings)
 
     def trust_clock(self) -> None:
         """Maintenance by this store no longer compares the machine's clock with the newest time that the store has
@@ -110,6 +98,22 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def kind_settings_of(settings: StoreSettings) -> KindSettings:
+    """Returns the settings of all maintenance kinds. Key compaction keeps the batches that hold a producer's last
+    sequence number for at least as long as a broker on this store remembers the producer."""
+    keys = settings.maintenance.key_compaction
+    expiration_ms = max(keys.producer_expiration_ms, settings.producer_id_expiration_ms)
+    return KindSettings(
+        grace_period_ms=settings.sweep.grace_period_ms,
+        compaction=settings.compaction,
+        maintenance=replace(
+            settings.maintenance,
+            key_compaction=replace(keys, producer_expiration_ms=expiration_ms),
+        ),
+        tables=settings.tables,
+    )
 
 
 def open_store(

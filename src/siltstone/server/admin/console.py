@@ -33,6 +33,7 @@ from siltstone.model.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from siltstone.model.serving_limits import GROUP_OFFSETS_MAX
 from siltstone.object_store.buckets import Buckets
 from siltstone.offline.context import MaintenanceContext
+from siltstone.offline.opening.store import kind_settings_of
 from siltstone.offline.settings import KindSettings
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
@@ -82,13 +83,7 @@ class NodeConsoleStore:
 
     @property
     def kind_settings(self) -> KindSettings:
-        settings = self.settings
-        return KindSettings(
-            grace_period_ms=settings.sweep.grace_period_ms,
-            compaction=settings.compaction,
-            maintenance=settings.maintenance,
-            tables=settings.tables,
-        )
+        return kind_settings_of(self.settings)
 
     @property
     def image(self) -> MetadataImage:
@@ -191,14 +186,13 @@ async def console_of(
     store: NodeConsoleStore,
     access: AdminAccess,
     is_host: Callable[[str], bool],
-    clock: Clock,
     rng: Random,
     *,
     clients_log_in: bool,
 ) -> AsyncIterator[Application]:
     """Yields the console as an application."""
     visitors = UsersAccess(access, rng, clients_log_in=clients_log_in)
-    console = Console(store, visitors, clock, PAGES, is_host)
+    console = Console(store, visitors, PAGES, is_host)
     tasks = TaskGroup("console", lambda _: None)
     tasks.start("traffic", store.sample())
     try:
