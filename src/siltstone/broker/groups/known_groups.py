@@ -184,9 +184,8 @@ class KnownGroup(msgspec.Struct, eq=False):
 
     def records_of_group(self) -> Iterator[Record]:
         """Yields the live records of the group itself; ``record_of_offset`` has the others."""
-        if not isinstance(self.group, Group):
-            yield from own_records_of(self.group)
-        elif self.metadata is not None:
+        yield from own_records_of(self.group)
+        if self.metadata is not None:
             yield GroupRecord(GroupKey(self.group.group_id), self.metadata)
 
     def record_of_offset(self, topic_partition: TopicPartition) -> OffsetRecord | None:

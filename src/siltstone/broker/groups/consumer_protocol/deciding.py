@@ -3,6 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from siltstone.broker.groups.assigned.deciding import (
+    close_group,
+    delete_group,
+    forget_group,
+    refuse_classic_member,
+)
 from siltstone.broker.groups.consumer_protocol.draft import ConsumerDraft
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember, MemberState
 from siltstone.broker.groups.consumer_protocol.heartbeats import decide_beat, remove_members
@@ -49,11 +55,6 @@ def decide_for_consumers(
 
 
 # -- members ---------------------------------------------------------------------------------------------
-
-
-def _refuse_classic_member(draft: ConsumerDraft, request: Join | Sync | Heartbeat) -> None:
-    is_join = isinstance(request, Join)
-    draft.answer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def _leave(draft: ConsumerDraft, leave: Leave) -> None:
@@ -152,7 +153,7 @@ def _accept_some(draft: ConsumerDraft, commit: Commit, errors: list[ErrorCode]) 
 
 def _expire(draft: ConsumerDraft, expire: ExpireOffsets) -> None:
     if offset_steps.all_expire(draft.group, expire, draft.now_ms, draft.settings):
-        _forget_group(draft, expire)
+        forget_group(draft, expire)
     else:
         offset_steps.drop_expired_offsets(draft, expire)
 
@@ -164,32 +165,11 @@ def _move(draft: ConsumerDraft, move: MoveOffsets) -> None:
         offset_steps.move_offsets(draft, move)
 
 
-# -- the group -------------------------------------------------------------------------------------------
-
-
-def _delete(draft: ConsumerDraft, delete: DeleteGroup) -> None:
-    if draft.group.members:
-        draft.answer(ErrorCode.NON_EMPTY_GROUP)
-        return
-    _forget_group(draft, delete)
-    draft.answer(ErrorCode.NONE)
-
-
-def _forget_group(draft: ConsumerDraft, request: DeleteGroup | ExpireOffsets) -> None:
-    offset_steps.delete_offsets_of(draft, request.committed)
-    draft.forget()
-
-
-def _close(draft: ConsumerDraft, _: Close) -> None:
-    """No request waits for an answer here, so only the timers end."""
-    draft.dismiss()
-
-
 _STEPS: Mapping[type[Request], Callable[[ConsumerDraft, Any], None]] = {
     ConsumerBeat: decide_beat,
-    Join: _refuse_classic_member,
-    Sync: _refuse_classic_member,
-    Heartbeat: _refuse_classic_member,
+    Join: refuse_classic_member,
+    Sync: refuse_classic_member,
+    Heartbeat: refuse_classic_member,
     Leave: _leave,
     TimerRang: _timer,
     Commit: _commit,
@@ -198,6 +178,6 @@ _STEPS: Mapping[type[Request], Callable[[ConsumerDraft, Any], None]] = {
     ExpireOffsets: _expire,
     MoveOffsets: _move,
     ForgetOffsets: offset_steps.forget_offsets,
-    DeleteGroup: _delete,
-    Close: _close,
+    DeleteGroup: delete_group,
+    Close: close_group,
 }

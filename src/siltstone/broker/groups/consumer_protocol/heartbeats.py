@@ -5,19 +5,16 @@ A wrong heartbeat gets the same error as from Apache Kafka 4.3 (GroupMetadataMan
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 
 from msgspec.structs import replace
 
+from siltstone.broker.groups.assigned.deciding import answer_beat
+from siltstone.broker.groups.assigned.group import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Partitions
 from siltstone.broker.groups.consumer_protocol.assignors import ASSIGNORS, UNIFORM, Subscriber
 from siltstone.broker.groups.consumer_protocol.draft import ConsumerDraft
 from siltstone.broker.groups.consumer_protocol.group import (
-    JOINS,
-    LEAVES,
-    LEAVES_FOR_A_WHILE,
     ConsumerGroup,
     ConsumerMember,
-    Partitions,
     PatternTopics,
     consumer_member_bytes,
 )
@@ -47,7 +44,7 @@ def remove_members(draft: ConsumerDraft, members: list[ConsumerMember]) -> None:
     """Removes members that leave, or whose time is over. The others get their partitions in the next epoch."""
     for member in members:
         draft.remove(member)
-    _refresh_topics(draft)
+    draft.refresh_topics()
     draft.raise_epoch()
 
 
@@ -123,7 +120,7 @@ def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> 
     finds_other = _resolve_patterns(draft, beat, has_pattern=asked.regex is not None)
     is_changed = wants_other or finds_other
     if is_changed or draft.group.seen is not draft.topics.all():
-        is_changed |= _refresh_topics(draft)
+        is_changed |= draft.refresh_topics()
     if is_changed:
         draft.raise_epoch()
     _assign_if_due(draft)
@@ -133,8 +130,7 @@ def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> 
         draft.put(after)
     draft.watch_revocation(known, after)
     draft.keep_session(after)
-    is_told = beat.epoch == JOINS or beat.is_full or after.assigned.keys() != asked.assigned.keys()
-    draft.answer(BeatAnswer(after.member_id, after.epoch, frozenset(after.assigned) if is_told else None))
+    answer_beat(draft, after, asked, is_told=beat.epoch == JOINS or beat.is_full)
 
 
 def _as_asked(member: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember:
@@ -195,14 +191,6 @@ def _matching(pattern: str, topics: Sequence[KnownTopic], beat: ConsumerBeat) ->
     return tuple(sorted(each.name for each in topics if compiled.matches(each.name) and beat.sees(each.name)))
 
 
-def _refresh_topics(draft: ConsumerDraft) -> bool:
-    """Notes the topics of the group as they are now. Returns whether they have changed since its epoch began."""
-    found = hash_of_topics(draft.group, draft.topics)
-    is_other = found != draft.group.metadata_hash
-    draft.change(metadata_hash=found, seen=draft.topics.all())
-    return is_other
-
-
 def _assign_if_due(draft: ConsumerDraft) -> None:
     """Makes a target for the group's epoch, unless the last one is very young: many members that join at a time share
     the next one."""
@@ -247,24 +235,5 @@ def subscribed_ids(group: ConsumerGroup, member: ConsumerMember, topics: KnownTo
 
 def partition_counts(group: ConsumerGroup, topics: KnownTopics) -> Mapping[bytes, int]:
     """Returns topic id → number of partitions of all topics that any member subscribes to."""
-    known = (topics.by_name(name) for name in _names(group))
+    known = (topics.by_name(name) for name in group.names)
     return {topic.topic_id: topic.partition_count for topic in known if topic is not None}
-
-
-def hash_of_topics(group: ConsumerGroup, topics: KnownTopics) -> int:
-    return hash_of_named(_names(group), topics)
-
-
-def hash_of_named(names: Sequence[str], topics: KnownTopics) -> int:
-    """Returns a number of 64 bits that is the same on each node while the topics are the same; 0 for no topics.
-    ``names`` are in order."""
-    digest, found = blake2b(digest_size=8), False
-    for name in names:
-        if (topic := topics.by_name(name)) is not None:
-            found = True
-            digest.update(f"{name}\n{topic.topic_id.hex()} {topic.partition_count}\n".encode())
-    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
-
-
-def _names(group: ConsumerGroup) -> list[str]:
-    return sorted({name for member in group.members.values() for name in group.topics_of(member)})
