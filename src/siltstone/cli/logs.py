@@ -37,7 +37,7 @@ _ONE_LINE = {number: repr(chr(number))[1:-1] for number in (*range(32), *range(1
 _LEVEL_WIDTH = max(map(len, LEVELS))
 
 
-class GroupRecordKindsatter(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """``in_colour``: colours the level, nothing else. ``node_id``: of the node whose log shares stderr with others'."""
 
     def __init__(self, *, in_colour: bool, node_id: str | None = None) -> None:
@@ -58,7 +58,7 @@ class GroupRecordKindsatter(logging.Formatter):
         return line
 
 
-class JsonGroupRecordKindsatter(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """Makes an object with ts, level, logger and message of a record, traceback if it has one, and node for nodes that
     share stderr. Its text is ASCII, so that no name of a client can break a line or an encoding."""
 
@@ -82,13 +82,13 @@ class JsonGroupRecordKindsatter(logging.Formatter):
 
 def logs_json() -> bool:
     """Returns whether stderr is to get nothing but JSON."""
-    return any(isinstance(handler.formatter, JsonGroupRecordKindsatter) for handler in logging.getLogger().handlers)
+    return any(isinstance(handler.formatter, JsonLogFormatter) for handler in logging.getLogger().handlers)
 
 
 def json_line(level: int, message: str) -> str:
     """Returns a message of a command itself as an object like those of the log."""
     record = logging.LogRecord(COMMAND_LOGGER, level, __file__, 0, message, None, None)
-    return JsonGroupRecordKindsatter().format(record)
+    return JsonLogFormatter().format(record)
 
 
 def log_to_stderr(level: str, log_format: str = TEXT, node_id: str | None = None) -> None:
@@ -96,10 +96,10 @@ def log_to_stderr(level: str, log_format: str = TEXT, node_id: str | None = None
     where several nodes log to one stderr."""
     handler = logging.StreamHandler(sys.stderr)
     if log_format == JSON:
-        handler.setFormatter(JsonGroupRecordKindsatter(node_id))
+        handler.setFormatter(JsonLogFormatter(node_id))
         threading.excepthook = _log_failed_thread
     else:
-        handler.setFormatter(GroupRecordKindsatter(in_colour=sys.stderr.isatty(), node_id=node_id))
+        handler.setFormatter(LogFormatter(in_colour=sys.stderr.isatty(), node_id=node_id))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
