@@ -6,8 +6,11 @@ from typing import Any, TypeVar
 from siltstone.broker.groups.assigned.group import AssignedGroup, Partitions, hash_of_topics
 from siltstone.broker.groups.offsets_log.record import Record
 from siltstone.broker.groups.ports import KnownTopics
+from siltstone.broker.groups.rules import offset_steps
 from siltstone.broker.groups.rules.decision import GroupDecision, GroupDraft
+from siltstone.broker.groups.rules.requests import BeatAnswer, Close, DeleteGroup, ExpireOffsets
 from siltstone.broker.groups.settings import GroupSettings
+from siltstone.kafka_protocol.error_code import ErrorCode
 
 A = TypeVar("A", bound=AssignedGroup)
 
@@ -81,3 +84,31 @@ class AssignedDraft(GroupDraft[A]):
             self._targets = dict(self.group.targets)
             self.change(targets=self._targets)
         return self._targets
+
+
+# -- steps that both kinds of groups take -----------------------------------------------------------------
+
+
+def answer_beat(draft: AssignedDraft[Any], member: Any, asked: Any, *, is_told: bool) -> None:
+    """Answers with the member's epoch; with its partitions, too, if they have changed since it ``asked`` or it has to
+    be told."""
+    is_told |= frozenset(member.assigned) != frozenset(asked.assigned)
+    draft.answer(BeatAnswer(member.member_id, member.epoch, frozenset(member.assigned) if is_told else None))
+
+
+def delete_group(draft: AssignedDraft[Any], delete: DeleteGroup) -> None:
+    if draft.group.members:
+        draft.answer(ErrorCode.NON_EMPTY_GROUP)
+        return
+    forget_group(draft, delete)
+    draft.answer(ErrorCode.NONE)
+
+
+def forget_group(draft: AssignedDraft[Any], request: DeleteGroup | ExpireOffsets) -> None:
+    offset_steps.delete_offsets_of(draft, request.committed)
+    draft.forget()
+
+
+def close_group(draft: AssignedDraft[Any], _: Close) -> None:
+    """No request waits for an answer here, so only the timers end."""
+    draft.dismiss()

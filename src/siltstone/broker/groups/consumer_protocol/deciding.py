@@ -3,11 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from siltstone.broker.groups.assigned.deciding import (
+from siltstone.broker.groups.assigned.draft import (
     close_group,
     delete_group,
     forget_group,
-    refuse_classic_member,
+)
+from siltstone.broker.groups.consumer_protocol.classic_members import (
+    beat_as_classic,
+    join_as_classic,
+    sync_as_classic,
 )
 from siltstone.broker.groups.consumer_protocol.draft import ConsumerDraft
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember, MemberState
@@ -47,9 +51,11 @@ def decide_for_consumers(
     now_ms: int,
     settings: GroupSettings,
     topics: KnownTopics,
+    logged: ConsumerGroup | None = None,
 ) -> GroupDecision[ConsumerGroup]:
-    """Does what ``rules.deciding.decide`` does."""
+    """Does what ``rules.deciding.decide`` does. ``logged``: the group as the log holds it, if that differs."""
     draft = ConsumerDraft(group, ticket, now_ms, settings, topics)
+    draft.before = logged or group
     _STEPS[type(request)](draft, request)
     return draft.decision()
 
@@ -116,19 +122,21 @@ def _commit_errors(
     draft: ConsumerDraft, commit: Commit | CommitInTransaction, *, is_transactional: bool
 ) -> ErrorCode | list[ErrorCode]:
     """Returns one error for all offsets, or one for each."""
-    group, stale = draft.group, ErrorCode.STALE_MEMBER_EPOCH
+    group = draft.group
     is_outsider = not commit.member_id and commit.instance_id is None and commit.generation < 0
     if is_outsider and (group.is_empty or is_transactional):
         return [ErrorCode.NONE] * len(commit.offsets)
     member = group.members.get(commit.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if isinstance(commit, Commit) and not commit.knows_epochs:
+    if isinstance(commit, Commit) and not commit.knows_epochs and member.classic is None:
         return ErrorCode.UNSUPPORTED_VERSION
+    is_classic = is_transactional or member.classic is not None
+    stale = ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
     if commit.generation == member.epoch:
         return [ErrorCode.NONE] * len(commit.offsets)
     if commit.generation > member.epoch:
-        return ErrorCode.ILLEGAL_GENERATION if is_transactional else stale
+        return stale
     return [
         ErrorCode.NONE if _had_then(draft, member, offset, commit.generation) else stale
         for offset in commit.offsets
@@ -167,9 +175,9 @@ def _move(draft: ConsumerDraft, move: MoveOffsets) -> None:
 
 _STEPS: Mapping[type[Request], Callable[[ConsumerDraft, Any], None]] = {
     ConsumerBeat: decide_beat,
-    Join: refuse_classic_member,
-    Sync: refuse_classic_member,
-    Heartbeat: refuse_classic_member,
+    Join: join_as_classic,
+    Sync: sync_as_classic,
+    Heartbeat: beat_as_classic,
     Leave: _leave,
     TimerRang: _timer,
     Commit: _commit,

@@ -19,6 +19,16 @@ def revocation_timer(member_id: str) -> GroupTimer:
     return GroupTimer(TimerKind.REVOCATION, member_id)
 
 
+def join_timer(member_id: str) -> GroupTimer:
+    """Runs while a member of the classic protocol has to join again."""
+    return GroupTimer(TimerKind.JOIN, member_id)
+
+
+def sync_timer(member_id: str) -> GroupTimer:
+    """Runs from the answer to a JoinGroup to the member's SyncGroup."""
+    return GroupTimer(TimerKind.SYNC, member_id)
+
+
 def session_ms_of(member: ConsumerMember, settings: GroupSettings) -> int:
     """Returns how long the member may be silent; one that speaks the classic protocol says so itself."""
     if member.classic is not None:
@@ -48,16 +58,19 @@ class ConsumerDraft(AssignedDraft[ConsumerGroup]):
         self._hold(member, None)
         self.change(members_bytes=self.group.members_bytes - consumer_member_bytes(member))
         self.cancel_timer(revocation_timer(member.member_id))
+        if member.classic is not None:
+            self.cancel_timer(join_timer(member.member_id))
+            self.cancel_timer(sync_timer(member.member_id))
 
     def keep_session(self, member: ConsumerMember) -> None:
         self.begin_session(member.member_id, session_ms_of(member, self.settings))
 
     def watch_revocation(self, before: ConsumerMember | None, member: ConsumerMember) -> None:
         """A member that has to give partitions back has its rebalance timeout for it, from the moment at which it is
-        asked to."""
+        asked to. One of the classic protocol has the same time to join again."""
         if before is not None and (before.state, before.revoking) == (member.state, member.revoking):
             return
-        if member.state is MemberState.UNREVOKED:
+        if member.state is MemberState.UNREVOKED and member.classic is None:
             self.set_timer(revocation_timer(member.member_id), member.rebalance_timeout_ms)
         elif before is not None and before.state is MemberState.UNREVOKED:
             self.cancel_timer(revocation_timer(member.member_id))

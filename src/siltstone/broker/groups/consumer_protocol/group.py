@@ -115,6 +115,11 @@ class ConsumerGroup(AssignedGroup, frozen=True):
     def charged_bytes(self) -> int:
         return self.members_bytes + PARTITION_BYTES * len(self.holders)
 
+    @property
+    def has_consumer_members(self) -> bool:
+        """Whether a member speaks the new protocol."""
+        return any(member.classic is None for member in self.members.values())
+
     def is_settled(self, member: ConsumerMember) -> bool:
         """Whether the member has its target."""
         return member.epoch == self.assignment_epoch and member.state is MemberState.STABLE
@@ -145,4 +150,6 @@ def consumer_member_bytes(member: ConsumerMember) -> int:
         member.regex,
         *member.topics,
     )
-    return MEMBER_OVERHEAD_BYTES + sum(len(text) for text in texts if text)
+    protocols = () if member.classic is None else member.classic.protocols
+    said = sum(len(name) + len(metadata) for name, metadata in protocols)
+    return MEMBER_OVERHEAD_BYTES + said + sum(len(text) for text in texts if text)

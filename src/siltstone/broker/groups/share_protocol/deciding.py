@@ -8,13 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.broker.groups.assigned.deciding import (
+from siltstone.broker.groups.assigned.draft import (
+    AssignedDraft,
     answer_beat,
     close_group,
     delete_group,
-    refuse_classic_member,
 )
-from siltstone.broker.groups.assigned.draft import AssignedDraft
 from siltstone.broker.groups.assigned.group import JOINS, LEAVES
 from siltstone.broker.groups.offsets_log.keyed_values import PartitionOfId
 from siltstone.broker.groups.offsets_log.share_records import SharedTopic
@@ -207,16 +206,18 @@ def _nothing(_: ShareDraft, __: ExpireOffsets | ForgetOffsets) -> None:
     """A share group has no committed offsets, and stays until it is deleted."""
 
 
-def _not_this_kind(draft: ShareDraft, _: Request) -> None:
-    draft.answer(ErrorCode.GROUP_ID_NOT_FOUND)
+def _refuse(code: ErrorCode) -> Callable[[ShareDraft, Any], None]:
+    return lambda draft, _: draft.answer(code)
 
+
+_not_this_kind = _refuse(ErrorCode.GROUP_ID_NOT_FOUND)
 
 _STEPS: Mapping[type[Request], Callable[[ShareDraft, Any], None]] = {
     ShareBeat: _beat,
     ConsumerBeat: _not_this_kind,
-    Join: refuse_classic_member,
-    Sync: refuse_classic_member,
-    Heartbeat: refuse_classic_member,
+    Join: _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    Sync: _refuse(ErrorCode.UNKNOWN_MEMBER_ID),
+    Heartbeat: _refuse(ErrorCode.UNKNOWN_MEMBER_ID),
     Leave: _leave,
     TimerRang: _timer,
     Commit: _not_this_kind,
