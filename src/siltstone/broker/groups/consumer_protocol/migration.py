@@ -4,8 +4,8 @@ The first member of the new protocol turns the group, and the members of the cla
 (``classic_members``). When the last member of the new protocol goes, the group is classic again, and its members join
 in a rebalance. Each direction may be forbidden (group.consumer.migration.policy). The rules are those of Apache Kafka.
 
-What a member holds is never given to another one meanwhile: it holds the partitions of its last assignment, and those
-that it owned when it joined, because a cooperative member reads these until it has synced.
+What a member holds is never given to another one meanwhile: it holds the partitions of its last assignment, and also
+what it owned when it joined, because a cooperative member reads these until it has synced.
 """
 
 from msgspec.structs import replace
@@ -147,15 +147,19 @@ def downgraded(
     """Returns the decision with a classic group. Its members join in a rebalance, unless the group changes with a
     static member that joins, and each member has its target already."""
     turned = decision.group
-    draft = Draft(_as_classic(turned, now_ms, topics), 0, now_ms, settings)
-    record = GroupRecord(GroupKey(turned.group_id), metadata_of(draft.group))
+    settled = turned.epoch == turned.assignment_epoch and all(map(turned.is_settled, turned.members.values()))
+    has_to_join = not (isinstance(request, Join) and settled)
+    generation = before.epoch if has_to_join else turned.epoch
+    draft = Draft(_as_classic(turned, generation, now_ms, topics), 0, now_ms, settings)
+    # A coordinator that loads the group knows of no rebalance: in a higher generation everybody joins there, too.
+    logged = replace(draft.group, generation=generation + has_to_join)
+    record = GroupRecord(GroupKey(turned.group_id), metadata_of(logged))
     for member_id in {**before.members, **turned.members}:
         for timer in (revocation_timer(member_id), join_timer(member_id), sync_timer(member_id)):
             draft.cancel_timer(timer)
     for member in draft.group.members.values():
         draft.keep_session(member)
-    settled = turned.epoch == turned.assignment_epoch and all(map(turned.is_settled, turned.members.values()))
-    if not (isinstance(request, Join) and settled):
+    if has_to_join:
         begin_join_phase(draft, request)
         draft.become(GroupState.PREPARING)
     kept = tuple(each for each in decision.records if not isinstance(each, ConsumerRecord))
@@ -165,7 +169,7 @@ def downgraded(
     )
 
 
-def _as_classic(group: ConsumerGroup, now_ms: int, topics: KnownTopics) -> Group:
+def _as_classic(group: ConsumerGroup, generation: int, now_ms: int, topics: KnownTopics) -> Group:
     members = [_as_member(member) for member in group.members.values()]
     protocol_name = elected_protocol(members)
     assigned = {
@@ -177,7 +181,7 @@ def _as_classic(group: ConsumerGroup, now_ms: int, topics: KnownTopics) -> Group
     return Group(
         group.group_id,
         state=GroupState.STABLE,
-        generation=group.epoch,
+        generation=generation,
         protocol_type=CONSUMER_TYPE,
         protocol_name=protocol_name,
         leader_id=members[0].member_id,
