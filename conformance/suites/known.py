@@ -34,6 +34,20 @@ KNOWN: tuple[Suite, ...] = (
           preparing.platformatic, *TAP),
     Suite("franz-go", "franz-go", "twmb/franz-go", "`kgo`: TestTxnEtl, 50,000 records", preparing.franz_go, *GO,
           settings={"broker.num_partitions": "7"}, seconds_max=1_500),
+    Suite("librdkafka-consumers", "librdkafka", "confluentinc/librdkafka",
+          f"{preparing.CONSUMER_TESTS.replace(' ', ', ')}, with `group.protocol=consumer`",
+          preparing.librdkafka_consumers, *RUNNER, of="librdkafka", seconds_max=1_800),
+    Suite("librdkafka-shares", "librdkafka", "confluentinc/librdkafka", "0170 to 0185 but for mocks: share consumers",
+          preparing.librdkafka_shares, *RUNNER, of="librdkafka", seconds_max=1_800),
+    Suite("confluent-consumers", "confluent-kafka", "confluentinc/confluent-kafka-python",
+          "`integration/consumer`, with `group.protocol=consumer`", preparing.confluent_consumers, *PYTEST,
+          of="confluent"),
+    Suite("confluent-shares", "confluent-kafka", "confluentinc/confluent-kafka-python",
+          "`integration/share_consumer`", preparing.confluent_shares, *PYTEST, of="confluent",
+          settings={"groups.group_share_record_lock_duration_ms": "1000"}, seconds_max=1_800),
+    Suite("franz-go-groups", "franz-go", "twmb/franz-go",
+          "`kgo`: TestGroupETL with both protocols, TestShareGroup…, 20,000 records", preparing.franz_go_groups, *GO,
+          settings={"broker.num_partitions": "7"}, of="franz-go", seconds_max=1_500),
 )  # fmt: skip
 
 BY_ID = {suite.id: suite for suite in KNOWN}

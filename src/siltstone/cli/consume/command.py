@@ -14,25 +14,17 @@ from siltstone.cli.tail.record_options import record_options
 from siltstone.cli.tail.sink import ReaderGone
 from siltstone.kafka_client.topics import find_topic
 
-CLASSIC = "classic"
-INSTEAD = {
-    "consumer": (
-        "siltstone consume joins a group by the classic protocol only. Leave --protocol out: the group needs no other "
-        "one as long as it has no members. To read by the protocol consumer, use a client with "
-        "group.protocol=consumer, such as confluent-kafka's Consumer or kafka-console-consumer."
-    ),
-    "share": (
-        "siltstone consume is no member of share groups. Use confluent-kafka's ShareConsumer, Java's "
-        "KafkaShareConsumer or kafka-console-share-consumer; siltstone groups shows and resets such a group, and "
-        "siltstone tail shows the records without a group."
-    ),
-}
-"""The error for each protocol that the command does not speak."""
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+NOT_SHARE = (
+    "siltstone consume is no member of share groups. Use confluent-kafka's ShareConsumer, Java's "
+    "KafkaShareConsumer or kafka-console-share-consumer; siltstone groups shows and resets such a group, and "
+    "siltstone tail shows the records without a group."
+)
 
 
-def _only_classic(context: click.Context, parameter: click.Parameter, protocol: str) -> str:
-    if protocol in INSTEAD:
-        raise click.UsageError(INSTEAD[protocol], context)
+def _not_share(context: click.Context, parameter: click.Parameter, protocol: str) -> str:
+    if protocol == SHARE:
+        raise click.UsageError(NOT_SHARE, context)
     return protocol
 
 
@@ -49,11 +41,12 @@ def _only_classic(context: click.Context, parameter: click.Parameter, protocol: 
 )
 @click.option(
     "--protocol",
-    type=click.Choice([CLASSIC, *INSTEAD]),
+    type=click.Choice([CLASSIC, CONSUMER, SHARE]),
     default=CLASSIC,
-    callback=_only_classic,
-    expose_value=False,
-    help="How to join the group: classic. consumer and share are refused, and the error says what to use instead.",
+    show_default=True,
+    callback=_not_share,
+    help="How to join the group: a member of it assigns the partitions, or the coordinator does (consumer, KIP-848). "
+    "share is refused, and the error says what to use instead.",
 )
 @click.option(
     "--from-beginning",
@@ -76,6 +69,7 @@ def consume(
     choice: ClusterChoice,
     topic: str,
     group_id: str,
+    protocol: str,
     from_beginning: bool,
     limit: int | None,
     until_end: bool,
@@ -94,7 +88,7 @@ def consume(
     signals = HeldSignals()
     settings = ConsumeSettings(
         topic=topic, group_id=group_id, from_beginning=from_beginning, until_end=until_end, limit=limit,
-        matches=matches,
+        matches=matches, is_coordinated=protocol == CONSUMER,
     )  # fmt: skip
     with signals.installed(), choice.open() as cluster:
         find_topic(cluster, topic)
