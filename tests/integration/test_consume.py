@@ -77,6 +77,39 @@ def test_members_of_both_protocols_share_a_group(at: str, topic: str) -> None:
     assert len(where) == len(set(where)) == 2_010 and committed(at, topic) == 2_010
 
 
+def test_a_share_group_accepts_what_was_printed_and_releases_the_rest(at: str, topic: str) -> None:
+    words = ("consume", topic, "-g", f"shares-{topic}", "--protocol", "share", "-f", "%k\n", "-b", at)
+    with started(*words) as first:  # it begins at the end: the records have to come later
+        until(
+            lambda: run("groups", "describe", f"shares-{topic}", "--json", "-b", at).status == 0, "the group"
+        )
+        time.sleep(1)  # until it has fetched from both partitions
+        produce(at, topic, 10)
+        lines = [first.stdout.readline() for _ in range(10)]
+        first.send_signal(signal.SIGINT)
+        more = first.stdout.read()
+        assert first.wait(DEADLINE_SECONDS) == 130 and more == b""
+    produce(at, topic, 30)
+    some = run(*words, "-n", 7)
+    rest = run(*words, "-n", 23)
+    assert (some.status, rest.status) == (0, 0), some
+    assert sorted(int(line) for line in lines) == list(range(10))
+    numbers = [int(line) for line in some.out.splitlines() + rest.out.splitlines()]
+    assert sorted(numbers) == list(range(30)), "each once: what was not shown was released"
+    lag = [
+        row["lag"]
+        for row in run("groups", "--json", "-b", at).json["groups"]
+        if row["group"] == f"shares-{topic}"
+    ]
+    assert lag == [0]
+
+
+def test_a_share_group_has_no_options_of_consumers(at: str, topic: str) -> None:
+    words = ("consume", topic, "-g", "g", "--protocol", "share", "-b", at)
+    assert "share.auto.offset.reset" in run(*words, "--from-beginning").err
+    assert "use -n N" in run(*words, "--until-end").err
+
+
 def test_a_new_group_begins_at_the_end_and_commits_nothing_that_it_did_not_print(at: str, topic: str) -> None:
     produce(at, topic, 10)
     assert consume(at, topic, "--until-end").out == ""

@@ -6,6 +6,7 @@ from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_groups, complete_topics
 from siltstone.cli.consume.consuming import ConsumeSettings, GroupConsuming
 from siltstone.cli.consume.held_signals import HeldSignals
+from siltstone.cli.consume.sharing import ShareConsuming
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remark_at_a_terminal, remarks
 from siltstone.cli.tail.filters import Matches
@@ -15,17 +16,20 @@ from siltstone.cli.tail.sink import ReaderGone
 from siltstone.kafka_client.topics import find_topic
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
-NOT_SHARE = (
-    "siltstone consume is no member of share groups. Use confluent-kafka's ShareConsumer, Java's "
-    "KafkaShareConsumer or kafka-console-share-consumer; siltstone groups shows and resets such a group, and "
-    "siltstone tail shows the records without a group."
-)
 
 
-def _not_share(context: click.Context, parameter: click.Parameter, protocol: str) -> str:
-    if protocol == SHARE:
-        raise click.UsageError(NOT_SHARE, context)
-    return protocol
+def _refuse_options_of_consumers(*, from_beginning: bool, until_end: bool) -> None:
+    if from_beginning:
+        raise click.UsageError(
+            "a share group begins where its configuration share.auto.offset.reset says: set it to earliest by "
+            "kafka-configs --entity-type groups, or reset the group by siltstone groups reset, and leave out "
+            "--from-beginning"
+        )
+    if until_end:
+        raise click.UsageError(
+            "a share group has no end that one member could see, since others may release records: use -n N instead of "
+            "--until-end"
+        )
 
 
 @click.command()
@@ -44,9 +48,8 @@ def _not_share(context: click.Context, parameter: click.Parameter, protocol: str
     type=click.Choice([CLASSIC, CONSUMER, SHARE]),
     default=CLASSIC,
     show_default=True,
-    callback=_not_share,
-    help="How to join the group: a member of it assigns the partitions, or the coordinator does (consumer, KIP-848). "
-    "share is refused, and the error says what to use instead.",
+    help="How to join the group: a member of it assigns the partitions, or the coordinator does (consumer, KIP-848), "
+    "or members share the records, not the partitions (share, KIP-932).",
 )
 @click.option(
     "--from-beginning",
@@ -82,9 +85,13 @@ def consume(
     after -n records, exactly what was printed is committed. What a pipe has taken counts as printed, also if its reader
     shows less of it: use -n N, not head. siltstone tail shows records without a group.
 
+    With --protocol share, each record that was shown is accepted, and what was not shown is released.
+
     With --grep or --where, -n counts the records that match, and the others count as printed: the group does not read
     them again.
     """
+    if protocol == SHARE:
+        _refuse_options_of_consumers(from_beginning=from_beginning, until_end=until_end)
     signals = HeldSignals()
     settings = ConsumeSettings(
         topic=topic, group_id=group_id, from_beginning=from_beginning, until_end=until_end, limit=limit,
@@ -93,7 +100,8 @@ def consume(
     with signals.installed(), choice.open() as cluster:
         find_topic(cluster, topic)
         try:
-            consuming = GroupConsuming(cluster, settings, write, signals, _remark)
+            read = ShareConsuming if protocol == SHARE else GroupConsuming
+            consuming = read(cluster, settings, write, signals, _remark)
             consuming.run()
             if not consuming.records_read:
                 remark_at_a_terminal(f"Group {group_id} has read {topic} to its end: there is nothing new.")
