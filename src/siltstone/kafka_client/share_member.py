@@ -1,6 +1,6 @@
 """Membership of a share group (KIP-932): acquires records, and acknowledges each of them.
 
-``SharingMember`` blocks and has no thread: heartbeats go out in ``fetch``. What is fetched is this member's own until it
+``SharingMember`` blocks and has no thread: heartbeats go out in ``fetch``. What is fetched is its own until it
 is acknowledged, or until the lock time of the group is over, after which another member may get it. Each leader has a
 *share session* with the member, whose epoch counts the requests.
 """

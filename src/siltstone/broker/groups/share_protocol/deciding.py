@@ -199,6 +199,8 @@ def _change_shared(draft: ShareDraft, change: ChangeShared) -> None:
     shared.update(change.added)
     if shared != draft.group.shared:
         draft.change(shared=shared)
+    if not draft.group.is_saved:
+        draft.change(epoch=1, assignment_epoch=1, assignment_ms=draft.now_ms)
     draft.answer(ErrorCode.NONE)
 
 
