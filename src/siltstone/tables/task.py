@@ -168,10 +168,10 @@ class _Exporting:
             return None
         columns = self._table_columns(record, decoded)
         if given.config.is_upsert:
-            columns[TOMBSTONE] = record[VALUE].is_null()
+            columns[TOMBSTONE] = record[VALUE].is_null() if decoded.deletes is None else decoded.deletes
         rows = self._shaping.rows(columns, batch.num_rows)
         bad = without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
-        return _Shaped(record, DecodedColumns(decoded.columns, bad), rows)
+        return _Shaped(record, msgspec.structs.replace(decoded, bad=bad), rows)
 
     def _far(self, record: Mapping[str, Any]) -> dict[int, str]:
         """Returns the rows of the batch with times that microseconds cannot hold."""
@@ -199,6 +199,7 @@ class _Exporting:
             are_good = ~_among(record, given.verdict)
             self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
             are_good &= decoded.are_good(rows.num_rows)
+        are_good[list(decoded.skipped)] = False
         if given.config.is_upsert:
             are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
         self._count_rescued(decoded, are_good)
@@ -233,7 +234,8 @@ class _Exporting:
             return decoded
         bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}
         inner = f"{KAFKA}.{KEY}" if self._given.config.has_fields else KEY
-        return DecodedColumns({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})
+        columns = {**decoded.columns, inner: keys.columns[KEY]}
+        return msgspec.structs.replace(decoded, columns=columns, bad={**bad, **decoded.bad})
 
     def _note_fields(self, fields: dict[str, ColumnType]) -> None:
         """Notes the fields that would be columns, or parts of columns, if the driver had known them."""

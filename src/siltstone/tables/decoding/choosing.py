@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from siltstone.record_columns.row_columns import VALUE
+from siltstone.tables.decoding.changes import ChangedRowsDecoder
 from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
 from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns, text_of
 from siltstone.tables.decoding.rescuing import FoundFieldsDecoder
@@ -55,4 +56,5 @@ def value_decoder(
 ) -> ColumnDecoder:
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
     those of the record itself (offset, time, …)."""
-    return _VALUES[config.value](config, schemas, table, found)
+    decoder = _VALUES[config.value](config, schemas, table, found)
+    return ChangedRowsDecoder(decoder) if config.change else decoder
