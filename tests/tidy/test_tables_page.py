@@ -22,11 +22,11 @@ RUN = [*COMMANDS, *PROGRAMS]
 @pytest.mark.timeout(300)
 def test_tb1_a_topic_becomes_a_table_as_the_page_says(tmp_path: Path) -> None:
     bare = BareEnvironment(tmp_path / "bare")
-    (commands,), (program,) = COMMANDS, PROGRAMS
+    (commands, found), (program,) = COMMANDS, PROGRAMS
     lines = commands.splitlines()
     shown = []
     with siltstone.Broker(tmp_path / "my-store") as broker:
-        for line in lines:
+        for line in (*lines, *found.splitlines()):
             done = bare.run(line, tmp_path, SILTSTONE_BOOTSTRAP=broker.bootstrap_servers)
             assert done.returncode == 0, (line, done)
             shown.append(done.stdout)
@@ -34,6 +34,8 @@ def test_tb1_a_topic_becomes_a_table_as_the_page_says(tmp_path: Path) -> None:
     assert "3 rows in 1 file appended to table kafka.flights" in shown[0]
     assert "flights\tkafka.flights\ticeberg\t3\t0\t0\t" in shown[1]
     assert "delay\tint64" in shown[2]
+    assert "new field ms: long; new field user: struct<id:long>" in shown[5], shown[5]
+    assert '"tags":[]' in shown[5] and "_rescued_data\tstring" in shown[6], shown[5:]
     (tmp_path / "program.py").write_text(program)
     done = bare.run("python program.py", tmp_path)
     assert done.returncode == 0, done

@@ -11,11 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from siltstone.carrying.pipeline.kind import Attempt, Outcome, UnitReport
-from siltstone.foundation.quantity_words import counted, size_words
+from siltstone.carrying.pipeline.kind import Attempt, UnitReport
 from siltstone.metadata.refusals import JobNotRunning
 from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError
@@ -23,7 +21,7 @@ from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.runner import RunnerNotStarted, Task
 from siltstone.offline.tasks.source_bytes import store_at
 from siltstone.record_columns.row_columns import KEY, VALUE
-from siltstone.scanning.scan import ScanPlan, plan_scan
+from siltstone.scanning.scan import plan_scan
 from siltstone.scanning.transactions import CommittedEnds
 from siltstone.scanning.unit import encode_unit
 from siltstone.tables.committing import commit_round, loaded
@@ -47,6 +45,7 @@ from siltstone.tables.formats.port import (
     TableFormat,
     TableUse,
 )
+from siltstone.tables.found_columns import joined_fields, news
 from siltstone.tables.joining import joins, merges
 from siltstone.tables.layout import (
     added,
@@ -68,11 +67,21 @@ from siltstone.tables.planning import (
     round_ranges,
     transactions_in,
 )
-from siltstone.tables.progress import TableProgress, put_progress, put_schema_names, schema_names_of
+from siltstone.tables.progress import (
+    TableProgress,
+    columns_of,
+    put_columns,
+    put_progress,
+    put_schema_names,
+    schema_names_of,
+)
+from siltstone.tables.round_columns import RoundColumns, sampled
+from siltstone.tables.round_reports import WrittenFiles, done, failed, lost_offsets, not_needed
 from siltstone.tables.round_tasks import RoundTasks
 from siltstone.tables.schemas import RoundSchemas
 from siltstone.tables.task import run_export
-from siltstone.tables.task_input import ExportResult, ValueSchemas
+from siltstone.tables.task_input import ExportResult, FoundColumns, ValueSchemas
+from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import APPEND, PartitionTransform
 
 log = logging.getLogger(__name__)
@@ -100,7 +109,7 @@ class Rounds:
         metadata cannot be reached."""
         export = exports(self._attempt.context.metadata.refresh()).get(topic)
         if export is None:
-            return _not_needed(topic, "the topic was deleted or reconfigured meanwhile")
+            return not_needed(topic, "the topic was deleted or reconfigured meanwhile")
         try:
             with open_format(export.config.table_format, self._settings) as tables:
                 one = _Round(self._attempt, self._settings, self._task, export, tables)
@@ -108,29 +117,13 @@ class Rounds:
         except (JobNotRunning, RunnerNotStarted):
             raise
         except CommitOvertaken as overtaken:
-            return _not_needed(topic, str(overtaken))
+            return not_needed(topic, str(overtaken))
         except SiltstoneError as failure:
             self._attempt.watch.check()
-            return _failed(topic, failure)
+            return failed(topic, failure)
         except Exception as fault:
             log.exception("the export of topic %s stopped at a fault of the program", topic)
-            return _failed(topic, ExportBroken(topic, export.table, fault))
-
-
-class _Written(msgspec.Struct, frozen=True):
-    """The files that the tasks of a round have written for the state ``table``. ``ends`` and ``gaps`` belong to the
-    scan that was really planned."""
-
-    table: LoadedTable
-    dead_letters: LoadedTable | None
-    token: str
-    plan: ScanPlan | None
-    ends: dict[int, int]
-    gaps: tuple[Gap, ...]
-    results: tuple[ExportResult, ...] = ()
-
-    def total(self, name: str) -> int:
-        return sum(getattr(each, name) for each in self.results)
+            return failed(topic, ExportBroken(topic, export.table, fault))
 
 
 class _Round:
@@ -151,6 +144,11 @@ class _Round:
         self._schemas = self._key_schemas = None
         if config.has_schemas:
             self._schemas = RoundSchemas(topic, config, settings.registry, may_widen=self._may_widen)
+        self._columns: RoundColumns | None = None
+        self._news: tuple[str, ...] = ()
+        if config.infers:
+            kept = columns_of(image, export.topic.topic_id)
+            self._columns = RoundColumns(config, kept, nests=self._may_widen)
         if config.has_key_schemas:
             fields = [each.name for each in config.key_columns]
             self._key_schemas = RoundSchemas(
@@ -175,7 +173,7 @@ class _Round:
         if ranges.is_empty:
             self._note(table, dead_letters, ())
             waits = transactions_in(image, self._export.topic, undecided)
-            return _not_needed(self._export.topic.name, waits or f"all of it is in table {table.name}")
+            return not_needed(self._export.topic.name, waits or f"all of it is in table {table.name}")
         self._refuse_gaps(ranges.gaps)
         offsets = None
         if verdict is not None and dead_letters is not None:
@@ -202,7 +200,15 @@ class _Round:
         if committed is None:
             return self._overtaken()
         self._note(committed, dead_letters, written.gaps)
-        return self._report(committed, written, ranges, replacement)
+        return done(
+            self._export,
+            committed,
+            written,
+            replacement,
+            news=self._news,
+            has_remaining=ranges.has_remaining,
+            peak_memory_bytes=self._tasks.peak_memory_bytes,
+        )
 
     def _known_schemas(self) -> Iterator[tuple[str, RoundSchemas]]:
         """Yields the schemas of values, and those of keys, where there are any."""
@@ -240,7 +246,24 @@ class _Round:
         """Returns the pyarrow.Schema that the table has to have, as far as the values' schemas are known."""
         schema = None if table is None else table.schema
         columns = None if self._schemas is None else self._schemas.columns(schema)
+        if self._columns is not None:
+            if schema is None and not self._columns.found:
+                topic = self._export.topic
+                self._add_fields(sampled(self._context, topic.name, len(topic.partitions), self._committed))
+            columns = self._columns.columns(schema)
         return table_schema(self._export.config, columns, schema)
+
+    def _add_fields(self, fields: dict[str, ColumnType]) -> None:
+        """Makes columns of fields that records have, and records them before the table has them: the table does not say
+        which of its texts are JSON."""
+        assert self._columns is not None
+        before = self._columns.known
+        self._columns.add(fields)
+        found = news(before, self._columns.known)
+        if found:
+            log.info("topic %s, table %s: %s", self._export.topic.name, self._export.table, "; ".join(found))
+            self._news += tuple(found)
+            self._context.metadata.execute(put_columns(self._export.topic.topic_id, self._columns.found))
 
     def _extended(self, table: LoadedTable, wanted: Any) -> LoadedTable:
         """Adds the columns that the table lacks. Raises TableShapedOtherwise."""
@@ -307,7 +330,7 @@ class _Round:
                 self._export.table,
             )
 
-    def _commit_dead_letters(self, table: LoadedTable, written: _Written) -> LoadedTable | None:
+    def _commit_dead_letters(self, table: LoadedTable, written: WrittenFiles) -> LoadedTable | None:
         files = [file for each in written.results for file in each.dead_letter_files]
         after = table.ledger.after(written.ends, written.token, self._context.now_ms())
         return commit_round(self._context, self._tables, table, files, after)
@@ -320,11 +343,11 @@ class _Round:
         dead_letters: LoadedTable | None,
         ranges: RoundRanges,
         verdict: dict[int, list[int]] | None,
-    ) -> _Written:
+    ) -> WrittenFiles:
         wanted = {number: end for number, end in ranges.ends.items() if end > ranges.starts[number]}
         if not wanted:
             token = self._tasks.token([repr(ranges.gaps).encode()])
-            return _Written(table, dead_letters, token, None, ranges.ends, ranges.gaps)
+            return WrittenFiles(table, dead_letters, token, None, ranges.ends, ranges.gaps)
         plan = plan_scan(self._context, self._tasks.request(ranges, wanted), self._committed)
         cuts = {each.of.partition: each for each in plan.cuts}
         if any(each.of.topic.topic_id != self._export.topic.topic_id for each in plan.cuts):
@@ -341,7 +364,7 @@ class _Round:
         table, dead_letters, results = self._exported(
             table, dead_letters, units, token, verdict, plan.size_bytes
         )
-        return _Written(table, dead_letters, token, plan, ends, (*ranges.gaps, *later), results)
+        return WrittenFiles(table, dead_letters, token, plan, ends, (*ranges.gaps, *later), results)
 
     def _exported(
         self,
@@ -360,15 +383,20 @@ class _Round:
         results = self._run(table, dead_letters, numbered, token, verdict, size_bytes)
         needed = {name for each in results.values() for name in each.needed}
         needed_keys = {name for each in results.values() for name in each.needed_keys}
-        if needed or needed_keys:
+        fields: dict[str, ColumnType] = {}
+        for at in numbered:
+            fields = joined_fields(fields, results[at].found)
+        if needed or needed_keys or fields:
             for of, schemas in self._known_schemas():
                 schemas.fetch(needed if of == VALUE else needed_keys)
+            if fields:
+                self._add_fields(fields)
             schema, offsets = table.schema, table.ledger.offsets  # a commit may change ``table`` itself
             table = self._extended(table, self._wanted(table))
             if table.ledger.offsets != offsets:
                 raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
             is_same = schema.equals(table.schema)
-            lacked = {at for at, each in results.items() if each.needed or each.needed_keys}
+            lacked = {at for at, each in results.items() if each.needed or each.needed_keys or each.found}
             again = {at: unit for at, unit in numbered.items() if at in lacked or not is_same}
             token = self._tasks.token(again.values())
             results |= self._run(table, dead_letters, again, token, verdict, size_bytes)
@@ -393,10 +421,13 @@ class _Round:
         if self._key_schemas is not None:
             self._key_schemas.columns(pa.schema(list(key_type(self._export.config))))
             key_schemas = self._key_schemas.given()
-        inputs = self._tasks.inputs(table, dead_letters, units, token, verdict, schemas, key_schemas)
+        found = FoundColumns()
+        if self._columns is not None:
+            found = FoundColumns(self._columns.known, self._may_widen, self._columns.reserved)
+        inputs = self._tasks.inputs(table, dead_letters, units, token, verdict, schemas, key_schemas, found)
         return self._tasks.run(inputs, size_bytes)
 
-    def _replacement(self, written: _Written, files: Sequence[DataFile]) -> Replacement | None:
+    def _replacement(self, written: WrittenFiles, files: Sequence[DataFile]) -> Replacement | None:
         """Returns what the commit replaces: the files of the buckets that have new records, or small files by larger
         ones."""
         if not files:
@@ -407,7 +438,7 @@ class _Round:
         )
         return self._tasks.rewrite(written.table, plans) if plans else None
 
-    def _refuse_bad(self, written: _Written, *, is_repeated: bool) -> None:
+    def _refuse_bad(self, written: WrittenFiles, *, is_repeated: bool) -> None:
         bad, records = written.total("bad"), written.total("records")
         unexpected = next((each.unexpected for each in written.results if each.unexpected), None)
         if unexpected is not None:
@@ -423,7 +454,7 @@ class _Round:
 
     def _overtaken(self) -> UnitReport:
         text = f"another driver has exported to table {self._export.table} meanwhile"
-        return _not_needed(self._export.topic.name, text)
+        return not_needed(self._export.topic.name, text)
 
     def _note(self, table: LoadedTable, dead_letters: LoadedTable | None, gaps: tuple[Gap, ...]) -> None:
         """Copies the ledger into the metadata; once a day also deletes the files of rounds that failed."""
@@ -439,7 +470,7 @@ class _Round:
             exported_ms=ledger.committed_ms,
             rows=table.rows,
             dead_letters=0 if dead_letters is None else dead_letters.rows,
-            lost=_lost(gaps) + before.lost if before else _lost(ledger.gaps),
+            lost=lost_offsets(gaps) + before.lost if before else lost_offsets(ledger.gaps),
             swept_ms=swept_ms,
         )
         topic_id = self._export.topic.topic_id
@@ -455,46 +486,3 @@ class _Round:
         for each in tables:
             each.expire(now_ms)
             delete_orphans(store, loaded(self._tables, each.name), image.jobs, now_ms)
-
-    def _report(
-        self, table: LoadedTable, written: _Written, ranges: RoundRanges, replacement: Replacement | None
-    ) -> UnitReport:
-        files = sum(len(each.files) for each in written.results)
-        replaced = replacement or Replacement((), (), keeps_rows=True)
-        bytes_written = written.total("bytes_written") + sum(each.size_bytes for each in replaced.added)
-        bad, lost = written.total("bad"), _lost(written.gaps)
-        rows = written.total("records") - bad
-        what = "dropped" if self._export.config.errors == "drop" else "in its dead letters"
-        appended = f"{counted(rows, 'row')} in {counted(files, 'file')} appended to table {table.name}"
-        if self._export.config.is_upsert:
-            merged = f"{counted(rows, 'record')} merged into table {table.name}"
-            appended = f"{merged}, which has {counted(table.rows, 'row')}"
-        elif replaced.removed:
-            appended += f"; {counted(len(replaced.removed), 'small file')} joined to {len(replaced.added)}"
-        facts = [
-            appended,
-            f"{counted(bad, 'record')} could not be decoded, {what}" if bad else "",
-            f"{counted(lost, 'offset')} had been removed before the export" if lost else "",
-        ]
-        return UnitReport(
-            name=self._export.topic.name,
-            outcome=Outcome.DONE,
-            text="; ".join(filter(None, facts)),
-            bytes_read=written.plan.size_bytes if written.plan else 0,
-            bytes_written=bytes_written,
-            peak_memory_bytes=self._tasks.peak_memory_bytes,
-            has_remaining=ranges.has_remaining,
-            detail={"table": table.name, "written": size_words(bytes_written)},
-        )
-
-
-def _lost(gaps: Iterable[Gap]) -> int:
-    return sum(each.end_offset - each.start_offset for each in gaps)
-
-
-def _failed(topic: str, failure: SiltstoneError) -> UnitReport:
-    return UnitReport(name=topic, outcome=Outcome.FAILED, text=f"{type(failure).__name__}: {failure}")
-
-
-def _not_needed(topic: str, text: str) -> UnitReport:
-    return UnitReport(name=topic, outcome=Outcome.NOT_NEEDED, text=text)

@@ -5,7 +5,8 @@ import msgspec
 from siltstone.model.limits import MIB
 from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
 from siltstone.tables.formats.port import DataFile
-from siltstone.topic_configs.table_export import PartitionTransform, TableConfig
+from siltstone.topic_configs.column_types import ColumnType
+from siltstone.topic_configs.table_export import PartitionTransform, TableColumn, TableConfig
 from siltstone.value_formats.value_format import Schema
 from siltstone.value_formats.wire import SchemaName
 
@@ -39,6 +40,15 @@ class ValueSchemas(msgspec.Struct, frozen=True):
     refused: dict[SchemaName, str] = {}
 
 
+class FoundColumns(msgspec.Struct, frozen=True):
+    """The columns of values whose columns are found, listed ones first. ``nests``: structs of the table can get more
+    fields. ``reserved`` are names in lower case that no other column may have."""
+
+    columns: tuple[TableColumn, ...] = ()
+    nests: bool = False
+    reserved: frozenset[str] = frozenset()
+
+
 class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     """``unit`` is an encoded ScanUnit; ``schema`` and ``dead_letter_schema`` are the tables' schemas in Arrow's IPC
     form. Files are named ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
@@ -61,12 +71,15 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     limits: FileLimits = FileLimits()
     schemas: ValueSchemas = ValueSchemas()
     key_schemas: ValueSchemas = ValueSchemas()
+    found: FoundColumns = FoundColumns()
 
 
 class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     """``bad`` counts records that cannot be decoded, ``example`` names one of them. ``unexpected`` is a record, by
     partition and offset, that cannot be decoded and is not in the verdict. ``needed`` and ``needed_keys`` name the
-    schemas of values and of keys that the task was not given; then its files are not used, and it is run again."""
+    schemas of values and of keys that the task was not given, ``found`` the fields that are no columns and can be;
+    then its files are not used, and it is run again. ``rescued`` counts rows with rescued data, and ``rescued_example``
+    is one's."""
 
     records: int = 0
     bad: int = 0
@@ -76,6 +89,9 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     unexpected: tuple[int, int] | None = None
     needed: tuple[SchemaName, ...] = ()
     needed_keys: tuple[SchemaName, ...] = ()
+    found: dict[str, ColumnType] = {}
+    rescued: int = 0
+    rescued_example: str = ""
     bytes_written: int = 0
     peak_memory_bytes: int = 0
     failure: TaskFailure | None = None

@@ -176,8 +176,9 @@ _ROWS = (
          "The topic is exported to its table when this many bytes wait, or after siltstone.table.interval.ms."),
     _row("siltstone.table.columns", LIST, "", table_columns, Effect.ACTS, (),
          "Fields of JSON values that become columns of the table, such as `carrier string, delay long, "
-         "at struct<lat: double, lon: double>`. Empty: the table has the columns of Kafka's records. A field that is "
-         "added here becomes a new column."),
+         "at struct<lat: double, lon: double>`. A field that is added here becomes a new column. `infer`: columns are "
+         "found from the records, also beside others: `infer, at timestamp`. Empty: the table has the columns of "
+         "Kafka's records."),
     _row("siltstone.table.errors", STRING, "dead-letter", one_of(*ERRORS), Effect.ACTS, (),
          "Records that cannot be decoded are written to the table NAME__errors, or stop the export, or are dropped."),
     _row("siltstone.table.format", STRING, "", one_of("", *FORMATS), Effect.ACTS, (),

@@ -22,6 +22,7 @@ from siltstone.topic_configs.table_export import (
     PartitionTransform,
     TableConfig,
     columns_of,
+    infers_columns,
     key_columns_of,
     partitions_of,
 )
@@ -227,6 +228,7 @@ def _table_config(values: _Values) -> TableConfig:
         key=values.of("siltstone.table.key", str),
         key_columns=key_columns_of(values.of("siltstone.table.key.columns", tuple)),
         columns=columns_of(values.of("siltstone.table.columns", tuple)),
+        infers=infers_columns(values.of("siltstone.table.columns", tuple)),
         partition_by=_division(values),
         interval_ms=values.of("siltstone.table.interval.ms", int),
         bytes_min=values.of("siltstone.table.bytes.min", int),

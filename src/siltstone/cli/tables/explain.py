@@ -18,6 +18,7 @@ from siltstone.tables.inspecting import export_of, keys_in_several_partitions, o
 from siltstone.tables.kind import TableExport
 from siltstone.tables.planning import TopicExport
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
+from siltstone.topic_configs.table_export import RESCUED
 
 
 @click.command()
@@ -86,4 +87,7 @@ def _configured(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str,
 
 def _columns(export: TopicExport) -> str:
     fields = ", ".join(f"{each.name} {each.kind}" for each in export.config.columns)
+    if export.config.infers:
+        listed = f"; {fields} are given" if fields else ""
+        return f"columns are found from the records{listed}, and {RESCUED} and kafka"
     return f"columns {fields}, and kafka" if fields else "the columns of Kafka's records"
