@@ -2,7 +2,7 @@
 
 import re
 
-from conformance.suites import preparing
+from conformance.suites import preparing, secured
 from conformance.suites.suite import Suite
 
 PYTEST = re.compile(r"^PASSED (\S+)", re.MULTILINE), re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
@@ -22,6 +22,9 @@ KNOWN: tuple[Suite, ...] = (
     Suite("aiokafka", "aiokafka", "aio-libs/aiokafka",
           "`test_transactional_producer.py`, `test_transactional_consumer.py`", preparing.aiokafka, *PYTEST,
           settings={"broker.num_partitions": "2"}),
+    Suite("aiokafka-logins", "aiokafka, logins", "aio-libs/aiokafka",
+          "`test_sasl.py` without GSSAPI, over TLS; `test_producer_ssl`, `test_ssl_consume`", preparing.aiokafka,
+          *PYTEST, settings={"broker.num_partitions": "2"}, secure=secured.aiokafka, clone_id="aiokafka"),
     Suite("kafka-python", "kafka-python", "dpkp/kafka-python",
           "`integration/test_producer_integration.py`: transactional and idempotent", preparing.kafka_python, *PYTEST,
           settings={"broker.num_partitions": "4"}),

@@ -4,8 +4,8 @@ Readers of committed records wait for the marker of a transaction. If the object
 partition is opened again, the transaction looks open, and nobody writes another marker: its coordinator takes it for
 complete. So the leader of the partition asks the coordinator about two kinds of open transactions:
 
-- those that were open where batches of the log could not be read (``PartitionTransactions.damaged``);
-- those that got nothing for longer than any transaction may last: a leader before this one may have met the damage.
+- transactions that were open where batches of the log could not be read (``PartitionTransactions.damaged``);
+- transactions that got no batch for longer than any transaction may last: an earlier leader may have met the damage.
 
 A transaction that is under way gets its marker. One that is not is aborted here: its outcome cannot be known any more,
 and readers may be shown less than was committed, never what was aborted. The log and a metric report it.
