@@ -3,8 +3,8 @@
 Three ways, each for what the one before cannot answer:
 
 1. by offsets: in a dense range (``density``) there are as many records as offsets. Nothing is read;
-2. by indexes: the index of an object has the number of records of each block, also of those that key compaction has
-   rewritten. The indexes are read, and the blocks in which a cut begins or ends;
+2. by indexes: the index of an object has the number of records of each block, also where key compaction has
+   rewritten it. The indexes are read, and the blocks in which a cut begins or ends;
 3. by reading: the number of a block counts the markers of transactions and the records of aborted ones, and knows no
    times. ``to_read`` is left to the caller, who has a Spark for it.
 """
