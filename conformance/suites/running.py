@@ -17,9 +17,9 @@ LINES_KEPT = 200
 
 
 def run_suite(suite: Suite, open_broker: OpenBroker, sources: Path = SUITES) -> SuiteOutcome:
-    clone = sources / suite.id
+    clone = sources / (suite.of or suite.id)
     if not clone.is_dir():
-        return SuiteOutcome(suite.id, missing=f"no clone of {suite.repository} in .build/suites/{suite.id}")
+        return SuiteOutcome(suite.id, missing=f"no clone of {suite.repository} in .build/suites/{clone.name}")
     commit = _commit_of(clone)
     settings = msgspec.structs.replace(BrokerSettings(), more=suite.settings)
     with tempfile.TemporaryDirectory(prefix="siltstone-suite-", ignore_cleanup_errors=True) as folder:

@@ -34,6 +34,8 @@ class Suite(msgspec.Struct, frozen=True):
     settings: Mapping[str, str] = {}
     as_expected: Mapping[str, str] = {}
     seconds_max: int = 900
+    of: str = ""
+    """The suite whose clone has these tests, too; empty: a clone of its own."""
 
 
 class SuiteOutcome(msgspec.Struct, frozen=True):

@@ -53,6 +53,28 @@ def field_type(of: ColumnType, *, are_wide: bool = False) -> Any:
     return _TYPES["long" if are_wide and of.kind == "int" else of.kind]
 
 
+def found_type(of: ColumnType) -> Any:
+    """Returns the Arrow type for the type of a column that was found from records."""
+    return field_type(of)
+
+
+def type_of_field(kind: Any) -> ColumnType | None:
+    """Returns the type of a column of a table as the configurations name it; None if it is none of theirs. A text may
+    be ``json``, which the table does not say."""
+    kind, types = plain_type(kind), pa.types
+    if types.is_struct(kind):
+        parts = [(each.name, type_of_field(each.type)) for each in kind]
+        found = tuple((name, part) for name, part in parts if part is not None)
+        return ColumnType(STRUCT, found) if found and len(found) == len(parts) else None
+    if types.is_list(kind):
+        item = type_of_field(kind.value_type)
+        return None if item is None else ColumnType(ARRAY, (("", item),))
+    if types.is_map(kind):
+        item = type_of_field(kind.item_type) if kind.key_type == pa.string() else None
+        return None if item is None else ColumnType(MAP, (("", item),))
+    return next((ColumnType(name) for name, each in _TYPES.items() if each == kind), None)
+
+
 def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None, table: Any = None) -> Any:
     """Returns the pyarrow.Schema that the configurations ask for. ``columns`` are the types of the fields that values
     with schemas have. ``table`` is the schema of the table, if there is one: a field of a struct that was taken off the

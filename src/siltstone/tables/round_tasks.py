@@ -17,7 +17,14 @@ from siltstone.tables.layout import dead_letter_schema
 from siltstone.tables.planning import RoundRanges, TopicExport
 from siltstone.tables.rewrite_input import RewriteInput
 from siltstone.tables.rewriting import run_rewrite
-from siltstone.tables.task_input import CODEC, FILE_BYTES, ExportInput, ExportResult, ValueSchemas
+from siltstone.tables.task_input import (
+    CODEC,
+    FILE_BYTES,
+    ExportInput,
+    ExportResult,
+    FoundColumns,
+    ValueSchemas,
+)
 
 
 class RoundTasks:
@@ -66,6 +73,9 @@ class RoundTasks:
         verdict: dict[int, list[int]] | None,
         schemas: ValueSchemas,
         key_schemas: ValueSchemas,
+        found: FoundColumns,
+        *,
+        replays: bool = False,
     ) -> Iterable[tuple[int, ExportInput]]:
         config = self._export.config
         schema, dead_schema = (
@@ -90,6 +100,8 @@ class RoundTasks:
                     verdict=verdict,
                     schemas=schemas,
                     key_schemas=key_schemas,
+                    found=found,
+                    replays=replays,
                 ),
             )
 

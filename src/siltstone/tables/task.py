@@ -28,14 +28,19 @@ from siltstone.tables.decoding.keys import key_decoder
 from siltstone.tables.decoding.port import DecodedColumns
 from siltstone.tables.dividing import divided, without_place
 from siltstone.tables.formats.derived import with_division
+from siltstone.tables.found_columns import extended, joined_fields
 from siltstone.tables.layout import REASON, Shaping
+from siltstone.tables.replaying import Replaying
 from siltstone.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
 from siltstone.tables.writing import TOMBSTONE, FileWriting, staged_schema
-from siltstone.topic_configs.table_export import KAFKA, PartitionTransform
+from siltstone.topic_configs.column_types import ColumnType
+from siltstone.topic_configs.table_export import KAFKA, RESCUED, PartitionTransform
 from siltstone.value_formats.decoding import reason_of
 from siltstone.value_formats.headers import KEY_SCHEMA, VALUE_SCHEMA, framed
 from siltstone.value_formats.value_format import FormatKind
 from siltstone.value_formats.wire import SchemaName, in_order
+
+EXAMPLE_CHARACTERS_MAX = 100
 
 BAD_DATA = (ScanDamaged, ScanOutdated)
 """Errors that become the result's ``failure``: other topics are not affected."""
@@ -72,11 +77,14 @@ class _Exporting:
         self._division: tuple[PartitionTransform, ...] = ()
         if given.config.table_format == "delta":
             self._division = given.config.division
-        self._values = value_decoder(given.config, given.schemas, schema)
+        self._values = value_decoder(given.config, given.schemas, schema, given.found)
         if given.config.is_upsert:
             schema = staged_schema(schema)
         self._keys = key_decoder(given.config, given.key_schemas)
         stem = f"{given.token}-{given.number:05}"
+        self._replaying: Replaying | None = None
+        if given.replays:
+            self._replaying = Replaying(given.unit, store, given.dead_letter_folder)
         self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
         self._files = FileWriting(store, given.folder, stem, schema, given.limits)
         self._dead_files = FileWriting(store, given.dead_letter_folder, stem, dead, given.limits)
@@ -85,15 +93,20 @@ class _Exporting:
         self._unexpected: tuple[int, int] | None = None
         self._needed: set[SchemaName] = set()
         self._needed_keys: set[SchemaName] = set()
+        self._found: dict[str, ColumnType] = {}
+        self._rescued = 0
+        self._rescued_example = ""
         self._far_times_ms: dict[tuple[int, int], int] = {}
 
     def export(self) -> ExportResult:
-        for batch in unit_rows(decode_unit(self._given.unit), on_far_time=self._note_far_time):
+        for batch in self._batches():
             for part in self._shaped(batch):
                 self._add(part)
-        if self._needed or self._needed_keys:
+        if self._must_run_again:
             return ExportResult(
-                needed=tuple(in_order(self._needed)), needed_keys=tuple(in_order(self._needed_keys))
+                needed=tuple(in_order(self._needed)),
+                needed_keys=tuple(in_order(self._needed_keys)),
+                found=self._found,
             )
         files, dead_files = self._files.close(), self._dead_files.close()
         return ExportResult(
@@ -103,9 +116,30 @@ class _Exporting:
             files=files,
             dead_letter_files=dead_files,
             unexpected=self._unexpected,
+            replayed=self._replaying.counts if self._replaying else {},
+            rescued=self._rescued,
+            rescued_example=self._rescued_example,
             bytes_written=sum(each.size_bytes for each in (*files, *dead_files)),
             peak_memory_bytes=peak_memory_bytes(),
         )
+
+    def _batches(self) -> Iterator[Any]:
+        """Yields the records of the unit, of each batch one partition; dead letters as their table has them."""
+        if self._replaying is None:
+            yield from unit_rows(decode_unit(self._given.unit), on_far_time=self._note_far_time)
+            return
+        for batch, keep in self._replaying.batches():
+            if keep.num_rows:
+                self._records += keep.num_rows
+                self._bad += keep.num_rows
+                self._dead_files.add(self._dead_shaping.rows(_columns(keep), keep.num_rows))
+            if batch.num_rows:
+                yield batch
+
+    @property
+    def _must_run_again(self) -> bool:
+        """Whether schemas were needed, or fields found, that the task was not given."""
+        return bool(self._needed or self._needed_keys or self._found)
 
     def _note_far_time(self, partition: int, offset: int, time_ms: int) -> None:
         self._far_times_ms[partition, offset] = time_ms
@@ -134,10 +168,10 @@ class _Exporting:
             return None
         columns = self._table_columns(record, decoded)
         if given.config.is_upsert:
-            columns[TOMBSTONE] = record[VALUE].is_null()
+            columns[TOMBSTONE] = record[VALUE].is_null() if decoded.deletes is None else decoded.deletes
         rows = self._shaping.rows(columns, batch.num_rows)
         bad = without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
-        return _Shaped(record, DecodedColumns(decoded.columns, bad), rows)
+        return _Shaped(record, msgspec.structs.replace(decoded, bad=bad), rows)
 
     def _far(self, record: Mapping[str, Any]) -> dict[int, str]:
         """Returns the rows of the batch with times that microseconds cannot hold."""
@@ -152,6 +186,10 @@ class _Exporting:
     def _add(self, shaped: _Shaped) -> None:
         given, record, decoded, rows = self._given, shaped.record, shaped.decoded, shaped.rows
         self._records += rows.num_rows
+        if self._replaying is not None:
+            self._replaying.count(record, decoded.bad)
+            if self._replaying.is_dry:
+                return
         self._count(record, decoded)
         if given.verdict is None:
             are_good = decoded.are_good(rows.num_rows)
@@ -161,8 +199,10 @@ class _Exporting:
             are_good = ~_among(record, given.verdict)
             self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
             are_good &= decoded.are_good(rows.num_rows)
+        are_good[list(decoded.skipped)] = False
         if given.config.is_upsert:
             are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
+        self._count_rescued(decoded, are_good)
         if not are_good.all():
             rows = rows.filter(pa.array(are_good))
         for values, part in divided(rows, given.partition_by, given.config):
@@ -170,12 +210,16 @@ class _Exporting:
                 self._files.add(with_division(part, self._division, values), values)
 
     def _decoded(self, record: Mapping[str, Any]) -> DecodedColumns | None:
-        """Returns the decoded values and keys; None if a schema was needed that the task was not given, here or
-        before."""
+        """Returns the decoded values and keys; None if the task has to run again."""
         values, config = record[VALUE], self._given.config
+        failed: dict[int, str] = {}
+        if self._replaying is not None:
+            values, failed = self._replaying.mended(record)
         if config.is_framed:
             values = framed(values, record[HEADERS], VALUE_SCHEMA, FormatKind(config.value))
         decoded, keys = self._values.decode(values), DecodedColumns({})
+        if failed:
+            decoded = msgspec.structs.replace(decoded, bad={**decoded.bad, **failed})
         if self._keys is not None:
             of_record = record[KEY]
             if config.has_key_schemas:
@@ -183,13 +227,23 @@ class _Exporting:
             keys = self._keys.decode(of_record)
         for needed, found in ((self._needed, decoded.needed), (self._needed_keys, keys.needed)):
             needed.update(found[: NEEDED_MAX - len(needed)])
-        if self._needed or self._needed_keys:
+        self._note_fields(decoded.found)
+        if self._must_run_again:
             return None
         if self._keys is None:
             return decoded
         bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}
         inner = f"{KAFKA}.{KEY}" if self._given.config.has_fields else KEY
-        return DecodedColumns({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})
+        columns = {**decoded.columns, inner: keys.columns[KEY]}
+        return msgspec.structs.replace(decoded, columns=columns, bad={**bad, **decoded.bad})
+
+    def _note_fields(self, fields: dict[str, ColumnType]) -> None:
+        """Notes the fields that would be columns, or parts of columns, if the driver had known them."""
+        given = self._given.found
+        if fields and given.columns != extended(
+            given.columns, fields, nests=given.nests, reserved=given.reserved
+        ):
+            self._found = joined_fields(self._found, fields)
 
     def _table_columns(self, record: Mapping[str, Any], decoded: DecodedColumns) -> dict[str, Any]:
         if self._given.config.has_fields:
@@ -202,6 +256,15 @@ class _Exporting:
             row = min(decoded.bad)
             partition, offset = _place(record, row)
             self._example = f"partition {partition} offset {offset}: {decoded.bad[row]}"
+
+    def _count_rescued(self, decoded: DecodedColumns, are_good: Any) -> None:
+        column = decoded.columns.get(RESCUED)
+        if column is None or column.null_count == len(column):
+            return
+        texts = column.filter(pa.array(are_good)).drop_null()
+        self._rescued += len(texts)
+        if len(texts) and not self._rescued_example:
+            self._rescued_example = texts[0].as_py()[:EXAMPLE_CHARACTERS_MAX]
 
     def _add_dead_letters(self, record: Mapping[str, Any], decoded: DecodedColumns) -> None:
         if not decoded.bad:

@@ -22,6 +22,7 @@ from siltstone.topic_configs.table_export import (
     PartitionTransform,
     TableConfig,
     columns_of,
+    infers_columns,
     key_columns_of,
     partitions_of,
 )
@@ -227,12 +228,14 @@ def _table_config(values: _Values) -> TableConfig:
         key=values.of("siltstone.table.key", str),
         key_columns=key_columns_of(values.of("siltstone.table.key.columns", tuple)),
         columns=columns_of(values.of("siltstone.table.columns", tuple)),
+        infers=infers_columns(values.of("siltstone.table.columns", tuple)),
         partition_by=_division(values),
         interval_ms=values.of("siltstone.table.interval.ms", int),
         bytes_min=values.of("siltstone.table.bytes.min", int),
         errors=values.of("siltstone.table.errors", str),
         holds_retention=values.of("siltstone.table.retention", bool),
         mode=values.of("siltstone.table.mode", str),
+        change=values.of("siltstone.table.change", str),
         is_compacted="compact" in values.of("cleanup.policy", tuple),
     )
 

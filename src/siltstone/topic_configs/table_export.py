@@ -31,6 +31,8 @@ FORMATS = ("parquet", "iceberg", "delta")
 APPEND = "append"
 UPSERT = "upsert"
 MODES = (APPEND, UPSERT)
+DEBEZIUM = "debezium"
+CHANGES = ("", DEBEZIUM)
 VALUES = ("raw", "string", "json", "avro", "protobuf")
 WITH_SCHEMAS = ("avro", "protobuf")
 KEYS = ("raw", "string", "json", "avro", "protobuf")
@@ -42,6 +44,13 @@ KAFKA = "kafka"
 
 REGISTRY = "registry"
 """``siltstone.table.value.schema``: each value names its schema, in its first bytes or in a header."""
+
+INFER = "infer"
+"""``siltstone.table.columns``: the fields of JSON values are found from the records. Columns beside it in the list have
+the type that is given there."""
+
+RESCUED = "_rescued_data"
+"""The column with what no other column of a record could take, as JSON. Tables whose columns are found have it."""
 
 LATEST = "latest"
 """No value has such a prefix, and all are read with the newest schema of the topic's subject."""
@@ -121,7 +130,9 @@ class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
 
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configurations of one topic's table. ``table_format`` "" means that the topic has none, ``name`` "" that the
-    table is named after the topic. ``is_compacted`` is the topic's cleanup policy."""
+    table is named after the topic. ``infers``: the columns that are not listed are found from the records.
+    ``change`` says in which form values are changes of rows; "": they are rows. ``is_compacted`` is the topic's cleanup
+    policy."""
 
     table_format: str = ""
     name: str = ""
@@ -131,12 +142,14 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     key: str = "raw"
     key_columns: tuple[TableColumn, ...] = ()
     columns: tuple[TableColumn, ...] = ()
+    infers: bool = False
     partition_by: tuple[PartitionTransform, ...] = (PartitionTransform("day", "timestamp"),)
     interval_ms: int = 0
     bytes_min: int = 1
     errors: str = "dead-letter"
     holds_retention: bool = False
     mode: str = APPEND
+    change: str = ""
     is_compacted: bool = False
 
     @property
@@ -147,7 +160,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_fields(self) -> bool:
         """Whether the table has the layout of fields."""
-        return bool(self.columns) or self.has_schemas
+        return bool(self.columns) or self.infers or self.has_schemas
 
     @property
     def has_schemas(self) -> bool:
@@ -198,19 +211,28 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def conflict(self) -> str:
         """Says why the configurations contradict each other; empty when they do not."""
-        if self.columns and self.value != "json":
+        if (self.columns or self.infers) and self.value != "json":
             return f"siltstone.table.columns names fields of JSON values, but siltstone.table.value is {self.value}"
         if self.message and self.value != "protobuf":
             return f"siltstone.table.value.message names a Protobuf message, but siltstone.table.value is {self.value}"
-        if reason := self._key_conflict:
+        if reason := self._change_conflict or self._key_conflict:
             return reason
-        if self.is_upsert and not self.is_compacted:
+        if self.is_upsert and not self.is_compacted and not self.change:
             return "siltstone.table.mode=upsert keeps the newest record of each key: it needs cleanup.policy=compact"
         if self.is_upsert and self.table_format == "parquet":
             return (
                 "siltstone.table.mode=upsert needs siltstone.table.format=iceberg or delta: it replaces files"
             )
         return next(filter(None, map(self._misdivided, self.partition_by)), "")
+
+    @property
+    def _change_conflict(self) -> str:
+        name = f"siltstone.table.change={self.change}"
+        if self.change and not self.is_upsert:
+            return f"{name} applies changes to rows: it needs siltstone.table.mode=upsert"
+        if self.change and not (self.columns or self.infers):
+            return f"{name} reads JSON: it needs siltstone.table.value=json and siltstone.table.columns, such as infer"
+        return ""
 
     @property
     def _key_conflict(self) -> str:
@@ -267,8 +289,16 @@ def table_schema_source(name: str, value: Value) -> None:
 
 
 def table_columns(name: str, value: Value) -> None:
-    """Checks the rule that each item of a list is a name and a type."""
-    _parsed_columns(name, value)
+    """Checks the rule that each item of a list is a name and a type, or ``infer``."""
+    assert isinstance(value, tuple)
+    listed = _listed(value)
+    found = _parsed_columns(name, listed)
+    if len(listed) < len(value) and (taken := [each for each in found if each.name.lower() == RESCUED]):
+        raise refused(name, value, f"{taken[0].name} is the column of what no other column could take")
+
+
+def _listed(items: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(each for each in items if each != INFER)
 
 
 def table_key_columns(name: str, value: Value) -> None:
@@ -288,7 +318,12 @@ def key_columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:
 
 def columns_of(items: tuple[str, ...]) -> tuple[TableColumn, ...]:
     """Returns the columns of a value that has passed ``table_columns``."""
-    return _parsed_columns("siltstone.table.columns", items)
+    return _parsed_columns("siltstone.table.columns", _listed(items))
+
+
+def infers_columns(items: tuple[str, ...]) -> bool:
+    """Returns whether a value that has passed ``table_columns`` wants columns to be found from the records."""
+    return INFER in items
 
 
 def partitions_of(items: tuple[str, ...]) -> tuple[PartitionTransform, ...]:

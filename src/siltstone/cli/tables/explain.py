@@ -18,6 +18,7 @@ from siltstone.tables.inspecting import export_of, keys_in_several_partitions, o
 from siltstone.tables.kind import TableExport
 from siltstone.tables.planning import TopicExport
 from siltstone.topic_configs.table import TopicConfig, stored_topic_config
+from siltstone.topic_configs.table_export import RESCUED
 
 
 @click.command()
@@ -70,7 +71,8 @@ def _configured(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str,
     table = export.config
     yield "format", table.table_format
     yield "exported", f"at {size_words(table.bytes_min)}, or every {duration_words(table.interval_ms)}"
-    yield "values", f"{table.value}; {_columns(export)}"
+    changes = f", change events of {table.change}" if table.change else ""
+    yield "values", f"{table.value}{changes}; {_columns(export)}"
     yield "bad_records", table.errors
     if table.holds_retention:
         yield "retention", "retention and key compaction wait for the table"
@@ -86,4 +88,7 @@ def _configured(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str,
 
 def _columns(export: TopicExport) -> str:
     fields = ", ".join(f"{each.name} {each.kind}" for each in export.config.columns)
+    if export.config.infers:
+        listed = f"; {fields} are given" if fields else ""
+        return f"columns are found from the records{listed}, and {RESCUED} and kafka"
     return f"columns {fields}, and kafka" if fields else "the columns of Kafka's records"

@@ -13,7 +13,7 @@ from siltstone.cli.store_options import StoreChoice, store_options
 from siltstone.model.errors import InvalidRequest
 from siltstone.tables.formats.choosing import open_format
 from siltstone.tables.inspecting import export_of
-from siltstone.tables.progress import remove_progress
+from siltstone.tables.progress import remove_columns, remove_progress
 
 
 class TableStillThere(InvalidRequest):
@@ -44,6 +44,7 @@ def forget(choice: StoreChoice, topic: str, is_answered: bool) -> None:
             f"Forget table {export.table}, and export {topic} from its beginning?", is_answered=is_answered
         )
         store.metadata.execute(remove_progress(export.topic.topic_id))
+        store.metadata.execute(remove_columns(export.topic.topic_id))
     results().print(
         f"Forgotten: the next export of {topic} begins a new table.", markup=False, soft_wrap=True
     )

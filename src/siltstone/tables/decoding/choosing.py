@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from siltstone.record_columns.row_columns import VALUE
+from siltstone.tables.decoding.changes import ChangedRowsDecoder
 from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
 from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns, text_of
+from siltstone.tables.decoding.rescuing import FoundFieldsDecoder
 from siltstone.tables.decoding.schemas import SchemaDecoder
-from siltstone.tables.task_input import ValueSchemas
+from siltstone.tables.task_input import NOTHING_FOUND, FoundColumns, ValueSchemas
 from siltstone.topic_configs.table_export import TableConfig
 
 
@@ -30,20 +32,29 @@ class TextColumnDecoder:
         return DecodedColumns({self._column: texts}, bad)
 
 
-def _json(config: TableConfig, *_: Any) -> ColumnDecoder:
+def _json(config: TableConfig, _: ValueSchemas, __: Any, found: FoundColumns) -> ColumnDecoder:
+    if config.infers:
+        return FoundFieldsDecoder(found.columns)
     return JsonFieldsDecoder(config.columns) if config.has_fields else JsonTextDecoder()
 
 
-_VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any], ColumnDecoder]] = {
+def _with_schemas(config: TableConfig, schemas: ValueSchemas, table: Any, _: FoundColumns) -> ColumnDecoder:
+    return SchemaDecoder(config, schemas, table)
+
+
+_VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any, FoundColumns], ColumnDecoder]] = {
     "raw": lambda *_: RawDecoder(),
     "string": lambda *_: TextColumnDecoder(),
     "json": _json,
-    "avro": SchemaDecoder,
-    "protobuf": SchemaDecoder,
+    "avro": _with_schemas,
+    "protobuf": _with_schemas,
 }
 
 
-def value_decoder(config: TableConfig, schemas: ValueSchemas, table: Any) -> ColumnDecoder:
+def value_decoder(
+    config: TableConfig, schemas: ValueSchemas, table: Any, found: FoundColumns = NOTHING_FOUND
+) -> ColumnDecoder:
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
     those of the record itself (offset, time, …)."""
-    return _VALUES[config.value](config, schemas, table)
+    decoder = _VALUES[config.value](config, schemas, table, found)
+    return ChangedRowsDecoder(decoder) if config.change else decoder

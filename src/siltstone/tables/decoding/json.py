@@ -55,7 +55,7 @@ class JsonFieldsDecoder:
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._types = {each.name: field_type(each.type) for each in columns}
-        kind = pa.struct([_field(each.name, each.type) for each in columns])
+        kind = pa.struct([column_field(each.name, each.type) for each in columns])
         self._decoder = open_decoder(settle_format(FormatKind.JSON, schema=kind))
 
     def decode(self, values: Any) -> DecodedColumns:
@@ -65,14 +65,14 @@ class JsonFieldsDecoder:
         return DecodedColumns(columns, bad_rows(found.bad))
 
 
-def _field(name: str, of: ColumnType) -> Any:
+def column_field(name: str, of: ColumnType) -> Any:
     """Returns the field as which a value is decoded: JSON in text is marked, at any depth."""
     if of.kind == "json":
         return text_field(name)
     if of.kind == STRUCT:
-        return pa.field(name, pa.struct([_field(*part) for part in of.parts]))
+        return pa.field(name, pa.struct([column_field(*part) for part in of.parts]))
     if of.kind == ARRAY:
-        return pa.field(name, pa.list_(_field("item", of.item)))
+        return pa.field(name, pa.list_(column_field("item", of.item)))
     if of.kind == MAP:
-        return pa.field(name, pa.map_(pa.string(), _field("value", of.item)))
+        return pa.field(name, pa.map_(pa.string(), column_field("value", of.item)))
     return pa.field(name, field_type(of))

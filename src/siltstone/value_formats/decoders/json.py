@@ -38,13 +38,14 @@ _INT64_MAX = 2**63 - 1
 class JsonDecoder:
     """Decodes JSON values. Fields that the type does not have are passed over, fields that a value lacks are null."""
 
-    def __init__(self, value_format: ValueFormat) -> None:
+    def __init__(self, value_format: ValueFormat, *, refuses_unknown: bool = False) -> None:
+        """``refuses_unknown``: a value is bad that has a field which the type does not have."""
         self.arrow_type = value_format.arrow_type
         arrow = require_arrow()
         whole = arrow.field(VALUE, self.arrow_type)
         if arrow.types.is_string(self.arrow_type):
             whole = text_field(VALUE)
-        self._decoder: Any = msgspec.json.Decoder(_value_type(whole))
+        self._decoder = json_reader(whole, refuses_unknown=refuses_unknown)
         self._texts = _text_reader(whole)
 
     def decode(self, values: Any) -> DecodedValues:
@@ -144,13 +145,19 @@ def _text(raw: Any) -> str | None:
     return None if text == "null" else text
 
 
-def _value_type(field: Any) -> Any:
+def json_reader(field: Any, *, refuses_unknown: bool = False) -> Any:
+    """Returns the msgspec.json.Decoder of the values of a pyarrow.Field. ``refuses_unknown``: objects with a field that
+    the type does not have are refused. Raises FormatRefused."""
+    return msgspec.json.Decoder(_value_type(field, refuses_unknown))
+
+
+def _value_type(field: Any, refuses_unknown: bool) -> Any:
     """Returns the type as which msgspec decodes a value that may be null. Raw JSON is not declared nullable, because
     msgspec would then accept nothing but null for it."""
-    return msgspec.Raw if is_json_text(field) else _python_type(field.type) | None
+    return msgspec.Raw if is_json_text(field) else _python_type(field.type, refuses_unknown) | None
 
 
-def _python_type(arrow_type: Any) -> Any:
+def _python_type(arrow_type: Any, refuses_unknown: bool) -> Any:
     """Returns the type as which msgspec decodes a value; every field may be missing or null."""
     types = require_arrow().types
     if types.is_struct(arrow_type):
@@ -160,14 +167,14 @@ def _python_type(arrow_type: Any) -> Any:
                     f"the field {field.name!r} has a name that JSON values cannot be decoded with"
                 )
         fields = [
-            (f"f{number}", _value_type(field), msgspec.field(default=None, name=field.name))
+            (f"f{number}", _value_type(field, refuses_unknown), msgspec.field(default=None, name=field.name))
             for number, field in enumerate(arrow_type)
         ]
-        return msgspec.defstruct("Row", fields, gc=False)
+        return msgspec.defstruct("Row", fields, gc=False, forbid_unknown_fields=refuses_unknown)
     if types.is_list(arrow_type):
-        return list[_value_type(arrow_type.value_field)]  # type: ignore[misc]
+        return list[_value_type(arrow_type.value_field, refuses_unknown)]  # type: ignore[misc]
     if types.is_map(arrow_type):
-        return dict[str, _value_type(arrow_type.item_field)]  # type: ignore[misc]
+        return dict[str, _value_type(arrow_type.item_field, refuses_unknown)]  # type: ignore[misc]
     if types.is_integer(arrow_type):
         return _whole_number(arrow_type)
     if types.is_timestamp(arrow_type) and arrow_type.tz is not None:

@@ -1,0 +1,201 @@
+"""Tables whose columns are found from the records: ``siltstone.table.columns=infer``."""
+
+import json
+from typing import Any
+
+import pytest
+
+from siltstone.tables.progress import columns_of, remove_columns
+from siltstone.tables.round_columns import SAMPLE_RECORDS
+from support.maintenance.table_faults import appending, commit_and_kill, export_is_killed, kill
+from support.maintenance.table_world import TableWorld
+
+
+def rows_of(world: TableWorld) -> list[dict[str, Any]]:
+    """Returns the rows without the columns of the record, in the order of their offsets; fields without a value are
+    left out."""
+    rows = sorted(world.frame().to_dicts(), key=lambda row: row["kafka"]["offset"])
+    return [
+        {
+            name: each
+            for name, each in row.items()
+            if name not in ("kafka", "timestamp_day") and each is not None
+        }
+        for row in rows
+    ]
+
+
+def kinds_of(world: TableWorld) -> dict[str, str]:
+    image = world.metadata.refresh()
+    (topic,) = [each for each in image.topics.values() if each.name == "t"]
+    return {each.name: each.kind for each in columns_of(image, topic.topic_id)}
+
+
+def test_ci1_columns_are_proposed_from_the_records(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(
+        stream,
+        '{"carrier": "UA", "delay": 4, "on": true, "ratio": 1}',
+        '{"carrier": "AA", "ratio": 0.5, "tags": ["a"], "at": {"lat": 1.5, "gate": "B2"}}',
+        '{"other": null, "none": [], "nothing": {}}',
+    )
+    report = world.export_now()
+    assert kinds_of(world) == {
+        "carrier": "string",
+        "delay": "long",
+        "on": "boolean",
+        "ratio": "double",
+        "tags": "array<string>",
+        "at": "struct<lat:double,gate:string>",
+    }
+    assert rows_of(world) == [
+        {"carrier": "UA", "delay": 4, "on": True, "ratio": 1.0},
+        {"carrier": "AA", "ratio": 0.5, "tags": ["a"], "at": {"lat": 1.5, "gate": "B2"}},
+        {"_rescued_data": '{"none":[],"nothing":{}}'},
+    ]
+    assert "new field delay: long" in report.text and "new field tags: array<string>" in report.text
+
+
+def test_ci2_a_field_that_occurs_later_is_a_column_in_all_rows_that_have_it(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"a": 1}')
+    world.export_now()
+    world.append_values(stream, '{"a": 2}', '{"a": 3, "b": "x"}', '{"b": "y", "c": [1]}')
+    report = world.export_now()
+    assert rows_of(world) == [{"a": 1}, {"a": 2}, {"a": 3, "b": "x"}, {"b": "y", "c": [1]}]
+    assert "new field b: string; new field c: array<long>" in report.text
+    world.append_values(stream, '{"a": 4, "c": []}')
+    assert "new field" not in world.export_now().text and rows_of(world)[4] == {"a": 4, "c": []}
+
+
+def test_ci3_a_value_that_its_column_cannot_take_is_rescued_and_no_row_is_lost(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"delay": 4, "name": "a", "tags": [1]}')
+    world.export_now()
+    world.append_values(
+        stream,
+        '{"delay": 1.5, "name": 7}',
+        '{"delay": "late", "name": {"first": "b"}}',
+        '{"delay": 12345678901234567890, "tags": [1, "x"]}',
+        '{"delay": 9, "Delay": 10, "odd name": 1, "kafka": 2, "_rescued_data": 3}',
+    )
+    report = world.export_now()
+    assert rows_of(world)[1:] == [
+        {"name": "7", "_rescued_data": '{"delay":1.5}'},
+        {"_rescued_data": '{"delay":"late","name":{"first": "b"}}'},
+        {"_rescued_data": '{"delay":12345678901234567890,"tags":[1, "x"]}'},
+        {"delay": 9, "_rescued_data": '{"Delay":10,"odd name":1,"kafka":2,"_rescued_data":3}'},
+    ]
+    assert "4 rows with something in _rescued_data" in report.text
+    assert world.progress().dead_letters == 0
+
+
+def test_ci4_a_value_that_is_no_object_is_a_dead_letter(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"a": 1}', "{", "[1]", '{"b": 1} {}', b'{"b": "\xff"}', None)
+    world.export_now()
+    assert rows_of(world) == [{"a": 1}, {}]
+    dead = sorted(world.frame("kafka.t__errors").to_dicts(), key=lambda row: row["offset"])
+    assert [row["offset"] for row in dead] == [1, 2, 3, 4] and all(row["reason"] for row in dead)
+    assert kinds_of(world) == {"a": "long"}
+
+
+def test_ci5_structs_get_fields_where_the_format_allows_it_and_else_they_are_rescued(
+    world: TableWorld,
+) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"at": {"lat": 1.5}, "stops": [{"code": "SFO"}]}')
+    world.export_now()
+    later = '{"at": {"lat": 2.5, "floor": 3}, "stops": [{"code": "JFK", "n": 1}]}'
+    world.append_values(stream, later)
+    world.export_now()
+    (_, row) = rows_of(world)
+    if world.table_format == "iceberg":
+        assert row == json.loads(later)
+    else:
+        assert row == {
+            "at": {"lat": 2.5},
+            "_rescued_data": '{"at":{"floor":3},"stops":[{"code": "JFK", "n": 1}]}',
+        }
+
+
+def test_ci6_listed_columns_keep_their_types_beside_found_ones(world: TableWorld) -> None:
+    (stream,) = world.kept(
+        value="json",
+        columns="infer, at timestamp, counts map<string, long>, delay double",
+        **{"partition.by": "day(at)"},
+    )
+    world.append_values(
+        stream,
+        '{"at": "2026-02-28T00:00:00Z", "delay": 1, "counts": {"u1": 1}, "x": 1}',
+        '{"at": "yesterday", "delay": 2, "counts": {"u2": "many"}}',
+    )
+    world.export_now()
+    assert kinds_of(world) == {"x": "long"}
+    first, second = rows_of(world)
+    assert first["at"].isoformat() == "2026-02-28T00:00:00+00:00" and first["delay"] == 1.0
+    assert second["_rescued_data"] == '{"at":"yesterday","counts":{"u2": "many"}}'
+
+
+def test_ci7_another_machine_finds_the_same_columns(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"a": [1, "x", {"y": 1}], "b": "text"}')
+    world.export_now()
+    assert kinds_of(world)["a"] == "array<json>"
+    before = kinds_of(world)
+    image = world.metadata.refresh()
+    world.metadata.execute(remove_columns(next(iter(image.topics))))
+    world.append_values(stream, '{"b": "other"}')
+    world.export_now()
+    assert rows_of(world)[1] == {"b": "other"}
+    world.append_values(stream, '{"c": 1}')
+    world.export_now()
+    assert set(kinds_of(world)) == {*before, "c"}, "those of the table, and what is new"
+
+
+@pytest.mark.parametrize("instead", [kill, commit_and_kill])
+def test_ci8_a_round_that_is_killed_after_it_found_columns_is_repeated(
+    world: TableWorld, monkeypatch: pytest.MonkeyPatch, instead: Any
+) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"a": 1}')
+    world.export_now()
+    world.append_values(stream, '{"a": 2, "b": 1}')
+
+    with appending(world, monkeypatch, instead):
+        export_is_killed(world)
+    assert kinds_of(world) == {"a": "long", "b": "long"}
+    world.export()
+    assert rows_of(world) == [{"a": 1}, {"a": 2, "b": 1}]
+
+
+def test_ci9_the_sample_is_bounded_and_what_follows_it_is_found_by_tasks(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, *['{"a": 1}'] * SAMPLE_RECORDS, '{"a": 1.5, "late": true}')
+    report = world.export_now()
+    assert rows_of(world)[SAMPLE_RECORDS] == {"late": True, "_rescued_data": '{"a":1.5}'}
+    assert "new field late: boolean" in report.text
+
+
+def test_ci10_a_table_has_no_more_columns_than_it_may(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    many = {f"n{number}": 1 for number in range(1_100)}
+    world.append_values(stream, json.dumps(many), json.dumps({"inside": {f"u{n}": n for n in range(300)}}))
+    world.export_now()
+    first, second = rows_of(world)
+    rescued = json.loads(first.pop("_rescued_data"))
+    assert len(first) == 1_000 and {**first, **rescued} == many
+    assert json.loads(second["_rescued_data"]) == {"inside": {f"u{n}": n for n in range(300)}}
+
+
+def test_ci11_listed_columns_become_found_ones_and_the_other_way_round(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="a long, more json")
+    world.append_values(stream, '{"a": 1, "b": 2}')
+    world.export_now()
+    world.set_table(columns="infer, more json")
+    world.append_values(stream, '{"a": 2, "b": 3, "more": [1]}')
+    world.export_now()
+    world.set_table(columns="a long")
+    world.append_values(stream, '{"a": 3, "b": 4}')
+    world.export_now()
+    assert rows_of(world) == [{"a": 1}, {"a": 2, "b": 3, "more": "[1]"}, {"a": 3}]
