@@ -28,6 +28,9 @@ KNOWN: tuple[Suite, ...] = (
     Suite("kafka-python", "kafka-python", "dpkp/kafka-python",
           "`integration/test_producer_integration.py`: transactional and idempotent", preparing.kafka_python, *PYTEST,
           settings={"broker.num_partitions": "4"}),
+    Suite("kafka-python-logins", "kafka-python, logins", "dpkp/kafka-python",
+          "`integration/test_sasl_integration.py` over TLS, `test_ssl_integration.py`", preparing.kafka_python,
+          *PYTEST, secure=secured.kafka_python, clone_id="kafka-python"),
     Suite("kafkajs", "kafkajs", "tulios/kafkajs",
           "`broker/__tests__` of the five requests, `concurrentTransaction`, `eosManager`", preparing.kafkajs, *JEST,
           as_expected={
@@ -37,6 +40,8 @@ KNOWN: tuple[Suite, ...] = (
           preparing.platformatic, *TAP),
     Suite("franz-go", "franz-go", "twmb/franz-go", "`kgo`: TestTxnEtl, 50,000 records", preparing.franz_go, *GO,
           settings={"broker.num_partitions": "7"}, seconds_max=1_500),
+    Suite("franz-go-logins", "franz-go, logins", "twmb/franz-go", "`kgo`: TestSCRAM, over TLS", preparing.franz_go, *GO,
+          secure=secured.franz_go, clone_id="franz-go"),
 )  # fmt: skip
 
 BY_ID = {suite.id: suite for suite in KNOWN}
