@@ -14,6 +14,16 @@ TAP = re.compile(r"^ok \d+ - (.+)", re.MULTILINE), re.compile(r"^not ok \d+ - (.
 RUNNER = re.compile(r"(\d{4}_\S+) +\| +PASSED"), re.compile(r"(\d{4}_\S+) +\| +(?:FAILED|SKIPPED)")
 GO = re.compile(r"^ *--- PASS: (\S+)", re.MULTILINE), re.compile(r"^ *--- FAIL: (\S+)", re.MULTILINE)
 
+_SHARES = "tests/integration/share_consumer/test_share_consumer"
+SHARES_AS_EXPECTED = {
+    f"{_SHARES}_commit.py::test_redelivery_increments_delivery_count_and_commits": "it sets a lock time of 5 s, which "
+    "needs a broker with group.share.min.record.lock.duration.ms=1000",
+} | {
+    f"{_SHARES}_deserialization.py::test_schema_registry_{name}[{form}]": "it needs a schema registry"
+    for name in ("roundtrip", "poison_marked")
+    for form in ("avro", "protobuf", "json")
+}
+
 KNOWN: tuple[Suite, ...] = (
     Suite("librdkafka", "librdkafka", "confluentinc/librdkafka", "0090, 0094, 0098, 0103, 0129", preparing.librdkafka,
           *RUNNER, as_expected={"0098_consumer_txn": "skips itself where RapidJSON is not installed"}),
@@ -28,9 +38,6 @@ KNOWN: tuple[Suite, ...] = (
     Suite("kafka-python", "kafka-python", "dpkp/kafka-python",
           "`integration/test_producer_integration.py`: transactional and idempotent", preparing.kafka_python, *PYTEST,
           settings={"broker.num_partitions": "4"}),
-    Suite("kafka-python-logins", "kafka-python, logins", "dpkp/kafka-python",
-          "`integration/test_sasl_integration.py` over TLS, `test_ssl_integration.py`", preparing.kafka_python,
-          *PYTEST, secure=secured.kafka_python, clone_id="kafka-python"),
     Suite("kafkajs", "kafkajs", "tulios/kafkajs",
           "`broker/__tests__` of the five requests, `concurrentTransaction`, `eosManager`", preparing.kafkajs, *JEST,
           as_expected={
@@ -42,6 +49,21 @@ KNOWN: tuple[Suite, ...] = (
           settings={"broker.num_partitions": "7"}, seconds_max=1_500),
     Suite("franz-go-logins", "franz-go, logins", "twmb/franz-go", "`kgo`: TestSCRAM, over TLS", preparing.franz_go, *GO,
           secure=secured.franz_go, clone_id="franz-go"),
+    Suite("librdkafka-consumers", "librdkafka", "confluentinc/librdkafka",
+          f"{preparing.CONSUMER_TESTS.replace(' ', ', ')}, with `group.protocol=consumer`",
+          preparing.librdkafka_consumers, *RUNNER, clone_id="librdkafka", seconds_max=1_800),
+    Suite("librdkafka-shares", "librdkafka", "confluentinc/librdkafka", "0170 to 0185 but for mocks: share consumers",
+          preparing.librdkafka_shares, *RUNNER, clone_id="librdkafka", seconds_max=1_800),
+    Suite("confluent-consumers", "confluent-kafka", "confluentinc/confluent-kafka-python",
+          "`integration/consumer`, with `group.protocol=consumer`", preparing.confluent_consumers, *PYTEST,
+          clone_id="confluent"),
+    Suite("confluent-shares", "confluent-kafka", "confluentinc/confluent-kafka-python",
+          "`integration/share_consumer`", preparing.confluent_shares, *PYTEST, clone_id="confluent",
+          settings={"groups.group_share_record_lock_duration_ms": "1000"}, seconds_max=1_800,
+          as_expected=SHARES_AS_EXPECTED),
+    Suite("franz-go-groups", "franz-go", "twmb/franz-go",
+          "`kgo`: TestGroupETL with both protocols, TestShareGroup…, 20,000 records", preparing.franz_go_groups, *GO,
+          settings={"broker.num_partitions": "7"}, clone_id="franz-go", seconds_max=1_500),
 )  # fmt: skip
 
 BY_ID = {suite.id: suite for suite in KNOWN}

@@ -19,6 +19,10 @@ PYTHON_NEEDS = (
     "confluent-kafka[avro,json,protobuf,schemaregistry]",
 )  # fmt: skip
 INSTALL_SECONDS_MAX = 900
+CONSUMER_TESTS = (
+    "0014 0022 0026 0029 0030 0031 0033 0034 0041 0045 0050 0051 0053 0056 0060 0067 0073 0085 0089 0093 0102 0118 "
+    "0125 0130 0137 0139 0140"
+)
 NODE_OF_PLATFORMATIC = 22
 
 GIVEN_SERVER = """
@@ -40,13 +44,25 @@ for _name in ("ssl_folder", "acl_manager", "kerberos_utils", "kafka_config", "do
 
 
 def confluent(copy: Path, address: str) -> Prepared:
+    return _confluent(copy, address, "tests/integration/producer/test_transactions.py")
+
+
+def confluent_consumers(copy: Path, address: str) -> Prepared:
+    return _confluent(copy, address, "tests/integration/consumer", "--timeout=120")
+
+
+def confluent_shares(copy: Path, address: str) -> Prepared:
+    return _confluent(copy, address, "tests/integration/share_consumer", "--timeout=120")
+
+
+def _confluent(copy: Path, address: str, *tests: str) -> Prepared:
     cluster = copy / "stubs" / "trivup" / "clusters"
     cluster.mkdir(parents=True)
     for package in (cluster, cluster.parent):
         (package / "__init__.py").touch()
     (cluster / "KafkaCluster.py").write_text("class KafkaCluster: ...\n")
-    tests = ("tests/integration/producer/test_transactions.py",)
-    return pytest_of(copy, tests, {"BROKERS": address, "PYTHONPATH": f"{copy / 'stubs'}{os.pathsep}{copy}"})
+    given = {"BROKERS": address, "TEST_CONSUMER_GROUP_PROTOCOL": "consumer"}
+    return pytest_of(copy, tests, {**given, "PYTHONPATH": f"{copy / 'stubs'}{os.pathsep}{copy}"})
 
 
 def kafka_python(copy: Path, address: str) -> Prepared:
@@ -98,6 +114,19 @@ def platformatic(copy: Path, address: str) -> Prepared:
 
 
 def librdkafka(copy: Path, address: str) -> Prepared:
+    return _librdkafka(copy, address, "0090 0094 0098 0103 0129")
+
+
+def librdkafka_consumers(copy: Path, address: str) -> Prepared:
+    """Those of its tests that join groups, with the new protocol."""
+    return _librdkafka(copy, address, CONSUMER_TESTS, TEST_CONSUMER_GROUP_PROTOCOL="consumer")
+
+
+def librdkafka_shares(copy: Path, address: str) -> Prepared:
+    return _librdkafka(copy, address, "0170 0171 0172 0173 0174 0175 0176 0177 0178 0179 0180 0181 0184 0185")
+
+
+def _librdkafka(copy: Path, address: str, numbers: str, **given: str) -> Prepared:
     if not (shutil.which("gcc") and shutil.which("g++") and shutil.which("make")):
         raise SuiteMissing("gcc, g++ and make are not installed")
     if not (copy / "tests" / "test-runner").exists():
@@ -107,17 +136,25 @@ def librdkafka(copy: Path, address: str) -> Prepared:
         ):  # fmt: skip
             _run(copy, command)
     (copy / "tests" / "test.conf").write_text(f"bootstrap.servers={address}\ntest.timeout.multiplier=2\n")
-    each = "for each in 0090 0094 0098 0103 0129; do TESTS=$each ./test-runner; done"
+    each = f"for each in {numbers}; do TESTS=$each timeout 150 ./test-runner; done"
     libraries = f"{copy / 'src'}{os.pathsep}{copy / 'src-cpp'}"
-    environment = {"LD_LIBRARY_PATH": libraries, "TEST_KAFKA_VERSION": "4.0.0"}
+    environment = {"LD_LIBRARY_PATH": libraries, "TEST_KAFKA_VERSION": "4.2.0", **given}
     return Prepared(copy / "tests", ("sh", "-c", each), environment)
 
 
 def franz_go(copy: Path, address: str) -> Prepared:
+    return _franz_go(copy, address, "TestTxnEtl", "50000")
+
+
+def franz_go_groups(copy: Path, address: str) -> Prepared:
+    return _franz_go(copy, address, "TestGroupETL|TestGroupSimple|TestShareGroup", "20000")
+
+
+def _franz_go(copy: Path, address: str, tests: str, records: str) -> Prepared:
     if not shutil.which("go"):
         raise SuiteMissing("go is not installed")
-    command = ("go", "test", "./pkg/kgo", "-run", "TestTxnEtl", "-v", "-count=1", "-timeout", "20m")
-    given = {"KGO_SEEDS": address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000", "GOFLAGS": "-mod=mod"}
+    command = ("go", "test", "./pkg/kgo", "-run", tests, "-v", "-count=1", "-timeout", "20m")
+    given = {"KGO_SEEDS": address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": records, "GOFLAGS": "-mod=mod"}
     return Prepared(copy, command, given)
 
 

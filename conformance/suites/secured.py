@@ -20,39 +20,6 @@ from conformance.suites.suite import Prepared
 from oracles.broker_process import HOST
 
 SECONDS_MAX = 30
-KAFKA_PYTHON_BROKER = """
-
-class _GivenBroker:
-    partitions, replicas = 4, 1
-    ssl_dir = "{folder}"
-
-    def __init__(self, transport="SASL_SSL", sasl_mechanism=None, **_):
-        self.transport, self.sasl_mechanism, self.child = transport, sasl_mechanism, self
-        self.port = {login} if sasl_mechanism else {secure}
-
-    def dump_logs(self): ...
-    start = close = dump_logs
-
-    def _enrich_client_params(self, params, **defaults):
-        given = dict(
-            bootstrap_servers="{host}:%d" % self.port, security_protocol="SASL_SSL", sasl_mechanism=self.sasl_mechanism,
-            sasl_plain_username="{user}", sasl_plain_password="{password}", ssl_cafile="{folder}/ca-cert",
-            ssl_check_hostname=False)
-        return {{**given, **defaults, **params}}
-
-    def get_topic_names(self):
-        from kafka import KafkaAdminClient
-        with KafkaAdminClient(**self._enrich_client_params({{}})) as admin:
-            return admin.list_topics()
-
-
-KafkaFixture.instance = staticmethod(lambda _, **fields: _GivenBroker(**fields))
-
-
-@pytest.fixture(scope="module")
-def kafka_broker_factory():
-    return _GivenBroker
-"""
 
 AIOKAFKA_ADMINISTRATION = """
 
@@ -164,24 +131,6 @@ def aiokafka(copy: Path, address: str, grounds: Grounds) -> Prepared:
              "(TestKafkaSASL and not gssapi) or test_producer_ssl or test_ssl_consume",
              "--docker-image=x:2.8.1")  # fmt: skip
     return pytest_of(copy, tests, {"PYTHONPATH": str(copy)})
-
-
-def kafka_python(copy: Path, address: str, grounds: Grounds) -> Prepared:
-    """Its tests of each mechanism, over TLS, and of TLS alone."""
-    user, password = _new_user(grounds)
-    folder = copy / "certificates"
-    folder.mkdir()
-    (folder / "ca-cert").write_bytes(grounds.authority.read_bytes())
-    conftest = copy / "test" / "integration" / "conftest.py"
-    given = KAFKA_PYTHON_BROKER.format(
-        folder=folder, host=HOST, user=user, password=password, login=grounds.ports[LOGIN],
-        secure=grounds.ports[SECURE],
-    )  # fmt: skip
-    conftest.write_text(conftest.read_text() + given)
-    tests = ("test/integration/test_sasl_integration.py", "test/integration/test_ssl_integration.py")
-    return pytest_of(
-        copy, tests, {"KAFKA_VERSION": "4.0.0", "KAFKA_ROOT": str(copy), "PYTHONPATH": str(copy)}
-    )
 
 
 def franz_go(copy: Path, address: str, grounds: Grounds) -> Prepared:

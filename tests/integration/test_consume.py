@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from siltstone.server.embedded import Broker
+from support.broker.cluster_clients import until
 from support.processes.cli import Outcome, assert_one_line, run
 from support.processes.started import started
 
@@ -51,6 +52,62 @@ def test_a_group_goes_on_where_it_was(at: str, topic: str) -> None:
     lines = first.out.splitlines() + second.out.splitlines()
     assert sorted(int(line.split()[1]) for line in lines) == list(range(10))
     assert consume(at, topic, "--from-beginning", "--until-end").out == ""
+
+
+def owners(at: str, topic: str) -> set[str]:
+    partitions = run("groups", "describe", f"of-{topic}", "--json", "-b", at).json["partitions"]
+    return {row["member"] for row in partitions} - {None}
+
+
+def test_members_of_both_protocols_share_a_group(at: str, topic: str) -> None:
+    """The one of the new protocol joins while a classic one reads, and each record is printed once."""
+    produce(at, topic, 10)
+    words = ("consume", topic, "-g", f"of-{topic}", "--from-beginning", "-f", "%k %p:%o\n", "-b", at)
+    with started(*words) as one:
+        lines = [one.stdout.readline() for _ in range(10)]
+        with started(*words, "--protocol", "consumer") as other:
+            until(lambda: len(owners(at, topic)) == 2, "two members with a partition each", DEADLINE_SECONDS)
+            produce(at, topic, 2_000)
+            until(lambda: committed(at, topic) == 2_010, "all commits", DEADLINE_SECONDS)
+            for process in (one, other):
+                process.send_signal(signal.SIGINT)
+            rest = [process.stdout.read().splitlines() for process in (one, other)]
+    assert all(rest), "both have read"
+    where = [line.split()[1] for line in [*lines, *rest[0], *rest[1]]]
+    assert len(where) == len(set(where)) == 2_010 and committed(at, topic) == 2_010
+
+
+def test_a_share_group_accepts_what_was_printed_and_releases_the_rest(at: str, topic: str) -> None:
+    words = ("consume", topic, "-g", f"shares-{topic}", "--protocol", "share", "-f", "%k\n", "-b", at)
+    with started(*words) as first:  # it begins at the end: the records have to come later
+        until(
+            lambda: run("groups", "describe", f"shares-{topic}", "--json", "-b", at).status == 0, "the group"
+        )
+        time.sleep(1)  # until it has fetched from both partitions
+        produce(at, topic, 10)
+        lines = [first.stdout.readline() for _ in range(10)]
+        first.send_signal(signal.SIGINT)
+        more = first.stdout.read()
+        assert first.wait(DEADLINE_SECONDS) == 130 and more == b""
+    produce(at, topic, 30)
+    some = run(*words, "-n", 7)
+    rest = run(*words, "-n", 23)
+    assert (some.status, rest.status) == (0, 0), some
+    assert sorted(int(line) for line in lines) == list(range(10))
+    numbers = [int(line) for line in some.out.splitlines() + rest.out.splitlines()]
+    assert sorted(numbers) == list(range(30)), "each once: what was not shown was released"
+    lag = [
+        row["lag"]
+        for row in run("groups", "--json", "-b", at).json["groups"]
+        if row["group"] == f"shares-{topic}"
+    ]
+    assert lag == [0]
+
+
+def test_a_share_group_has_no_options_of_consumers(at: str, topic: str) -> None:
+    words = ("consume", topic, "-g", "g", "--protocol", "share", "-b", at)
+    assert "share.auto.offset.reset" in run(*words, "--from-beginning").err
+    assert "use -n N" in run(*words, "--until-end").err
 
 
 def test_a_new_group_begins_at_the_end_and_commits_nothing_that_it_did_not_print(at: str, topic: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from oracles.apache_kafka import running_apache_kafka
+from siltstone.broker.groups.consumer_protocol.embedded import read_assignment
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
@@ -19,6 +20,7 @@ from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
 )
 from siltstone.kafka_protocol.messages.describe_groups import DescribeGroupsRequest
 from siltstone.kafka_protocol.messages.find_coordinator import FindCoordinatorRequest
+from siltstone.kafka_protocol.messages.heartbeat import HeartbeatRequest
 from siltstone.kafka_protocol.messages.list_groups import ListGroupsRequest
 from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -26,9 +28,12 @@ from siltstone.kafka_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from siltstone.kafka_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from siltstone.kafka_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from siltstone.kafka_protocol.notation import Message
 from support.broker.broker_process import BrokerProcess
 from support.broker.cluster_clients import until
+from support.groups.consumer_bytes import assignment
+from support.groups.group_client import join_request
 from support.kafka.kafka_oracles import or_skip
 from support.kafka.raw_calls import create_topic
 from support.kafka.raw_kafka import Address, RawConnection
@@ -234,6 +239,125 @@ def static_life(asked: Asked) -> Told:
     return asked.told
 
 
+class Classic:
+    """A member of the classic protocol, eager, with what it was given last. Generations are told as those after its
+    first one."""
+
+    def __init__(self, asked: Asked, name: str) -> None:
+        self._asked, self.name = asked, name
+        self.member_id, self.generation, self.first, self.leader = "", -1, 0, ""
+
+    def join(self, step: str, *, protocol: str = "range", kind: str = "consumer") -> Any:
+        request = join_request(
+            self.member_id,
+            group=self._asked.group,
+            topics=(self._asked.topic.name,),
+            protocols=(protocol,),
+            protocol_type=kind,
+        )
+        answer = self._asked.ask(request, 9)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return self.join(step, protocol=protocol, kind=kind)
+        if not answer.error_code:
+            self.generation, self.leader = answer.generation_id, answer.leader
+            self.first = self.first or self.generation
+        told = (
+            answer.protocol_type,
+            answer.protocol_name,
+            answer.leader == self.member_id,
+            len(answer.members),
+        )
+        self._asked.tell(step, (ErrorCode(answer.error_code).name, self._since(), told))
+        return answer
+
+    def sync(self, step: str, *, generation: int = 0, member_id: str = "", protocol: str = "range") -> None:
+        """``generation``: more than its own."""
+        leads = self.leader == self.member_id
+        everything = assignment({self._asked.topic.name: [0, 1, 2, 3]})
+        request = SyncGroupRequest(
+            group_id=self._asked.group,
+            generation_id=self.generation + generation,
+            member_id=member_id or self.member_id,
+            protocol_type="consumer",
+            protocol_name=protocol,
+            assignments=[SyncGroupRequestAssignment(member_id=self.member_id, assignment=everything)] * leads,
+        )
+        answer = self._asked.ask(request, 5)
+        given = read_assignment(bytes(answer.assignment))
+        self._asked.tell(step, (ErrorCode(answer.error_code).name, None if given is None else len(given)))
+
+    def beat(self, step: str, *, generation: int = 0) -> None:
+        request = HeartbeatRequest(
+            group_id=self._asked.group, generation_id=self.generation + generation, member_id=self.member_id
+        )
+        self._asked.tell(step, ErrorCode(self._asked.ask(request, 4).error_code).name)
+
+    def commit(self, step: str, *, generation: int = 0, partition: int = 0, version: int = 8) -> None:
+        row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=3)
+        request = OffsetCommitRequest(
+            group_id=self._asked.group,
+            member_id=self.member_id,
+            generation_id_or_member_epoch=self.generation + generation,
+            topics=[OffsetCommitRequestTopic(name=self._asked.topic.name, partitions=[row])],
+        )
+        (told,) = self._asked.ask(request, version).topics[0].partitions
+        self._asked.tell(step, ErrorCode(told.error_code).name)
+
+    def _since(self) -> int:
+        return self.generation - self.first
+
+
+def mixed_life(asked: Asked) -> Told:
+    """A classic member, one of the new protocol beside it, and the classic one alone again."""
+    one, other = Classic(asked, "one"), Classic(asked, "other")
+    one.join("one joins")
+    one.sync("one assigns all to itself")
+    one.beat("one alone")
+    asked.told.append(("", ""))  # the first epoch is that of the classic group here
+    told = asked.join("N joins", "N")
+    asked.told[-1] = ("N joins", (told.error_code, told.member_epoch - one.first, asked.told[-1][1][2]))
+    one.beat("one has to join")
+    one.commit("a commit of before", partition=1)
+    one.sync("one syncs before it joins")
+    one.join("one joins again")
+    one.commit("a commit between join and sync", partition=1)
+    one.sync("one syncs")
+    one.beat("one is settled")
+    given = asked.ask(
+        ConsumerGroupHeartbeatRequest(group_id=asked.group, member_id="N", member_epoch=told.member_epoch), 1
+    )
+    asked.tell("N has the others", sum(len(row.partitions) for row in given.assignment.topic_partitions))
+    one.commit("a commit", partition=1)
+    one.commit("a commit of a generation to come", generation=1, partition=1)
+    one.commit("a commit of the generation before", generation=-1, partition=1)
+    one.commit("a commit of the first generation, of version 9", generation=-1, partition=1, version=9)
+    one.sync("of a wrong generation", generation=3)
+    one.sync("of a member of the other protocol", member_id="N")
+    one.sync("of another strategy", protocol="sticky")
+    one.beat("in a wrong generation", generation=1)
+    other.join("other with another strategy", protocol="sticky")
+    other.join("other of another type", kind="connect")
+    mixed(asked, "both protocols")
+    asked.ask(ConsumerGroupHeartbeatRequest(group_id=asked.group, member_id="N", member_epoch=-1), 1)
+    mixed(asked, "N has left")
+    one.beat("one in its former generation")
+    one.join("one joins a last time")
+    one.sync("one assigns all to itself again")
+    one.beat("one alone again")
+    mixed(asked, "the end")
+    return asked.told
+
+
+def mixed(asked: Asked, step: str) -> None:
+    (group,) = asked.ask(ConsumerGroupDescribeRequest(group_ids=[asked.group]), 1).groups
+    asked.tell(
+        step, (group.error_code, group.group_state, sorted(each.member_type for each in group.members))
+    )
+    listed = {each.group_id: each for each in asked.ask(ListGroupsRequest(), 5).groups}[asked.group]
+    asked.tell(f"{step}, listed", (listed.group_type, listed.group_state, listed.protocol_type))
+
+
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Address]:
     with or_skip(running_apache_kafka) as server:
@@ -249,7 +373,7 @@ def name_of(request: Message) -> str:
     return type(request).__name__
 
 
-@pytest.mark.parametrize("life", [live_through, static_life])
+@pytest.mark.parametrize("life", [live_through, static_life, mixed_life])
 def test_each_step_is_answered_as_kafka_answers_it(kafka: Address, tmp_path, life) -> None:
     with RawConnection(kafka) as connection:
         expected = life(Asked(connection, life.__name__))

@@ -54,6 +54,9 @@ _JOIN_AGAIN = frozenset({
 })  # fmt: skip
 
 
+_NOT_COMMITTED = _JOIN_AGAIN | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH}
+
+
 class NotCurrent(Unavailable):
     """The group has rebalanced, or has lost the member: offsets are not committed, and the member has to join again."""
 
@@ -163,23 +166,8 @@ class GroupMember:
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits the next offset of each partition. Raises NotCurrent when the member has to join again first."""
-        request = OffsetCommitRequest(
-            group_id=self._group_id,
-            generation_id_or_member_epoch=self._place.generation,
-            member_id=self._place.member_id,
-            topics=offset_commit_topics(offsets),
-        )
-        answer = self._coordinator().call(request, OffsetCommitResponse)
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                if partition.error_code in _JOIN_AGAIN:
-                    raise NotCurrent(
-                        f"group {self._group_id} has rebalanced: offsets of {topic.name} are not committed"
-                    )
-                refuse_error(
-                    partition.error_code,
-                    f"group {self._group_id}, {topic.name}-{partition.partition_index}",
-                )
+        place = self._place
+        commit_as_member(self._coordinator(), self._group_id, place.member_id, place.generation, offsets)
 
     def leave(self) -> None:
         """Leaves the group, so that the others get the partitions at once. Errors are not reported: a member that does
@@ -194,3 +182,27 @@ class GroupMember:
     def _coordinator(self) -> Connection:
         (node_id,) = self._cluster.coordinators_of([self._group_id])
         return self._cluster.broker(node_id)
+
+
+def commit_as_member(
+    coordinator: Connection,
+    group_id: str,
+    member_id: str,
+    generation: int,
+    offsets: Mapping[TopicPartition, int],
+) -> None:
+    """``generation``: or the epoch of a member of KIP-848. Raises NotCurrent when the member has to join again."""
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=offset_commit_topics(offsets),
+    )
+    answer = coordinator.call(request, OffsetCommitResponse)
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            if partition.error_code in _NOT_COMMITTED:
+                raise NotCurrent(
+                    f"group {group_id} has rebalanced: offsets of {topic.name} are not committed"
+                )
+            refuse_error(partition.error_code, f"group {group_id}, {topic.name}-{partition.partition_index}")

@@ -10,9 +10,10 @@ import msgspec
 
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember, PartitionOfId
 from siltstone.broker.groups.consumer_protocol.log_records import ReplayedConsumerGroup
-from siltstone.broker.groups.group_kinds import AnyGroup, decide_of_any_kind
+from siltstone.broker.groups.group_kinds import AnyGroup, decide_of_any_kind, timers_of
+from siltstone.broker.groups.loading import Replay
 from siltstone.broker.groups.offsets_log.consumer_records import ConsumerRecord
-from siltstone.broker.groups.offsets_log.record import decode_record, encode_record
+from siltstone.broker.groups.offsets_log.record import EncodedRecord, decode_record, encode_record
 from siltstone.broker.groups.rules.decision import AnswerTo, CancelTimer, SetTimer
 from siltstone.broker.groups.rules.group import Group
 from siltstone.broker.groups.rules.requests import (
@@ -74,7 +75,7 @@ class PlainTopics:
 
 
 class ConsumerWorld:
-    """``last``: the records of the last decision."""
+    """``last``: the records of the last decision. ``answers``: ticket → answer."""
 
     def __init__(self, settings: GroupSettings = AT_ONCE, **counts: int) -> None:
         self.settings = settings
@@ -83,6 +84,9 @@ class ConsumerWorld:
         self.now_ms = START_MS
         self.timers: dict[GroupTimer, int] = {}
         self.last: list[object] = []
+        self.answers: dict[int, Answer] = {}
+        self.tickets = 0
+        self._log: list[EncodedRecord] = []
         self._replayed = ReplayedConsumerGroup("readers")
 
     @property
@@ -94,19 +98,39 @@ class ConsumerWorld:
         return self.group.members[member_id]
 
     def ask(self, request: Request) -> Answer | None:
-        decision = decide_of_any_kind(self.any_group, request, 1, self.now_ms, self.settings, self.topics)
+        """Returns None while the answer waits for other members: ``answers`` gets it for the ticket of the request."""
+        self.tickets += 1
+        ticket = self.tickets
+        decision = decide_of_any_kind(
+            self.any_group, request, ticket, self.now_ms, self.settings, self.topics
+        )
         self.any_group, self.last = decision.group, list(decision.records)
-        answer: Answer | None = None
         for action in decision.actions:
             match action:
-                case AnswerTo(_, given):
-                    answer = given
-                case SetTimer(timer, delay_ms):
+                case AnswerTo(answered, given):
+                    self.answers[answered] = given
+                case SetTimer(timer, delay_ms, keeps) if not keeps or timer not in self.timers:
                     self.timers[timer] = self.now_ms + delay_ms
                 case CancelTimer(timer):
                     self.timers.pop(timer, None)
         self._check()
-        return answer
+        if self.any_group.is_dead:
+            self.any_group = Group("readers")
+        return self.answers.get(ticket)
+
+    def move(self) -> None:
+        """Another coordinator loads the group from its log. It has no request that waits, and all time limits begin
+        again."""
+        replay = Replay()
+        for encoded in self._log:
+            replay.read(encoded)
+        known = replay.finish().get("readers")
+        self.any_group = Group("readers") if known is None else known.group
+        for ticket in range(1, self.tickets + 1):
+            self.answers.setdefault(ticket, ErrorCode.NOT_COORDINATOR)
+        self.timers = {
+            timer: self.now_ms + delay_ms for timer, delay_ms in timers_of(self.any_group, self.settings)
+        }
 
     def beat(self, member_id: str, epoch: int, **said: object) -> Answer | None:
         return self.ask(ConsumerBeat(member_id, epoch, **said))  # type: ignore[arg-type]
@@ -128,7 +152,8 @@ class ConsumerWorld:
 
     def _check(self) -> None:
         for record in self.last:
-            assert decode_record(encode_record(record)) == record  # type: ignore[arg-type]
+            self._log.append(encode_record(record))  # type: ignore[arg-type]
+            assert decode_record(self._log[-1]) == record
             if isinstance(record, ConsumerRecord):
                 self._replayed.read(record)
         if not isinstance(self.any_group, ConsumerGroup):

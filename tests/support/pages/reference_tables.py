@@ -31,6 +31,9 @@ REASONS = {
     "and stays at this mode if the store's is lowered meanwhile ([who may do what](authorization.md)).",
     "broker.audit": "`off`, `changes` or `all`: what this node writes to the topic of the audit: changes and "
     "maintenance, or logins and refusals, too ([the audit](audit.md)).",
+    "groups.group_consumer_migration_policy": "`bidirectional`, `upgrade`, `downgrade` or `disabled`: whether a "
+    "group with members changes to the protocol of KIP-848 with the first member that speaks it, and back when the "
+    "last one goes [Kafka: group.consumer.migration.policy].",
     "engine.node_id": "The number of this node; its write-ahead log and its epoch belong to the number.",
     "engine.wal.sync": "`every-group`: before the answer, so an acknowledged record survives a power failure. "
     "`every-interval`: at least every `sync_interval_ms`; a power failure loses up to that much. "

@@ -126,7 +126,7 @@ BROKER_ROWS: dict[str, dict[State, Case | str]] = {
     "consume": row(
         Case("consume -b {at} {topic} -g {group} -e", shows=""),
         Case("consume -b {at} full -g new-{group} --from-beginning -n 3", shows="value-2"),
-        Case("consume -b {at} full -g g --protocol share", 2, "ShareConsumer"),
+        Case("consume -b {at} full -g g --protocol share --until-end", 2, "use -n N"),
         Case(
             "consume -b {at} full -g new-{group} --from-beginning", INTERRUPTED, "value-2", ctrl_c="value-2"
         ),

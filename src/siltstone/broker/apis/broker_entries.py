@@ -36,6 +36,7 @@ _KAFKA_NAMES = {
     "group_consumer_assignment_interval_ms": "group.consumer.assignment.interval.ms",
     "group_consumer_regex_refresh_interval_ms": "group.consumer.regex.refresh.interval.ms",
     "group_consumer_max_size": "group.consumer.max.size",
+    "group_consumer_migration_policy": "group.consumer.migration.policy",
     "offset_metadata_max_bytes": "offset.metadata.max.bytes",
     "offsets_retention_minutes": "offsets.retention.minutes",
     "offsets_retention_check_interval_ms": "offsets.retention.check.interval.ms",

@@ -220,10 +220,11 @@ def _whole_topics(parts: BrokerParts, names: Iterable[str]) -> list[DescribeShar
 async def handle_alter_share_group_offsets(
     parts: BrokerParts, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
-    """The group has to be empty: members would keep what they have acquired."""
-    is_of_node = _is_of_node(context)
-    if not is_of_node:
-        refusal = await parts.groups.ask(request.group_id, _if_share_group(_added(parts, request)))
+    """The group has to be empty: members would keep what they have acquired. A group that does not exist is made, if
+    one of the topics exists."""
+    is_of_node, change = _is_of_node(context), _added(parts, request)
+    if not is_of_node and change.added:
+        refusal = await parts.groups.ask(request.group_id, change)
         if refusal is not ErrorCode.NONE:
             assert isinstance(refusal, ErrorCode)
             return AlterShareGroupOffsetsResponse(error_code=refusal, error_message=refusal.name)

@@ -184,9 +184,8 @@ class KnownGroup(msgspec.Struct, eq=False):
 
     def records_of_group(self) -> Iterator[Record]:
         """Yields the live records of the group itself; ``record_of_offset`` has the others."""
-        if not isinstance(self.group, Group):
-            yield from own_records_of(self.group)
-        elif self.metadata is not None:
+        yield from own_records_of(self.group)
+        if self.metadata is not None:
             yield GroupRecord(GroupKey(self.group.group_id), self.metadata)
 
     def record_of_offset(self, topic_partition: TopicPartition) -> OffsetRecord | None:
@@ -224,11 +223,15 @@ def _log_rebalance(before: AnyGroup, after: AnyGroup) -> None:
         _log_new_targets(before, after)
     elif isinstance(before, Group):
         _log_generation(before, after)
+    elif after.members:
+        log.info("group %s has the classic protocol again", after.group_id)
 
 
 def _log_new_targets(before: AnyGroup, after: ConsumerGroup | ShareGroup) -> None:
     members = counted(len(after.members), "member")
-    if before.members and not after.members:
+    if isinstance(before, Group) and before.members:
+        log.info("group %s has the consumer protocol now, %s", after.group_id, members)
+    elif before.members and not after.members:
         log.info("group %s is empty: its last member has left", after.group_id)
     elif isinstance(before, Group) or before.assignment_epoch != after.assignment_epoch:
         log.info(
@@ -304,19 +307,21 @@ class KnownGroups:
         now_ms, settings = environment.clock.now_ms(), environment.settings
         decision = decide_of_any_kind(known.group, request, ticket, now_ms, settings, environment.topics)
         records = [encode_record(record) for record in decision.records]
+        is_one = not (isinstance(known.group, Group) and isinstance(decision.group, Group))
         pending = [encode_record(record) for record in decision.pending]
         producer = request.producer if isinstance(request, CommitInTransaction) else None
         self._take(group_id, known, decision, producer, stays=isinstance(request, DeleteOffsets))
         if records:
-            self.writer.add(records, group_id, is_one=not isinstance(decision.group, Group))
+            self.writer.add(records, group_id, is_one=is_one)
         if pending:
             self.writer.add(pending, group_id, producer)
         for action in decision.actions:
             match action:
                 case AnswerTo(answered, answer):
                     self.writer.give(group_id, self._waiting.pop(answered), answer)
-                case SetTimer(timer, delay_ms):
-                    self._set_timer(group_id, timer, delay_ms)
+                case SetTimer(timer, delay_ms, keeps):
+                    if not keeps or (group_id, timer) not in self._timers:
+                        self._set_timer(group_id, timer, delay_ms)
                 case CancelTimer(timer):
                     self._cancel_timer(group_id, timer)
 

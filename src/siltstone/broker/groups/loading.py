@@ -9,6 +9,7 @@ from siltstone.broker.groups.offsets_log.consumer_records import ConsumerRecord
 from siltstone.broker.groups.offsets_log.record import (
     EncodedRecord,
     GroupMetadata,
+    GroupRecord,
     MemberMetadata,
     OffsetRecord,
     UnknownKey,
@@ -31,8 +32,7 @@ class Replay:
         self.groups: dict[str, KnownGroup] = {}
         self.unknown: dict[bytes, bytes] = {}
         self.records_read = 0
-        self._of_consumers: dict[str, ReplayedConsumerGroup] = {}
-        self._of_shares: dict[str, ReplayedShareGroup] = {}
+        self._assigned: dict[str, ReplayedConsumerGroup | ReplayedShareGroup] = {}
         self._groups_of: dict[int, set[str]] = {}
         self._unknown_versions: set[int] = set()
 
@@ -49,11 +49,8 @@ class Replay:
             self._keep(record, encoded)
             return
         group_id = record.key.group_id
-        if isinstance(record, ConsumerRecord):
-            self._read_of_consumers(group_id, record)
-            return
-        if isinstance(record, ShareRecord):
-            self._read_of_shares(group_id, record)
+        if not isinstance(record, OffsetRecord | GroupRecord):
+            self._read_assigned(group_id, record)
             return
         known = self.groups.get(group_id)
         if known is None:
@@ -65,17 +62,14 @@ class Replay:
             known.apply(record)
         self._drop_if_empty(group_id, known)
 
-    def _read_of_consumers(self, group_id: str, record: ConsumerRecord) -> None:
-        replayed = self._of_consumers.setdefault(group_id, ReplayedConsumerGroup(group_id))
+    def _read_assigned(self, group_id: str, record: ConsumerRecord | ShareRecord) -> None:
+        """The coordinator assigns the partitions of the group. A group changes its kind only when all of its records
+        are deleted."""
+        kind = ReplayedShareGroup if isinstance(record, ShareRecord) else ReplayedConsumerGroup
+        replayed = self._assigned.setdefault(group_id, kind(group_id))
         replayed.read(record)
         if replayed.is_nothing:
-            del self._of_consumers[group_id]
-
-    def _read_of_shares(self, group_id: str, record: ShareRecord) -> None:
-        replayed = self._of_shares.setdefault(group_id, ReplayedShareGroup(group_id))
-        replayed.read(record)
-        if replayed.is_nothing:
-            del self._of_shares[group_id]
+            del self._assigned[group_id]
 
     def _end(self, end: TransactionEnd) -> None:
         for group_id in self._groups_of.pop(end.producer_id, ()):
@@ -91,10 +85,8 @@ class Replay:
         for group_id, known in self.groups.items():
             if known.metadata is not None:
                 known.group = group_of(group_id, known.metadata)
-        for group_id, replayed in self._of_consumers.items():
+        for group_id, replayed in self._assigned.items():
             self.groups.setdefault(group_id, KnownGroup(Group(group_id))).group = replayed.group()
-        for group_id, shared in self._of_shares.items():
-            self.groups.setdefault(group_id, KnownGroup(Group(group_id))).group = shared.group()
         return self.groups
 
     def _keep(self, key: UnknownKey, encoded: EncodedRecord) -> None:

@@ -1,6 +1,8 @@
 """Defines the settings of consumer groups: Kafka's names (dots become underscores) and defaults, and a few of
 Siltstone's own. ``model.limits`` has the default of each and the reason for it."""
 
+from enum import StrEnum
+
 import msgspec
 
 from siltstone.model import limits, serving_limits
@@ -19,6 +21,15 @@ class InvalidGroupSetting(InvalidRequest):
     """A setting of consumer groups has a value that is not allowed."""
 
 
+class MigrationPolicy(StrEnum):
+    """Whether a group with members may change between the classic protocol and that of KIP-848."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+
 class GroupSettings(msgspec.Struct, frozen=True):
     group_initial_rebalance_delay_ms: int = serving_limits.GROUP_INITIAL_REBALANCE_DELAY_MS
     group_min_session_timeout_ms: int = serving_limits.GROUP_SESSION_TIMEOUT_MS_MIN
@@ -30,6 +41,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
     group_consumer_assignment_interval_ms: int = serving_limits.CONSUMER_ASSIGNMENT_INTERVAL_MS
     group_consumer_regex_refresh_interval_ms: int = serving_limits.CONSUMER_REGEX_REFRESH_INTERVAL_MS
     group_consumer_max_size: int = serving_limits.GROUP_MEMBERS_MAX
+    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     group_share_session_timeout_ms: int = serving_limits.SHARE_SESSION_TIMEOUT_MS
     group_share_heartbeat_interval_ms: int = serving_limits.SHARE_HEARTBEAT_INTERVAL_MS
     group_share_max_size: int = serving_limits.SHARE_GROUP_MEMBERS_MAX
@@ -47,9 +59,9 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            least = 0 if name in _MAY_BE_ZERO else 1
-            if getattr(self, name) < least:
-                raise InvalidGroupSetting(f"{name} is {getattr(self, name)}: it must be at least {least}")
+            value, least = getattr(self, name), 0 if name in _MAY_BE_ZERO else 1
+            if isinstance(value, int) and value < least:
+                raise InvalidGroupSetting(f"{name} is {value}: it must be at least {least}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise InvalidGroupSetting(
                 f"group_min_session_timeout_ms is {self.group_min_session_timeout_ms}: it must be at most "
@@ -59,3 +71,17 @@ class GroupSettings(msgspec.Struct, frozen=True):
     @property
     def offsets_retention_ms(self) -> int:
         return self.offsets_retention_minutes * limits.MINUTE_MS
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self.group_consumer_migration_policy in {
+            MigrationPolicy.BIDIRECTIONAL,
+            MigrationPolicy.UPGRADE,
+        }
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self.group_consumer_migration_policy in {
+            MigrationPolicy.BIDIRECTIONAL,
+            MigrationPolicy.DOWNGRADE,
+        }

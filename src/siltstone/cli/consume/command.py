@@ -6,6 +6,7 @@ from siltstone.cli.cluster_options import ClusterChoice, cluster_options
 from siltstone.cli.completion import complete_groups, complete_topics
 from siltstone.cli.consume.consuming import ConsumeSettings, GroupConsuming
 from siltstone.cli.consume.held_signals import HeldSignals
+from siltstone.cli.consume.sharing import ShareConsuming
 from siltstone.cli.failures import INTERRUPTED, Failure
 from siltstone.cli.output import remark_at_a_terminal, remarks
 from siltstone.cli.tail.filters import Matches
@@ -14,26 +15,21 @@ from siltstone.cli.tail.record_options import record_options
 from siltstone.cli.tail.sink import ReaderGone
 from siltstone.kafka_client.topics import find_topic
 
-CLASSIC = "classic"
-INSTEAD = {
-    "consumer": (
-        "siltstone consume joins a group by the classic protocol only. Leave --protocol out: the group needs no other "
-        "one as long as it has no members. To read by the protocol consumer, use a client with "
-        "group.protocol=consumer, such as confluent-kafka's Consumer or kafka-console-consumer."
-    ),
-    "share": (
-        "siltstone consume is no member of share groups. Use confluent-kafka's ShareConsumer, Java's "
-        "KafkaShareConsumer or kafka-console-share-consumer; siltstone groups shows and resets such a group, and "
-        "siltstone tail shows the records without a group."
-    ),
-}
-"""The error for each protocol that the command does not speak."""
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 
-def _only_classic(context: click.Context, parameter: click.Parameter, protocol: str) -> str:
-    if protocol in INSTEAD:
-        raise click.UsageError(INSTEAD[protocol], context)
-    return protocol
+def _refuse_options_of_consumers(*, from_beginning: bool, until_end: bool) -> None:
+    if from_beginning:
+        raise click.UsageError(
+            "a share group begins where its configuration share.auto.offset.reset says: set it to earliest by "
+            "kafka-configs --entity-type groups, or reset the group by siltstone groups reset, and leave out "
+            "--from-beginning"
+        )
+    if until_end:
+        raise click.UsageError(
+            "a share group has no end that one member could see, since others may release records: use -n N instead of "
+            "--until-end"
+        )
 
 
 @click.command()
@@ -49,11 +45,11 @@ def _only_classic(context: click.Context, parameter: click.Parameter, protocol: 
 )
 @click.option(
     "--protocol",
-    type=click.Choice([CLASSIC, *INSTEAD]),
+    type=click.Choice([CLASSIC, CONSUMER, SHARE]),
     default=CLASSIC,
-    callback=_only_classic,
-    expose_value=False,
-    help="How to join the group: classic. consumer and share are refused, and the error says what to use instead.",
+    show_default=True,
+    help="How to join the group: a member of it assigns the partitions, or the coordinator does (consumer, KIP-848), "
+    "or members share the records, not the partitions (share, KIP-932).",
 )
 @click.option(
     "--from-beginning",
@@ -76,6 +72,7 @@ def consume(
     choice: ClusterChoice,
     topic: str,
     group_id: str,
+    protocol: str,
     from_beginning: bool,
     limit: int | None,
     until_end: bool,
@@ -88,18 +85,23 @@ def consume(
     after -n records, exactly what was printed is committed. What a pipe has taken counts as printed, also if its reader
     shows less of it: use -n N, not head. siltstone tail shows records without a group.
 
+    With --protocol share, each record that was shown is accepted, and what was not shown is released.
+
     With --grep or --where, -n counts the records that match, and the others count as printed: the group does not read
     them again.
     """
+    if protocol == SHARE:
+        _refuse_options_of_consumers(from_beginning=from_beginning, until_end=until_end)
     signals = HeldSignals()
     settings = ConsumeSettings(
         topic=topic, group_id=group_id, from_beginning=from_beginning, until_end=until_end, limit=limit,
-        matches=matches,
+        matches=matches, is_coordinated=protocol == CONSUMER,
     )  # fmt: skip
     with signals.installed(), choice.open() as cluster:
         find_topic(cluster, topic)
         try:
-            consuming = GroupConsuming(cluster, settings, write, signals, _remark)
+            read = ShareConsuming if protocol == SHARE else GroupConsuming
+            consuming = read(cluster, settings, write, signals, _remark)
             consuming.run()
             if not consuming.records_read:
                 remark_at_a_terminal(f"Group {group_id} has read {topic} to its end: there is nothing new.")

@@ -16,6 +16,7 @@ from siltstone.cli.tail.formats import Writer
 from siltstone.cli.tail.sink import GATHERED_BYTES, Sink
 from siltstone.kafka_client.cluster import Cluster, TopicPartition
 from siltstone.kafka_client.consuming import Fetcher
+from siltstone.kafka_client.coordinated_member import CoordinatedMember
 from siltstone.kafka_client.following import FETCH_WAIT_MS, BrokerOutage
 from siltstone.kafka_client.groups import committed_offsets
 from siltstone.kafka_client.membership import GroupMember, NotCurrent
@@ -28,7 +29,8 @@ COMMIT_INTERVAL_MS = 1_000
 
 class ConsumeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``from_beginning``: where to begin in partitions for which the group has committed no offset; False: at their
-    ends. ``limit``: records to print; None for all. ``matches``: those to print; the others are committed with them."""
+    ends. ``limit``: records to print; None for all. ``matches``: those to print; the others are committed with them.
+    ``is_coordinated``: the coordinator assigns the partitions (KIP-848)."""
 
     topic: str
     group_id: str
@@ -36,6 +38,7 @@ class ConsumeSettings(msgspec.Struct, frozen=True, kw_only=True):
     until_end: bool
     limit: int | None
     matches: Matches | None = None
+    is_coordinated: bool = False
 
 
 class GroupConsuming:
@@ -55,7 +58,8 @@ class GroupConsuming:
         self._write = write
         self._signals = signals
         self._on_remark = on_remark
-        self._member = GroupMember(cluster, settings.group_id, settings.topic)
+        join = CoordinatedMember if settings.is_coordinated else GroupMember
+        self._member: CoordinatedMember | GroupMember = join(cluster, settings.group_id, settings.topic)
         self._sink = Sink()
         self._lines: list[bytes] = []
         self._lines_bytes = 0

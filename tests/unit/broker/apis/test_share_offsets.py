@@ -83,7 +83,6 @@ async def test_where_a_group_begins_and_what_it_has_left(world) -> None:
 @scenario(in_broker_world)
 async def test_a_start_is_set_for_a_group_without_members(world) -> None:
     topic = await shared_topic(world, records=10)
-    assert await altered(world, 3) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
     told = await beat(world, 0, subscribed_topic_names=["t"])
     member = ShareClient(world, topic)
     await member.fetch()
@@ -96,6 +95,18 @@ async def test_a_start_is_set_for_a_group_without_members(world) -> None:
     await world.crash()
     await world.partition(topic)
     assert progress_of(world, topic).start_offset == 3
+
+
+@scenario(in_broker_world)
+async def test_a_start_is_set_for_a_group_that_is_to_come(world) -> None:
+    """As Apache Kafka 4.3.1 does, and franz-go expects."""
+    await shared_topic(world, records=10)
+    assert await altered(world, 3, "no") == (0, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+    assert await described(world) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await altered(world, 3) == (0, [0])
+    await world.crash()
+    assert await described(world) == [("t", 0, 3, 7, NONE)]
+    assert (await beat(world, 0, subscribed_topic_names=["t"])).member_epoch == 2
 
 
 @scenario(in_broker_world)

@@ -3,11 +3,12 @@ leaves. The rules are in ``consumer_protocol``; here are the checks of the reque
 
 from collections.abc import Iterable
 
+from siltstone.broker.groups.assigned.group import JOINS, LEAVES, LEAVES_FOR_A_WHILE
 from siltstone.broker.groups.consumer_protocol.assignors import ASSIGNORS
-from siltstone.broker.groups.consumer_protocol.group import JOINS, LEAVES, LEAVES_FOR_A_WHILE, PartitionOfId
+from siltstone.broker.groups.consumer_protocol.group import PartitionOfId
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.offsets_log.consumer_records import by_topic
+from siltstone.broker.groups.offsets_log.keyed_values import by_topic
 from siltstone.broker.groups.rules.requests import BeatAnswer, ConsumerBeat
 from siltstone.broker.name_patterns import NamePattern, PatternRefused
 from siltstone.broker.request import RequestContext

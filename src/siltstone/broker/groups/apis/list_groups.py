@@ -1,16 +1,12 @@
 """ListGroups, filtered by state and by type if the request has filters. A group has the type of
 its protocol."""
 
-from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup
-from siltstone.broker.groups.group_kinds import AnyGroup
+from siltstone.broker.groups.group_kinds import name_of_kind
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.share_protocol.group import ShareGroup
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-
-CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 
 async def handle_list_groups(
@@ -35,17 +31,11 @@ def _as_filter(names: list[str]) -> set[str]:
     return {name.strip().lower() for name in names}
 
 
-def _type_of(group: AnyGroup) -> str:
-    if isinstance(group, ShareGroup):
-        return SHARE
-    return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
-
-
 def _listed(known: KnownGroup) -> ListedGroup:
     group = known.group
     return ListedGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
         group_state=group.state.value,
-        group_type=_type_of(group),
+        group_type=name_of_kind(type(group)),
     )

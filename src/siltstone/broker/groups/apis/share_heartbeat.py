@@ -1,11 +1,11 @@
 """ShareGroupHeartbeat: a member of a share group joins, stays and hears what it gets, or leaves. The rules are in
 ``share_protocol``; here are the checks of the request by itself."""
 
+from siltstone.broker.groups.assigned.group import JOINS, LEAVES
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.known_groups import KnownGroup
-from siltstone.broker.groups.offsets_log.consumer_records import by_topic
+from siltstone.broker.groups.offsets_log.keyed_values import by_topic
 from siltstone.broker.groups.rules.requests import BeatAnswer, ShareBeat
-from siltstone.broker.groups.share_protocol.deciding import JOINS, LEAVES
 from siltstone.broker.groups.share_protocol.group import ShareGroup
 from siltstone.broker.request import RequestContext
 from siltstone.kafka_protocol.error_code import ErrorCode

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
-from siltstone.broker.groups.consumer_protocol.group import PartitionOfId, Partitions
+from siltstone.broker.groups.assigned.group import Partitions
+from siltstone.broker.groups.consumer_protocol.group import PartitionOfId
 
 UNIFORM, RANGE = "uniform", "range"
 

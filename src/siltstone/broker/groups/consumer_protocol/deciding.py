@@ -3,6 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from siltstone.broker.groups.assigned.draft import (
+    close_group,
+    delete_group,
+    forget_group,
+)
+from siltstone.broker.groups.consumer_protocol.classic_members import (
+    beat_as_classic,
+    join_as_classic,
+    sync_as_classic,
+)
 from siltstone.broker.groups.consumer_protocol.draft import ConsumerDraft
 from siltstone.broker.groups.consumer_protocol.group import ConsumerGroup, ConsumerMember, MemberState
 from siltstone.broker.groups.consumer_protocol.heartbeats import decide_beat, remove_members
@@ -41,19 +51,16 @@ def decide_for_consumers(
     now_ms: int,
     settings: GroupSettings,
     topics: KnownTopics,
+    logged: ConsumerGroup | None = None,
 ) -> GroupDecision[ConsumerGroup]:
-    """Does what ``rules.deciding.decide`` does."""
+    """Does what ``rules.deciding.decide`` does. ``logged``: the group as the log holds it, if that differs."""
     draft = ConsumerDraft(group, ticket, now_ms, settings, topics)
+    draft.before = logged or group
     _STEPS[type(request)](draft, request)
     return draft.decision()
 
 
 # -- members ---------------------------------------------------------------------------------------------
-
-
-def _refuse_classic_member(draft: ConsumerDraft, request: Join | Sync | Heartbeat) -> None:
-    is_join = isinstance(request, Join)
-    draft.answer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def _leave(draft: ConsumerDraft, leave: Leave) -> None:
@@ -115,19 +122,21 @@ def _commit_errors(
     draft: ConsumerDraft, commit: Commit | CommitInTransaction, *, is_transactional: bool
 ) -> ErrorCode | list[ErrorCode]:
     """Returns one error for all offsets, or one for each."""
-    group, stale = draft.group, ErrorCode.STALE_MEMBER_EPOCH
+    group = draft.group
     is_outsider = not commit.member_id and commit.instance_id is None and commit.generation < 0
     if is_outsider and (group.is_empty or is_transactional):
         return [ErrorCode.NONE] * len(commit.offsets)
     member = group.members.get(commit.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if isinstance(commit, Commit) and not commit.knows_epochs:
+    if isinstance(commit, Commit) and not commit.knows_epochs and member.classic is None:
         return ErrorCode.UNSUPPORTED_VERSION
+    is_classic = is_transactional or member.classic is not None
+    stale = ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
     if commit.generation == member.epoch:
         return [ErrorCode.NONE] * len(commit.offsets)
     if commit.generation > member.epoch:
-        return ErrorCode.ILLEGAL_GENERATION if is_transactional else stale
+        return stale
     return [
         ErrorCode.NONE if _had_then(draft, member, offset, commit.generation) else stale
         for offset in commit.offsets
@@ -152,7 +161,7 @@ def _accept_some(draft: ConsumerDraft, commit: Commit, errors: list[ErrorCode]) 
 
 def _expire(draft: ConsumerDraft, expire: ExpireOffsets) -> None:
     if offset_steps.all_expire(draft.group, expire, draft.now_ms, draft.settings):
-        _forget_group(draft, expire)
+        forget_group(draft, expire)
     else:
         offset_steps.drop_expired_offsets(draft, expire)
 
@@ -164,32 +173,11 @@ def _move(draft: ConsumerDraft, move: MoveOffsets) -> None:
         offset_steps.move_offsets(draft, move)
 
 
-# -- the group -------------------------------------------------------------------------------------------
-
-
-def _delete(draft: ConsumerDraft, delete: DeleteGroup) -> None:
-    if draft.group.members:
-        draft.answer(ErrorCode.NON_EMPTY_GROUP)
-        return
-    _forget_group(draft, delete)
-    draft.answer(ErrorCode.NONE)
-
-
-def _forget_group(draft: ConsumerDraft, request: DeleteGroup | ExpireOffsets) -> None:
-    offset_steps.delete_offsets_of(draft, request.committed)
-    draft.forget()
-
-
-def _close(draft: ConsumerDraft, _: Close) -> None:
-    """No request waits for an answer here, so only the timers end."""
-    draft.dismiss()
-
-
 _STEPS: Mapping[type[Request], Callable[[ConsumerDraft, Any], None]] = {
     ConsumerBeat: decide_beat,
-    Join: _refuse_classic_member,
-    Sync: _refuse_classic_member,
-    Heartbeat: _refuse_classic_member,
+    Join: join_as_classic,
+    Sync: sync_as_classic,
+    Heartbeat: beat_as_classic,
     Leave: _leave,
     TimerRang: _timer,
     Commit: _commit,
@@ -198,6 +186,6 @@ _STEPS: Mapping[type[Request], Callable[[ConsumerDraft, Any], None]] = {
     ExpireOffsets: _expire,
     MoveOffsets: _move,
     ForgetOffsets: offset_steps.forget_offsets,
-    DeleteGroup: _delete,
-    Close: _close,
+    DeleteGroup: delete_group,
+    Close: close_group,
 }

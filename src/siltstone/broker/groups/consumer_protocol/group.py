@@ -10,15 +10,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from siltstone.broker.groups.assigned.group import LEAVES_FOR_A_WHILE, AssignedGroup
 from siltstone.broker.groups.offsets_log.consumer_records import ClassicMember
-from siltstone.broker.groups.offsets_log.record import CommittedOffset
 from siltstone.broker.groups.rules.group import CONSUMER_TYPE, MEMBER_OVERHEAD_BYTES
 
 PartitionOfId: TypeAlias = tuple[bytes, int]
-Partitions: TypeAlias = frozenset[PartitionOfId]
-
-JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
-"""Epochs that a member sends: when it has none yet, when it leaves, and when a static member will be back."""
 
 PARTITION_BYTES = 150
 """The memory that a partition takes in the targets, the assignments and the holders together."""
@@ -89,23 +85,14 @@ class PatternTopics(msgspec.Struct, frozen=True):
     resolved_ms: int
 
 
-class ConsumerGroup(msgspec.Struct, frozen=True):
-    """``targets``: member id → the partitions that it is to have, as of ``assignment_epoch``. ``holders``: partition →
-    the member that has it or has to give it back. ``seen``: the topics of ``metadata_hash``; ``seen_by_patterns``: the
-    topics of ``patterns``. These two are not in the log."""
+class ConsumerGroup(AssignedGroup, frozen=True):
+    """``holders``: partition → the member that has it or has to give it back. ``seen_by_patterns``: the topics of
+    ``patterns``, which are not in the log."""
 
-    group_id: str
-    epoch: int = 0
-    metadata_hash: int = 0
-    assignment_epoch: int = 0
-    assignment_ms: int = 0
     members: Mapping[str, ConsumerMember] = {}
-    targets: Mapping[str, Partitions] = {}
     holders: Mapping[PartitionOfId, str] = {}
     patterns: Mapping[str, PatternTopics] = {}
     members_bytes: int = 0
-    is_dead: bool = False
-    seen: Any = None
     seen_by_patterns: Any = None
 
     @property
@@ -121,26 +108,17 @@ class ConsumerGroup(msgspec.Struct, frozen=True):
         return ConsumerGroupState.RECONCILING
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
     def protocol_type(self) -> str:
         return CONSUMER_TYPE
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the log holds records of it."""
-        return self.epoch > 0
 
     @property
     def charged_bytes(self) -> int:
         return self.members_bytes + PARTITION_BYTES * len(self.holders)
 
     @property
-    def pending(self) -> frozenset[str]:
-        """No client waits for a member id: a client makes its own, or gets one with its first answer."""
-        return frozenset()
+    def has_consumer_members(self) -> bool:
+        """Whether a member speaks the new protocol."""
+        return any(member.classic is None for member in self.members.values())
 
     def is_settled(self, member: ConsumerMember) -> bool:
         """Whether the member has its target."""
@@ -157,15 +135,9 @@ class ConsumerGroup(msgspec.Struct, frozen=True):
         matching = self.patterns.get(member.regex or "")
         return frozenset(member.topics if matching is None else (*member.topics, *matching.topics))
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in self.topics_of(member) for member in self.members.values())
-
     def keeps_offsets_of(self, topic: str) -> bool:
         """Whether no offset of the topic expires: members use it."""
         return self.is_subscribed_to(topic)
-
-    def offset_age_begins_ms(self, committed: CommittedOffset) -> int:
-        return committed.committed_ms
 
 
 def consumer_member_bytes(member: ConsumerMember) -> int:
@@ -178,4 +150,6 @@ def consumer_member_bytes(member: ConsumerMember) -> int:
         member.regex,
         *member.topics,
     )
-    return MEMBER_OVERHEAD_BYTES + sum(len(text) for text in texts if text)
+    protocols = () if member.classic is None else member.classic.protocols
+    said = sum(len(name) + len(metadata) for name, metadata in protocols)
+    return MEMBER_OVERHEAD_BYTES + said + sum(len(text) for text in texts if text)

@@ -4,20 +4,17 @@ A wrong heartbeat gets the same error as from Apache Kafka 4.3 (GroupMetadataMan
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from siltstone.broker.groups.assigned.draft import answer_beat
+from siltstone.broker.groups.assigned.group import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Partitions
 from siltstone.broker.groups.consumer_protocol.assignors import ASSIGNORS, UNIFORM, Subscriber
 from siltstone.broker.groups.consumer_protocol.draft import ConsumerDraft
 from siltstone.broker.groups.consumer_protocol.group import (
-    JOINS,
-    LEAVES,
-    LEAVES_FOR_A_WHILE,
     ConsumerGroup,
     ConsumerMember,
-    Partitions,
     PatternTopics,
     consumer_member_bytes,
 )
@@ -47,7 +44,7 @@ def remove_members(draft: ConsumerDraft, members: list[ConsumerMember]) -> None:
     """Removes members that leave, or whose time is over. The others get their partitions in the next epoch."""
     for member in members:
         draft.remove(member)
-    _refresh_topics(draft)
+    draft.refresh_topics()
     draft.raise_epoch()
 
 
@@ -76,21 +73,30 @@ def _static_member_of(
         return _checked_epoch(known, beat)
     if beat.epoch != JOINS:
         return ErrorCode.FENCED_INSTANCE_ID
-    return _taken_over(draft, known, beat.member_id) if known.is_away else ErrorCode.UNRELEASED_INSTANCE_ID
+    is_free = known.is_away or known.classic is not None
+    return taken_over(draft, known, beat.member_id) if is_free else ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 def _newcomer(draft: ConsumerDraft, beat: ConsumerBeat) -> ConsumerMember | ErrorCode:
+    member = ConsumerMember(beat.member_id, instance_id=beat.instance_id)
+    return newcomer(draft, _as_asked(member, beat), member)
+
+
+def newcomer(
+    draft: ConsumerDraft, asked: ConsumerMember, member: ConsumerMember
+) -> ConsumerMember | ErrorCode:
+    """Returns ``member`` if the group has room for it, as ``asked``."""
     group, settings = draft.group, draft.settings
     if len(group.members) >= settings.group_consumer_max_size:
         return ErrorCode.GROUP_MAX_SIZE_REACHED
-    member = ConsumerMember(beat.member_id, instance_id=beat.instance_id)
-    if group.charged_bytes + consumer_member_bytes(_as_asked(member, beat)) > settings.group_bytes_max:
+    if group.charged_bytes + consumer_member_bytes(asked) > settings.group_bytes_max:
         return ErrorCode.GROUP_MAX_SIZE_REACHED
     return member
 
 
-def _taken_over(draft: ConsumerDraft, away: ConsumerMember, member_id: str) -> ConsumerMember:
-    """A static member that is back has another member id. It gets what it had, and nobody else is disturbed."""
+def taken_over(draft: ConsumerDraft, away: ConsumerMember, member_id: str) -> ConsumerMember:
+    """A static member that is back has another member id. It gets what it had, and nobody else is disturbed. A member
+    of the classic protocol does not say that it leaves for a while."""
     target = draft.group.targets.get(away.member_id)
     draft.remove(away)
     back = replace(away, member_id=member_id)
@@ -116,25 +122,43 @@ def _checked_epoch(known: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember 
 
 def _go_on(draft: ConsumerDraft, member: ConsumerMember, beat: ConsumerBeat) -> None:
     asked = _as_asked(member, beat)
-    known = draft.group.members.get(member.member_id)
-    wants_other = known is None or (asked.topics, asked.regex) != (member.topics, member.regex)
+    after = take_step(
+        draft,
+        asked,
+        beat.owned,
+        resolve=lambda: _resolve_patterns(draft, beat, has_pattern=asked.regex is not None),
+    )
+    answer_beat(draft, after, asked, is_told=beat.epoch == JOINS or beat.is_full)
+
+
+def take_step(
+    draft: ConsumerDraft,
+    asked: ConsumerMember,
+    owned: Partitions | None,
+    *,
+    resolve: Callable[[], bool] = lambda: False,
+    at_once: bool = False,
+) -> ConsumerMember:
+    """Puts the member as it ``asked`` into the group, assigns partitions if that is due or has to be done ``at_once``,
+    and takes the member a step to its target. ``resolve``: looks for the topics of patterns, and returns whether others
+    are found than before."""
+    known = draft.group.members.get(asked.member_id)
+    is_changed = known is None or (asked.topics, asked.regex) != (known.topics, known.regex)
     if asked != known:
         draft.put(asked)
-    finds_other = _resolve_patterns(draft, beat, has_pattern=asked.regex is not None)
-    is_changed = wants_other or finds_other
+    is_changed |= resolve()
     if is_changed or draft.group.seen is not draft.topics.all():
-        is_changed |= _refresh_topics(draft)
+        is_changed |= draft.refresh_topics()
     if is_changed:
         draft.raise_epoch()
-    _assign_if_due(draft)
+    _assign_if_due(draft, at_once=at_once)
     subscribed = subscribed_ids(draft.group, asked, draft.topics)
-    after = reconciled(draft.group, asked, subscribed, beat.owned)
+    after = reconciled(draft.group, asked, subscribed, owned)
     if after is not asked:
         draft.put(after)
     draft.watch_revocation(known, after)
     draft.keep_session(after)
-    is_told = beat.epoch == JOINS or beat.is_full or after.assigned.keys() != asked.assigned.keys()
-    draft.answer(BeatAnswer(after.member_id, after.epoch, frozenset(after.assigned) if is_told else None))
+    return after
 
 
 def _as_asked(member: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember:
@@ -171,7 +195,7 @@ def _resolve_patterns(draft: ConsumerDraft, beat: ConsumerBeat, *, has_pattern: 
         else PatternTopics(_matching(pattern, topics, beat), draft.now_ms)
         for pattern in sorted(wanted)
     }
-    if all(found.resolved_ms == draft.now_ms for found in resolved.values()):
+    if all(found is not group.patterns.get(pattern) for pattern, found in resolved.items()):
         draft.change(seen_by_patterns=topics)
     if resolved == group.patterns:
         return False
@@ -195,20 +219,13 @@ def _matching(pattern: str, topics: Sequence[KnownTopic], beat: ConsumerBeat) ->
     return tuple(sorted(each.name for each in topics if compiled.matches(each.name) and beat.sees(each.name)))
 
 
-def _refresh_topics(draft: ConsumerDraft) -> bool:
-    """Notes the topics of the group as they are now. Returns whether they have changed since its epoch began."""
-    found = hash_of_topics(draft.group, draft.topics)
-    is_other = found != draft.group.metadata_hash
-    draft.change(metadata_hash=found, seen=draft.topics.all())
-    return is_other
-
-
-def _assign_if_due(draft: ConsumerDraft) -> None:
+def _assign_if_due(draft: ConsumerDraft, *, at_once: bool) -> None:
     """Makes a target for the group's epoch, unless the last one is very young: many members that join at a time share
     the next one."""
     group = draft.group
     due_ms = group.assignment_ms + draft.settings.group_consumer_assignment_interval_ms
-    if group.epoch == group.assignment_epoch or (group.assignment_epoch and draft.now_ms < due_ms):
+    is_young = bool(group.assignment_epoch) and draft.now_ms < due_ms and not at_once
+    if group.epoch == group.assignment_epoch or is_young:
         return
     for member_id, target in _targets(draft).items():
         if group.targets.get(member_id) != target:
@@ -247,24 +264,5 @@ def subscribed_ids(group: ConsumerGroup, member: ConsumerMember, topics: KnownTo
 
 def partition_counts(group: ConsumerGroup, topics: KnownTopics) -> Mapping[bytes, int]:
     """Returns topic id → number of partitions of all topics that any member subscribes to."""
-    known = (topics.by_name(name) for name in _names(group))
+    known = (topics.by_name(name) for name in group.names)
     return {topic.topic_id: topic.partition_count for topic in known if topic is not None}
-
-
-def hash_of_topics(group: ConsumerGroup, topics: KnownTopics) -> int:
-    return hash_of_named(_names(group), topics)
-
-
-def hash_of_named(names: Sequence[str], topics: KnownTopics) -> int:
-    """Returns a number of 64 bits that is the same on each node while the topics are the same; 0 for no topics.
-    ``names`` are in order."""
-    digest, found = blake2b(digest_size=8), False
-    for name in names:
-        if (topic := topics.by_name(name)) is not None:
-            found = True
-            digest.update(f"{name}\n{topic.topic_id.hex()} {topic.partition_count}\n".encode())
-    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
-
-
-def _names(group: ConsumerGroup) -> list[str]:
-    return sorted({name for member in group.members.values() for name in group.topics_of(member)})

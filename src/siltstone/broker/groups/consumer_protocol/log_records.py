@@ -1,76 +1,46 @@
-"""What the log has to hold of a consumer group: all of it. The records of a decision follow from the group before and
-after it, so the log cannot say anything else than memory does. Pure.
+"""What the log has to hold of a consumer group: all of it (``assigned.log_records``). Pure.
 
-Within one decision, records come in Kafka's order: members that are gone, patterns, subscriptions, the epoch, targets,
-the epoch of the targets, what each member has now.
+Within one decision, patterns come after the members that are gone, and before subscriptions.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator
 
+from siltstone.broker.groups.assigned.log_records import (
+    GroupRecordKinds,
+    ReplayedGroup,
+    records_of_change,
+    records_of_gone,
+    tombstones,
+)
 from siltstone.broker.groups.consumer_protocol.group import (
     ConsumerGroup,
     ConsumerMember,
     MemberState,
-    Partitions,
     PatternTopics,
     consumer_member_bytes,
 )
 from siltstone.broker.groups.offsets_log.consumer_records import (
+    CURRENT,
+    EPOCH,
+    PARTITION_METADATA,
+    PATTERN,
+    SUBSCRIPTION,
+    TARGET,
+    TARGET_EPOCH,
     ConsumerRecord,
-    EpochKey,
-    EpochRecord,
     FoundTopics,
-    GroupEpoch,
     MemberAssignment,
-    MemberAssignmentKey,
-    MemberAssignmentRecord,
     MemberSubscription,
-    PartitionMetadataKey,
-    PartitionMetadataRecord,
-    PatternKey,
-    PatternRecord,
-    SubscriptionKey,
-    SubscriptionRecord,
-    TargetEpoch,
-    TargetEpochKey,
-    TargetEpochRecord,
-    TargetKey,
-    TargetRecord,
 )
-
-T = TypeVar("T")
 
 
 def records_between(before: ConsumerGroup, after: ConsumerGroup) -> Iterator[ConsumerRecord]:
     """Yields the records that turn a log of ``before`` into one of ``after``."""
     if before is after:  # most heartbeats change nothing
         return
-    group_id = after.group_id
-    changed = [
-        (before.members.get(member_id), member)
-        for member_id, member in after.members.items()
-        if before.members.get(member_id) is not member
-    ]
-    for member_id in before.members:
-        if member_id not in after.members:
-            yield MemberAssignmentRecord(MemberAssignmentKey(group_id, member_id), None)
-            yield TargetRecord(TargetKey(group_id, member_id), None)
-            yield SubscriptionRecord(SubscriptionKey(group_id, member_id), None)
-    yield from _patterns(group_id, before.patterns, after.patterns)
-    for known, member in changed:
-        subscription = _subscription_of(member)
-        if known is None or _subscription_of(known) != subscription:
-            yield SubscriptionRecord(SubscriptionKey(group_id, member.member_id), subscription)
-    if _epoch_of(before) != _epoch_of(after):
-        yield EpochRecord(EpochKey(group_id), _epoch_of(after))
-    yield from _targets(before, after)
-    if _target_epoch_of(before) != _target_epoch_of(after):
-        yield TargetEpochRecord(TargetEpochKey(group_id), _target_epoch_of(after))
-    for known, member in changed:
-        current = _current_of(member)
-        if known is None or _current_of(known) != current:
-            yield MemberAssignmentRecord(MemberAssignmentKey(group_id, member.member_id), current)
+    yield from records_of_gone(FORM, before, after)
+    yield from _patterns(before, after)
+    yield from records_of_change(FORM, before, after)
 
 
 def records_of(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
@@ -80,18 +50,8 @@ def records_of(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
 
 def tombstones_of(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
     """Yields what deletes the group from the log, in Kafka's order."""
-    group_id = group.group_id
-    for member_id in group.members:
-        yield MemberAssignmentRecord(MemberAssignmentKey(group_id, member_id), None)
-    for member_id in group.members:
-        yield TargetRecord(TargetKey(group_id, member_id), None)
-    yield TargetEpochRecord(TargetEpochKey(group_id), None)
-    for member_id in group.members:
-        yield SubscriptionRecord(SubscriptionKey(group_id, member_id), None)
-    for pattern in group.patterns:
-        yield PatternRecord(PatternKey(group_id, pattern), None)
-    yield PartitionMetadataRecord(PartitionMetadataKey(group_id))
-    yield EpochRecord(EpochKey(group_id), None)
+    patterns = (PATTERN.made(None, group.group_id, pattern) for pattern in group.patterns)
+    return tombstones(FORM, group, (*patterns, PARTITION_METADATA.made(None, group.group_id)))
 
 
 def count_of(group: ConsumerGroup) -> int:
@@ -99,33 +59,15 @@ def count_of(group: ConsumerGroup) -> int:
     return 2 * group.is_saved + 3 * len(group.members) + len(group.patterns)
 
 
-def _patterns(
-    group_id: str, before: Mapping[str, PatternTopics], after: Mapping[str, PatternTopics]
-) -> Iterator[PatternRecord]:
-    if before is after:
+def _patterns(before: ConsumerGroup, after: ConsumerGroup) -> Iterator[ConsumerRecord]:
+    if before.patterns is after.patterns:
         return
-    for pattern in before.keys() - after.keys():
-        yield PatternRecord(PatternKey(group_id, pattern), None)
-    for pattern, resolved in after.items():
-        if before.get(pattern) != resolved:
+    for pattern in before.patterns.keys() - after.patterns.keys():
+        yield PATTERN.made(None, after.group_id, pattern)
+    for pattern, resolved in after.patterns.items():
+        if before.patterns.get(pattern) != resolved:
             value = FoundTopics(resolved.topics, version=0, resolved_ms=resolved.resolved_ms)
-            yield PatternRecord(PatternKey(group_id, pattern), value)
-
-
-def _targets(before: ConsumerGroup, after: ConsumerGroup) -> Iterator[TargetRecord]:
-    if before.targets is after.targets:
-        return
-    for member_id, target in after.targets.items():
-        if before.targets.get(member_id) != target:
-            yield TargetRecord(TargetKey(after.group_id, member_id), target)
-
-
-def _epoch_of(group: ConsumerGroup) -> GroupEpoch:
-    return GroupEpoch(group.epoch, group.metadata_hash)
-
-
-def _target_epoch_of(group: ConsumerGroup) -> TargetEpoch:
-    return TargetEpoch(group.assignment_epoch, group.assignment_ms)
+            yield PATTERN.made(value, after.group_id, pattern)
 
 
 def _subscription_of(member: ConsumerMember) -> MemberSubscription:
@@ -148,67 +90,32 @@ def _current_of(member: ConsumerMember) -> MemberAssignment:
     )
 
 
+FORM = GroupRecordKinds(EPOCH, SUBSCRIPTION, TARGET_EPOCH, TARGET, CURRENT, _subscription_of, _current_of)
+
+
 # -- replay ----------------------------------------------------------------------------------------------
 
 
-class ReplayedConsumerGroup:
-    """A group as far as its records were read."""
-
-    def __init__(self, group_id: str) -> None:
-        self._group_id = group_id
-        self._epoch: GroupEpoch | None = None
-        self._target_epoch: TargetEpoch | None = None
-        self._patterns: dict[str, PatternTopics] = {}
-        self._subscriptions: dict[str, MemberSubscription] = {}
-        self._targets: dict[str, Partitions] = {}
-        self._current: dict[str, MemberAssignment] = {}
-
-    @property
-    def is_nothing(self) -> bool:
-        return self._epoch is None and not self._subscriptions and not self._current and not self._targets
-
-    def read(self, record: ConsumerRecord) -> None:
-        match record:
-            case EpochRecord(_, epoch):
-                self._epoch = epoch
-            case TargetEpochRecord(_, epoch):
-                self._target_epoch = epoch
-            case PatternRecord(key, resolved):
-                _set(
-                    self._patterns,
-                    key.pattern,
-                    None if resolved is None else PatternTopics(resolved.topics, resolved.resolved_ms),
-                )
-            case SubscriptionRecord(key, subscription):
-                _set(self._subscriptions, key.member_id, subscription)
-            case TargetRecord(key, target):
-                _set(self._targets, key.member_id, target)
-            case MemberAssignmentRecord(key, current):
-                _set(self._current, key.member_id, current)
-
+class ReplayedConsumerGroup(ReplayedGroup):
     def group(self) -> ConsumerGroup:
         """A member without a record of what it has now has nothing."""
-        epoch, target_epoch = self._epoch or GroupEpoch(0, 0), self._target_epoch or TargetEpoch(0, 0)
-        members = {member_id: self._member(member_id) for member_id in self._subscriptions}
-        holders = {partition: member_id for member_id, member in members.items() for partition in member.held}
+        members = {member_id: self._member(member_id) for member_id in self.all(SUBSCRIPTION)}
         return ConsumerGroup(
-            self._group_id,
-            epoch=epoch.epoch,
-            metadata_hash=epoch.metadata_hash,
-            assignment_epoch=target_epoch.epoch,
-            assignment_ms=target_epoch.assigned_ms,
+            **self.fields(FORM),
             members=members,
-            targets={
-                member_id: target for member_id, target in self._targets.items() if member_id in members
+            holders={
+                partition: member_id for member_id, member in members.items() for partition in member.held
             },
-            holders=holders,
-            patterns=self._patterns,
+            patterns={
+                pattern: PatternTopics(found.topics, found.resolved_ms)
+                for pattern, found in self.all(PATTERN).items()
+            },
             members_bytes=sum(map(consumer_member_bytes, members.values())),
         )
 
     def _member(self, member_id: str) -> ConsumerMember:
-        subscription = self._subscriptions[member_id]
-        current = self._current.get(member_id, MemberAssignment(0, -1, 0, {}, {}))
+        subscription: MemberSubscription = self.all(SUBSCRIPTION)[member_id]
+        current = self.all(CURRENT).get(member_id, MemberAssignment(0, -1, 0, {}, {}))
         return ConsumerMember(
             member_id,
             instance_id=subscription.instance_id,
@@ -226,10 +133,3 @@ class ReplayedConsumerGroup:
             assigned=current.assigned,
             revoking=current.revoking,
         )
-
-
-def _set(values: dict[str, T], key: str, value: T | None) -> None:
-    if value is None:
-        values.pop(key, None)
-    else:
-        values[key] = value

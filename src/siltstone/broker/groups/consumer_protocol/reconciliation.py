@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from siltstone.broker.groups.assigned.group import Partitions
 from siltstone.broker.groups.consumer_protocol.group import (
     ConsumerGroup,
     ConsumerMember,
     MemberState,
     PartitionOfId,
-    Partitions,
 )
 
 

@@ -1,7 +1,6 @@
 """The records of consumer groups of KIP-848 in ``__consumer_offsets``, byte for byte as Kafka writes them. Pure.
 
-Keys are version (int16), then strings with an int16 length; values are version 0 (int16), then fields in the notation
-of Kafka's flexible messages: compact lengths, and tagged fields at the end of each structure.
+``keyed_values`` has their form.
 
 ======= ================================ ==================================================
 version key                              value
@@ -18,31 +17,24 @@ version key                              value
 Share groups have other keys (``share_records``); those of streams groups are kept as they are.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from siltstone.broker.groups.offsets_log.fields import DamagedGroupRecord, FieldReader, int16, string
-from siltstone.kafka_protocol.codec import decode, encode
-from siltstone.kafka_protocol.malformed import MalformedMessage
-from siltstone.kafka_protocol.notation import (
-    NO_UUID,
-    Bytes,
-    Int8,
-    Int32,
-    Int64,
-    Message,
-    Structure,
-    Tag,
-    Uuid,
+from siltstone.broker.groups.offsets_log.fields import DamagedGroupRecord
+from siltstone.broker.groups.offsets_log.keyed_values import (
+    KeyedValue,
+    PartitionOfId,
+    PartitionsOfTopic,
+    RecordKind,
+    by_topic,
+    partition_rows,
+    partitions_in,
 )
+from siltstone.kafka_protocol.notation import NO_UUID, Bytes, Int8, Int32, Int64, Structure, Tag, Uuid
 
-PartitionOfId: TypeAlias = tuple[bytes, int]
-_VALUE_VERSION = 0
 _STATES_MAX = 2
-_M = TypeVar("_M", bound=Message)
 
 
 # -- values ----------------------------------------------------------------------------------------------
@@ -139,16 +131,6 @@ ConsumerKey: TypeAlias = (
     | MemberAssignmentKey
     | PatternKey
 )
-KEY_VERSIONS: Mapping[int, type[ConsumerKey]] = {
-    3: EpochKey,
-    4: PartitionMetadataKey,
-    5: SubscriptionKey,
-    6: TargetEpochKey,
-    7: TargetKey,
-    8: MemberAssignmentKey,
-    16: PatternKey,
-}
-_VERSIONS = {key: version for version, key in KEY_VERSIONS.items()}
 
 
 class EpochRecord(msgspec.Struct, frozen=True):
@@ -202,17 +184,12 @@ ConsumerRecord: TypeAlias = (
 # -- what Kafka calls the values -------------------------------------------------------------------------
 
 
-class _Value(Message, frozen=True, kw_only=True):
-    versions: ClassVar[tuple[int, int]] = (_VALUE_VERSION, _VALUE_VERSION)
-    flexible_since: ClassVar[int | None] = _VALUE_VERSION
-
-
-class _EpochValue(_Value, frozen=True, kw_only=True):
+class _EpochValue(KeyedValue, frozen=True, kw_only=True):
     epoch: Int32 = 0
     metadata_hash: Annotated[Int64, Tag(0)] = 0
 
 
-class _TargetEpochValue(_Value, frozen=True, kw_only=True):
+class _TargetEpochValue(KeyedValue, frozen=True, kw_only=True):
     assignment_epoch: Int32 = 0
     assignment_timestamp: Annotated[Int64, Tag(0)] = 0
 
@@ -227,7 +204,7 @@ class _ClassicMetadata(Structure, frozen=True, kw_only=True):
     supported_protocols: list[_ClassicProtocol] = []
 
 
-class _SubscriptionValue(_Value, frozen=True, kw_only=True):
+class _SubscriptionValue(KeyedValue, frozen=True, kw_only=True):
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
@@ -239,13 +216,8 @@ class _SubscriptionValue(_Value, frozen=True, kw_only=True):
     classic_member_metadata: Annotated[_ClassicMetadata | None, Tag(0)] = None
 
 
-class _TopicPartitions(Structure, frozen=True, kw_only=True):
-    topic_id: Uuid = NO_UUID
-    partitions: list[Int32] = []
-
-
-class _TargetValue(_Value, frozen=True, kw_only=True):
-    topic_partitions: list[_TopicPartitions] = []
+class _TargetValue(KeyedValue, frozen=True, kw_only=True):
+    topic_partitions: list[PartitionsOfTopic] = []
 
 
 class _HeldPartitions(Structure, frozen=True, kw_only=True):
@@ -254,7 +226,7 @@ class _HeldPartitions(Structure, frozen=True, kw_only=True):
     assignment_epochs: Annotated[list[Int32] | None, Tag(0)] = None
 
 
-class _CurrentValue(_Value, frozen=True, kw_only=True):
+class _CurrentValue(KeyedValue, frozen=True, kw_only=True):
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
     state: Int8 = 0
@@ -262,54 +234,13 @@ class _CurrentValue(_Value, frozen=True, kw_only=True):
     partitions_pending_revocation: list[_HeldPartitions] = []
 
 
-class _PatternValue(_Value, frozen=True, kw_only=True):
+class _PatternValue(KeyedValue, frozen=True, kw_only=True):
     topics: list[str] = []
     version: Int64 = 0
     timestamp: Int64 = 0
 
 
 # -- encode and decode -----------------------------------------------------------------------------------
-
-
-def encode_consumer_key(key: ConsumerKey) -> bytes:
-    """Raises TextTooLong."""
-    texts = (getattr(key, name) for name in key.__struct_fields__)
-    return int16(_VERSIONS[type(key)]) + b"".join(map(string, texts))
-
-
-def decode_consumer_key(version: int, reader: FieldReader) -> ConsumerKey:
-    """``reader`` stands behind the version, which is one of KEY_VERSIONS. Raises DamagedGroupRecord."""
-    kind: Callable[..., ConsumerKey] = KEY_VERSIONS[version]
-    key = kind(*(reader.string() for _ in KEY_VERSIONS[version].__struct_fields__))
-    reader.end()
-    return key
-
-
-def encode_consumer_value(record: ConsumerRecord) -> bytes | None:
-    """Raises UnencodableMessage for a text that is longer than Kafka's strings."""
-    if record.value is None:
-        return None
-    return int16(_VALUE_VERSION) + encode(_ENCODERS[type(record)](record.value), _VALUE_VERSION)
-
-
-def decode_consumer_record(key: ConsumerKey, value: bytes | None) -> ConsumerRecord:
-    """Unknown tagged fields and bytes after the last field are skipped, as in Kafka. Raises DamagedGroupRecord."""
-    kind, decoder = _DECODERS[type(key)]
-    if value is None or decoder is None:
-        return kind(key, None)
-    version = FieldReader(value).int16()
-    if version != _VALUE_VERSION:
-        raise DamagedGroupRecord(
-            f"a record of a consumer group has version {version}; this program reads {_VALUE_VERSION}"
-        )
-    return kind(key, decoder(value[2:]))
-
-
-def _decoded(message: type[_M], body: bytes) -> _M:
-    try:
-        return decode(message, _VALUE_VERSION, body)
-    except MalformedMessage as malformed:
-        raise DamagedGroupRecord(f"a record of a consumer group cannot be read: {malformed}") from malformed
 
 
 def _subscription_value(subscription: MemberSubscription) -> _SubscriptionValue:
@@ -334,8 +265,7 @@ def _subscription_value(subscription: MemberSubscription) -> _SubscriptionValue:
     )
 
 
-def _subscription(body: bytes) -> MemberSubscription:
-    value = _decoded(_SubscriptionValue, body)
+def _subscription(value: _SubscriptionValue) -> MemberSubscription:
     classic = value.classic_member_metadata
     return MemberSubscription(
         instance_id=value.instance_id,
@@ -355,20 +285,6 @@ def _subscription(body: bytes) -> MemberSubscription:
     )
 
 
-def _target_value(target: frozenset[PartitionOfId]) -> _TargetValue:
-    return _TargetValue(
-        topic_partitions=[
-            _TopicPartitions(topic_id=topic_id, partitions=partitions)
-            for topic_id, partitions in by_topic(target).items()
-        ]
-    )
-
-
-def _target(body: bytes) -> frozenset[PartitionOfId]:
-    topics = _decoded(_TargetValue, body).topic_partitions
-    return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
-
-
 def _current_value(current: MemberAssignment) -> _CurrentValue:
     return _CurrentValue(
         member_epoch=current.epoch,
@@ -379,9 +295,8 @@ def _current_value(current: MemberAssignment) -> _CurrentValue:
     )
 
 
-def _current(body: bytes) -> MemberAssignment:
+def _current(value: _CurrentValue) -> MemberAssignment:
     """Records of Kafka before 4.3 have no epochs of partitions: the member's stands for them."""
-    value = _decoded(_CurrentValue, body)
     if not 0 <= value.state <= _STATES_MAX:
         raise DamagedGroupRecord(f"a member of a consumer group has state {value.state}, which is not known")
     return MemberAssignment(
@@ -419,47 +334,51 @@ def _held(topics: Iterable[_HeldPartitions], epoch: int) -> dict[PartitionOfId, 
     return held
 
 
-def by_topic(partitions: Iterable[PartitionOfId]) -> dict[bytes, list[int]]:
-    """In the order of their ids and numbers: the same assignment has the same bytes."""
-    numbers: defaultdict[bytes, list[int]] = defaultdict(list)
-    for topic_id, number in sorted(partitions):
-        numbers[topic_id].append(number)
-    return numbers
+def target_epoch_kind(version: int, key: type[Any], record: Callable[[Any, Any], Any]) -> RecordKind:
+    return RecordKind(
+        version,
+        key,
+        record,
+        _TargetEpochValue,
+        lambda value: _TargetEpochValue(assignment_epoch=value.epoch, assignment_timestamp=value.assigned_ms),
+        lambda value: TargetEpoch(value.assignment_epoch, value.assignment_timestamp),
+    )
 
 
-def _epoch(body: bytes) -> GroupEpoch:
-    value = _decoded(_EpochValue, body)
-    return GroupEpoch(value.epoch, value.metadata_hash)
+def target_kind(version: int, key: type[Any], record: Callable[[Any, Any], Any]) -> RecordKind:
+    return RecordKind(
+        version,
+        key,
+        record,
+        _TargetValue,
+        lambda target: _TargetValue(topic_partitions=partition_rows(target)),
+        lambda value: partitions_in(value.topic_partitions),
+    )
 
 
-def _target_epoch(body: bytes) -> TargetEpoch:
-    value = _decoded(_TargetEpochValue, body)
-    return TargetEpoch(value.assignment_epoch, value.assignment_timestamp)
-
-
-def _pattern(body: bytes) -> FoundTopics:
-    value = _decoded(_PatternValue, body)
-    return FoundTopics(tuple(value.topics), value.version, value.timestamp)
-
-
-_ENCODERS: Mapping[type[ConsumerRecord], Callable[[Any], _Value]] = {
-    EpochRecord: lambda value: _EpochValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
-    SubscriptionRecord: _subscription_value,
-    TargetEpochRecord: lambda value: _TargetEpochValue(
-        assignment_epoch=value.epoch, assignment_timestamp=value.assigned_ms
-    ),
-    TargetRecord: _target_value,
-    MemberAssignmentRecord: _current_value,
-    PatternRecord: lambda value: _PatternValue(
+EPOCH = RecordKind(
+    3,
+    EpochKey,
+    EpochRecord,
+    _EpochValue,
+    lambda value: _EpochValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
+    lambda value: GroupEpoch(value.epoch, value.metadata_hash),
+)
+PARTITION_METADATA = RecordKind(4, PartitionMetadataKey, PartitionMetadataRecord)
+SUBSCRIPTION = RecordKind(
+    5, SubscriptionKey, SubscriptionRecord, _SubscriptionValue, _subscription_value, _subscription
+)
+TARGET_EPOCH = target_epoch_kind(6, TargetEpochKey, TargetEpochRecord)
+TARGET = target_kind(7, TargetKey, TargetRecord)
+CURRENT = RecordKind(8, MemberAssignmentKey, MemberAssignmentRecord, _CurrentValue, _current_value, _current)
+PATTERN = RecordKind(
+    16,
+    PatternKey,
+    PatternRecord,
+    _PatternValue,
+    lambda value: _PatternValue(
         topics=list(value.topics), version=value.version, timestamp=value.resolved_ms
     ),
-}
-_DECODERS: Mapping[type[ConsumerKey], tuple[Callable[..., ConsumerRecord], Callable[[bytes], Any] | None]] = {
-    EpochKey: (EpochRecord, _epoch),
-    PartitionMetadataKey: (PartitionMetadataRecord, None),
-    SubscriptionKey: (SubscriptionRecord, _subscription),
-    TargetEpochKey: (TargetEpochRecord, _target_epoch),
-    TargetKey: (TargetRecord, _target),
-    MemberAssignmentKey: (MemberAssignmentRecord, _current),
-    PatternKey: (PatternRecord, _pattern),
-}
+    lambda value: FoundTopics(tuple(value.topics), value.version, value.timestamp),
+)
+CONSUMER_KINDS = (EPOCH, PARTITION_METADATA, SUBSCRIPTION, TARGET_EPOCH, TARGET, CURRENT, PATTERN)

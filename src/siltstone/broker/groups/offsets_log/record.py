@@ -74,15 +74,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from siltstone.broker.groups.offsets_log.consumer_records import (
-    KEY_VERSIONS,
-    ConsumerKey,
-    ConsumerRecord,
-    decode_consumer_key,
-    decode_consumer_record,
-    encode_consumer_key,
-    encode_consumer_value,
-)
+from siltstone.broker.groups.offsets_log.consumer_records import CONSUMER_KINDS, ConsumerKey, ConsumerRecord
 from siltstone.broker.groups.offsets_log.fields import (
     DamagedGroupRecord,
     FieldReader,
@@ -93,15 +85,8 @@ from siltstone.broker.groups.offsets_log.fields import (
     sized_bytes,
     string,
 )
-from siltstone.broker.groups.offsets_log.share_records import (
-    SHARE_KEY_VERSIONS,
-    ShareKey,
-    ShareRecord,
-    decode_share_key,
-    decode_share_record,
-    encode_share_key,
-    encode_share_value,
-)
+from siltstone.broker.groups.offsets_log.keyed_values import RecordKinds
+from siltstone.broker.groups.offsets_log.share_records import SHARE_KINDS, ShareKey, ShareRecord
 
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
@@ -109,6 +94,7 @@ OFFSET_VERSION = 3
 OFFSET_VERSION_WITH_EXPIRY = 1
 GROUP_VERSION = 3
 _MEMBER_BYTES_MIN = 18
+_KEYED = RecordKinds(*CONSUMER_KINDS, *SHARE_KINDS)
 
 EncodedRecord: TypeAlias = tuple[bytes, bytes | None]
 
@@ -147,12 +133,10 @@ RecordKey: TypeAlias = OffsetKey | GroupKey | ConsumerKey | ShareKey | UnknownKe
 
 def encode_key(key: OffsetKey | GroupKey | ConsumerKey | ShareKey) -> bytes:
     """Raises TextTooLong."""
-    if isinstance(key, ShareKey):
-        return encode_share_key(key)
-    if isinstance(key, ConsumerKey):
-        return encode_consumer_key(key)
     if isinstance(key, GroupKey):
         return int16(GROUP_KEY_VERSION) + string(key.group_id)
+    if not isinstance(key, OffsetKey):
+        return _KEYED.encode_key(key)
     return int16(OFFSET_KEY_VERSION) + string(key.group_id) + string(key.topic) + int32(key.partition)
 
 
@@ -167,12 +151,8 @@ def decode_key(encoded: bytes) -> RecordKey:
         key = OffsetKey(reader.string(), reader.string(), reader.int32())
     elif version == GROUP_KEY_VERSION:
         key = GroupKey(reader.string())
-    elif version in KEY_VERSIONS:
-        return decode_consumer_key(version, reader)
-    elif version in SHARE_KEY_VERSIONS:
-        return decode_share_key(version, reader)
     else:
-        return UnknownKey(version)
+        return _KEYED.decode_key(version, reader) or UnknownKey(version)
     reader.end()
     return key
 
@@ -329,13 +309,11 @@ Record: TypeAlias = OffsetRecord | GroupRecord | ConsumerRecord | ShareRecord
 def encode_record(record: Record) -> EncodedRecord:
     """Raises TextTooLong."""
     key = encode_key(record.key)
-    if isinstance(record, ConsumerRecord):
-        return key, encode_consumer_value(record)
-    if isinstance(record, ShareRecord):
-        return key, encode_share_value(record)
     if isinstance(record, OffsetRecord):
         return key, None if record.committed is None else encode_committed_offset(record.committed)
-    return key, None if record.metadata is None else encode_group_metadata(record.metadata)
+    if isinstance(record, GroupRecord):
+        return key, None if record.metadata is None else encode_group_metadata(record.metadata)
+    return key, _KEYED.encode_value(record)
 
 
 def decode_record(encoded: EncodedRecord) -> Record | UnknownKey:
@@ -345,8 +323,7 @@ def decode_record(encoded: EncodedRecord) -> Record | UnknownKey:
         return OffsetRecord(key, None if value is None else decode_committed_offset(value))
     if isinstance(key, GroupKey):
         return GroupRecord(key, None if value is None else decode_group_metadata(value))
-    if isinstance(key, ConsumerKey):
-        return decode_consumer_record(key, value)
-    if isinstance(key, ShareKey):
-        return decode_share_record(key, value)
-    return key
+    if isinstance(key, UnknownKey):
+        return key
+    record: Record = _KEYED.decode_record(key, value)
+    return record

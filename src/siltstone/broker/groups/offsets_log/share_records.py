@@ -1,6 +1,6 @@
 """The records of share groups in ``__consumer_offsets``, byte for byte as Kafka writes them (KIP-932). Pure.
 
-Keys and values are written as those of ``consumer_records`` are.
+``keyed_values`` has their form.
 
 ======= ================================ ==================================================
 version key                              value
@@ -14,20 +14,27 @@ version key                              value
 ======= ================================ ==================================================
 """
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
-from siltstone.broker.groups.offsets_log.consumer_records import PartitionOfId, TargetEpoch, by_topic
-from siltstone.broker.groups.offsets_log.fields import DamagedGroupRecord, FieldReader, int16, string
-from siltstone.kafka_protocol.codec import decode, encode
-from siltstone.kafka_protocol.malformed import MalformedMessage
-from siltstone.kafka_protocol.notation import NO_UUID, Int8, Int32, Int64, Message, Structure, Tag, Uuid
+from siltstone.broker.groups.offsets_log.consumer_records import (
+    GroupEpoch,
+    target_epoch_kind,
+    target_kind,
+)
+from siltstone.broker.groups.offsets_log.keyed_values import (
+    KeyedValue,
+    PartitionOfId,
+    PartitionsOfTopic,
+    RecordKind,
+    partition_rows,
+    partitions_in,
+)
+from siltstone.kafka_protocol.notation import NO_UUID, Int8, Int32, Int64, Structure, Uuid
 
-_VALUE_VERSION = 0
 _STABLE = 0
-_M = TypeVar("_M", bound=Message)
 
 
 # -- values ----------------------------------------------------------------------------------------------
@@ -40,9 +47,7 @@ class ShareSubscription(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]
 
 
-class ShareEpoch(msgspec.Struct, frozen=True):
-    epoch: int
-    metadata_hash: int
+ShareEpoch: TypeAlias = GroupEpoch
 
 
 class ShareAssignment(msgspec.Struct, frozen=True):
@@ -98,15 +103,6 @@ ShareKey: TypeAlias = (
     | ShareAssignmentKey
     | SharedTopicsKey
 )
-SHARE_KEY_VERSIONS: Mapping[int, type[ShareKey]] = {
-    10: ShareSubscriptionKey,
-    11: ShareEpochKey,
-    12: ShareTargetEpochKey,
-    13: ShareTargetKey,
-    14: ShareAssignmentKey,
-    15: SharedTopicsKey,
-}
-_VERSIONS = {key: version for version, key in SHARE_KEY_VERSIONS.items()}
 
 
 class ShareRecord(msgspec.Struct, frozen=True):
@@ -119,42 +115,23 @@ class ShareRecord(msgspec.Struct, frozen=True):
 # -- what Kafka calls the values -------------------------------------------------------------------------
 
 
-class _ShareValue(Message, frozen=True, kw_only=True):
-    versions: ClassVar[tuple[int, int]] = (_VALUE_VERSION, _VALUE_VERSION)
-    flexible_since: ClassVar[int | None] = _VALUE_VERSION
-
-
-class _ShareSubscriptionValue(_ShareValue, frozen=True, kw_only=True):
+class _ShareSubscriptionValue(KeyedValue, frozen=True, kw_only=True):
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
     subscribed_topic_names: list[str] = []
 
 
-class _ShareEpochValue(_ShareValue, frozen=True, kw_only=True):
+class _ShareEpochValue(KeyedValue, frozen=True, kw_only=True):
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
 
 
-class _ShareTargetEpochValue(_ShareValue, frozen=True, kw_only=True):
-    assignment_epoch: Int32 = 0
-    assignment_timestamp: Annotated[Int64, Tag(0)] = 0
-
-
-class _SharedPartitions(Structure, frozen=True, kw_only=True):
-    topic_id: Uuid = NO_UUID
-    partitions: list[Int32] = []
-
-
-class _ShareTargetValue(_ShareValue, frozen=True, kw_only=True):
-    topic_partitions: list[_SharedPartitions] = []
-
-
-class _ShareAssignmentValue(_ShareValue, frozen=True, kw_only=True):
+class _ShareAssignmentValue(KeyedValue, frozen=True, kw_only=True):
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
     state: Int8 = 0
-    assigned_partitions: list[_SharedPartitions] = []
+    assigned_partitions: list[PartitionsOfTopic] = []
 
 
 class _NamedPartitions(Structure, frozen=True, kw_only=True):
@@ -168,7 +145,7 @@ class _NamedTopic(Structure, frozen=True, kw_only=True):
     topic_name: str = ""
 
 
-class _SharedTopicsValue(_ShareValue, frozen=True, kw_only=True):
+class _SharedTopicsValue(KeyedValue, frozen=True, kw_only=True):
     initializing_topics: list[_NamedPartitions] = []
     initialized_topics: list[_NamedPartitions] = []
     deleting_topics: list[_NamedTopic] = []
@@ -177,88 +154,8 @@ class _SharedTopicsValue(_ShareValue, frozen=True, kw_only=True):
 # -- encode and decode -----------------------------------------------------------------------------------
 
 
-def encode_share_key(key: ShareKey) -> bytes:
-    """Raises TextTooLong."""
-    texts = (getattr(key, name) for name in key.__struct_fields__)
-    return int16(_VERSIONS[type(key)]) + b"".join(map(string, texts))
-
-
-def decode_share_key(version: int, reader: FieldReader) -> ShareKey:
-    """``reader`` stands behind the version, which is one of SHARE_KEY_VERSIONS. Raises DamagedGroupRecord."""
-    kind: Callable[..., ShareKey] = SHARE_KEY_VERSIONS[version]
-    key = kind(*(reader.string() for _ in SHARE_KEY_VERSIONS[version].__struct_fields__))
-    reader.end()
-    return key
-
-
-def encode_share_value(record: ShareRecord) -> bytes | None:
-    """Raises UnencodableMessage for a text that is longer than Kafka's strings."""
-    if record.value is None:
-        return None
-    return int16(_VALUE_VERSION) + encode(_ENCODERS[type(record.key)](record.value), _VALUE_VERSION)
-
-
-def decode_share_record(key: ShareKey, value: bytes | None) -> ShareRecord:
-    """Unknown tagged fields and bytes after the last field are skipped, as in Kafka. Raises DamagedGroupRecord."""
-    if value is None:
-        return ShareRecord(key, None)
-    version = FieldReader(value).int16()
-    if version != _VALUE_VERSION:
-        raise DamagedGroupRecord(
-            f"a record of a share group has version {version}; this program reads {_VALUE_VERSION}"
-        )
-    return ShareRecord(key, _DECODERS[type(key)](value[2:]))
-
-
-def _decoded(message: type[_M], body: bytes) -> _M:
-    try:
-        return decode(message, _VALUE_VERSION, body)
-    except MalformedMessage as malformed:
-        raise DamagedGroupRecord(f"a record of a share group cannot be read: {malformed}") from malformed
-
-
-def _partitions(assigned: frozenset[PartitionOfId]) -> list[_SharedPartitions]:
-    return [
-        _SharedPartitions(topic_id=topic_id, partitions=numbers)
-        for topic_id, numbers in by_topic(assigned).items()
-    ]
-
-
-def _assigned(topics: list[_SharedPartitions]) -> frozenset[PartitionOfId]:
-    return frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)
-
-
-def _subscription(body: bytes) -> ShareSubscription:
-    value = _decoded(_ShareSubscriptionValue, body)
-    return ShareSubscription(
-        value.rack_id, value.client_id, value.client_host, tuple(value.subscribed_topic_names)
-    )
-
-
-def _epoch(body: bytes) -> ShareEpoch:
-    value = _decoded(_ShareEpochValue, body)
-    return ShareEpoch(value.epoch, value.metadata_hash)
-
-
-def _target_epoch(body: bytes) -> TargetEpoch:
-    value = _decoded(_ShareTargetEpochValue, body)
-    return TargetEpoch(value.assignment_epoch, value.assignment_timestamp)
-
-
-def _target(body: bytes) -> frozenset[PartitionOfId]:
-    return _assigned(_decoded(_ShareTargetValue, body).topic_partitions)
-
-
-def _assignment(body: bytes) -> ShareAssignment:
-    value = _decoded(_ShareAssignmentValue, body)
-    return ShareAssignment(
-        value.member_epoch, value.previous_member_epoch, _assigned(value.assigned_partitions)
-    )
-
-
-def _shared_topics(body: bytes) -> SharedTopics:
+def _shared_topics(value: _SharedTopicsValue) -> SharedTopics:
     """Topics whose state was still being made count as made: the leaders here make it when it is needed."""
-    value = _decoded(_SharedTopicsValue, body)
     return {
         topic.topic_id: SharedTopic(topic.topic_name, tuple(sorted(topic.partitions)))
         for topic in (*value.initializing_topics, *value.initialized_topics)
@@ -274,31 +171,54 @@ def _shared_topics_value(topics: SharedTopics) -> _SharedTopicsValue:
     )
 
 
-_ENCODERS: Mapping[type[ShareKey], Callable[[Any], _ShareValue]] = {
-    ShareSubscriptionKey: lambda value: _ShareSubscriptionValue(
+SHARE_SUBSCRIPTION = RecordKind(
+    10,
+    ShareSubscriptionKey,
+    ShareRecord,
+    _ShareSubscriptionValue,
+    lambda value: _ShareSubscriptionValue(
         rack_id=value.rack_id,
         client_id=value.client_id,
         client_host=value.client_host,
         subscribed_topic_names=list(value.topics),
     ),
-    ShareEpochKey: lambda value: _ShareEpochValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
-    ShareTargetEpochKey: lambda value: _ShareTargetEpochValue(
-        assignment_epoch=value.epoch, assignment_timestamp=value.assigned_ms
+    lambda value: ShareSubscription(
+        value.rack_id, value.client_id, value.client_host, tuple(value.subscribed_topic_names)
     ),
-    ShareTargetKey: lambda value: _ShareTargetValue(topic_partitions=_partitions(value)),
-    ShareAssignmentKey: lambda value: _ShareAssignmentValue(
+)
+SHARE_EPOCH = RecordKind(
+    11,
+    ShareEpochKey,
+    ShareRecord,
+    _ShareEpochValue,
+    lambda value: _ShareEpochValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
+    lambda value: ShareEpoch(value.epoch, value.metadata_hash),
+)
+SHARE_TARGET_EPOCH = target_epoch_kind(12, ShareTargetEpochKey, ShareRecord)
+SHARE_TARGET = target_kind(13, ShareTargetKey, ShareRecord)
+SHARE_CURRENT = RecordKind(
+    14,
+    ShareAssignmentKey,
+    ShareRecord,
+    _ShareAssignmentValue,
+    lambda value: _ShareAssignmentValue(
         member_epoch=value.epoch,
         previous_member_epoch=value.previous_epoch,
         state=_STABLE,
-        assigned_partitions=_partitions(value.assigned),
+        assigned_partitions=partition_rows(value.assigned),
     ),
-    SharedTopicsKey: _shared_topics_value,
-}
-_DECODERS: Mapping[type[ShareKey], Callable[[bytes], Any]] = {
-    ShareSubscriptionKey: _subscription,
-    ShareEpochKey: _epoch,
-    ShareTargetEpochKey: _target_epoch,
-    ShareTargetKey: _target,
-    ShareAssignmentKey: _assignment,
-    SharedTopicsKey: _shared_topics,
-}
+    lambda value: ShareAssignment(
+        value.member_epoch, value.previous_member_epoch, partitions_in(value.assigned_partitions)
+    ),
+)
+SHARED_TOPICS = RecordKind(
+    15, SharedTopicsKey, ShareRecord, _SharedTopicsValue, _shared_topics_value, _shared_topics
+)
+SHARE_KINDS = (
+    SHARE_SUBSCRIPTION,
+    SHARE_EPOCH,
+    SHARE_TARGET_EPOCH,
+    SHARE_TARGET,
+    SHARE_CURRENT,
+    SHARED_TOPICS,
+)

@@ -35,10 +35,11 @@ class AnswerTo(msgspec.Struct, frozen=True):
 
 
 class SetTimer(msgspec.Struct, frozen=True):
-    """Replaces the same timer if it is set."""
+    """Replaces the same timer if it is set, unless it ``keeps`` running."""
 
     timer: GroupTimer
     delay_ms: int
+    keeps: bool = False
 
 
 class CancelTimer(msgspec.Struct, frozen=True):
@@ -88,8 +89,8 @@ class GroupDraft(Generic[G]):
     def end_session(self, member_id: str) -> None:
         self.cancel_timer(GroupTimer(TimerKind.SESSION, member_id))
 
-    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
-        self.actions.append(SetTimer(timer, delay_ms))
+    def set_timer(self, timer: GroupTimer, delay_ms: int, *, keeps: bool = False) -> None:
+        self.actions.append(SetTimer(timer, delay_ms, keeps))
 
     def cancel_timer(self, timer: GroupTimer) -> None:
         self.actions.append(CancelTimer(timer))

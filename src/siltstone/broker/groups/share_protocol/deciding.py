@@ -8,11 +8,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from siltstone.broker.groups.consumer_protocol.heartbeats import hash_of_named
-from siltstone.broker.groups.offsets_log.consumer_records import PartitionOfId
+from siltstone.broker.groups.assigned.draft import (
+    AssignedDraft,
+    answer_beat,
+    close_group,
+    delete_group,
+)
+from siltstone.broker.groups.assigned.group import JOINS, LEAVES
+from siltstone.broker.groups.offsets_log.keyed_values import PartitionOfId
 from siltstone.broker.groups.offsets_log.share_records import SharedTopic
 from siltstone.broker.groups.ports import KnownTopic, KnownTopics
-from siltstone.broker.groups.rules.decision import GroupDecision, GroupDraft
+from siltstone.broker.groups.rules.decision import GroupDecision
 from siltstone.broker.groups.rules.requests import (
     BeatAnswer,
     ChangeShared,
@@ -39,47 +45,10 @@ from siltstone.broker.groups.share_protocol.group import ShareGroup, ShareMember
 from siltstone.broker.groups.share_protocol.log_records import share_records_between, share_tombstones_of
 from siltstone.kafka_protocol.error_code import ErrorCode
 
-JOINS, LEAVES = 0, -1
 
-
-class ShareDraft(GroupDraft[ShareGroup]):
-    """``decision`` makes the group's records."""
-
-    def __init__(
-        self, group: ShareGroup, ticket: int, now_ms: int, settings: GroupSettings, topics: KnownTopics
-    ) -> None:
-        super().__init__(group, ticket, now_ms, settings)
-        self.topics = topics
-        self._is_forgotten = False
-
+class ShareDraft(AssignedDraft[ShareGroup]):
     def decision(self) -> GroupDecision[ShareGroup]:
-        """The records of a group that ends are deleted."""
-        if not self.group.is_dead:
-            changes = share_records_between(self.before, self.group)
-        else:
-            changes = share_tombstones_of(self.before) if self._is_forgotten else iter(())
-        return GroupDecision(self.group, tuple(self.actions), (*changes, *self.records))
-
-    def put(self, member: ShareMember) -> None:
-        self.change(members={**self.group.members, member.member_id: member})
-
-    def remove(self, member: ShareMember) -> None:
-        left, targets = dict(self.group.members), dict(self.group.targets)
-        del left[member.member_id]
-        targets.pop(member.member_id, None)
-        self.change(members=left, targets=targets)
-        self.end_session(member.member_id)
-
-    def forget(self) -> None:
-        """Ends the group, and deletes it from the log if it is there."""
-        self._is_forgotten = self.before.is_saved
-        self.dismiss()
-
-    def dismiss(self) -> None:
-        """Ends the group in memory, with its timers."""
-        for member_id in self.group.members:
-            self.end_session(member_id)
-        self.change(is_dead=True, members={}, targets={})
+        return self.decision_by(share_records_between, share_tombstones_of)
 
 
 def decide_for_shares(
@@ -137,16 +106,15 @@ def _go_on(draft: ShareDraft, known: ShareMember | None, member: ShareMember, be
         draft.put(asked)
     is_changed = known is None or asked.topics != known.topics
     if is_changed or draft.group.seen is not draft.topics.all():
-        is_changed |= _refresh_topics(draft)
+        is_changed |= draft.refresh_topics()
     if is_changed:
-        draft.change(epoch=draft.group.epoch + 1)
+        draft.raise_epoch()
         _assign(draft)
     after = _settled(draft.group, asked)
     if after is not asked:
         draft.put(after)
     draft.begin_session(after.member_id, draft.settings.group_share_session_timeout_ms)
-    is_told = beat.epoch == JOINS or beat.topics is not None or after.assigned != asked.assigned
-    draft.answer(BeatAnswer(after.member_id, after.epoch, after.assigned if is_told else None))
+    answer_beat(draft, after, asked, is_told=beat.epoch == JOINS or beat.topics is not None)
 
 
 def _as_asked(member: ShareMember, beat: ShareBeat) -> ShareMember:
@@ -171,8 +139,8 @@ def _settled(group: ShareGroup, member: ShareMember) -> ShareMember:
 
 def _remove(draft: ShareDraft, member: ShareMember) -> None:
     draft.remove(member)
-    _refresh_topics(draft)
-    draft.change(epoch=draft.group.epoch + 1)
+    draft.refresh_topics()
+    draft.raise_epoch()
     _assign(draft)
 
 
@@ -188,14 +156,6 @@ def _timer(draft: ShareDraft, rang: TimerRang) -> None:
 
 
 # -- topics and targets ----------------------------------------------------------------------------------
-
-
-def _refresh_topics(draft: ShareDraft) -> bool:
-    """Notes the topics of the group as they are now. Returns whether they have changed since its epoch began."""
-    found = hash_of_named(draft.group.names, draft.topics)
-    is_other = found != draft.group.metadata_hash
-    draft.change(metadata_hash=found, seen=draft.topics.all())
-    return is_other
 
 
 def _assign(draft: ShareDraft) -> None:
@@ -231,14 +191,6 @@ def assign_simply(group: ShareGroup, topics: list[KnownTopic]) -> dict[str, froz
 # -- the group -------------------------------------------------------------------------------------------
 
 
-def _delete(draft: ShareDraft, _: DeleteGroup) -> None:
-    if draft.group.members:
-        draft.answer(ErrorCode.NON_EMPTY_GROUP)
-        return
-    draft.forget()
-    draft.answer(ErrorCode.NONE)
-
-
 def _change_shared(draft: ShareDraft, change: ChangeShared) -> None:
     if draft.group.members:
         draft.answer(ErrorCode.NON_EMPTY_GROUP)
@@ -247,16 +199,13 @@ def _change_shared(draft: ShareDraft, change: ChangeShared) -> None:
     shared.update(change.added)
     if shared != draft.group.shared:
         draft.change(shared=shared)
+    if not draft.group.is_saved:
+        draft.change(epoch=1, assignment_epoch=1, assignment_ms=draft.now_ms)
     draft.answer(ErrorCode.NONE)
 
 
 def _nothing(_: ShareDraft, __: ExpireOffsets | ForgetOffsets) -> None:
     """A share group has no committed offsets, and stays until it is deleted."""
-
-
-def _close(draft: ShareDraft, _: Close) -> None:
-    """No request waits for an answer here, so only the timers end."""
-    draft.dismiss()
 
 
 def _refuse(code: ErrorCode) -> Callable[[ShareDraft, Any], None]:
@@ -280,6 +229,6 @@ _STEPS: Mapping[type[Request], Callable[[ShareDraft, Any], None]] = {
     MoveOffsets: _not_this_kind,
     ForgetOffsets: _nothing,
     ChangeShared: _change_shared,
-    DeleteGroup: _delete,
-    Close: _close,
+    DeleteGroup: delete_group,
+    Close: close_group,
 }

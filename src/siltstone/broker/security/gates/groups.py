@@ -22,10 +22,7 @@ from siltstone.broker.security.gates.gate import (
 from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages import delete_groups, describe_groups, offset_delete, offset_fetch
 from siltstone.kafka_protocol.messages.consumer_group_describe import DescribedConsumerGroup
-from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from siltstone.kafka_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from siltstone.kafka_protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -84,22 +81,26 @@ heartbeat = of_member(lambda *_: HeartbeatResponse(error_code=GROUP_DENIED))
 leave_group = of_member(lambda *_: LeaveGroupResponse(error_code=GROUP_DENIED))
 
 
-async def consumer_heartbeat(
-    parts: BrokerParts, context: RequestContext, request: ConsumerGroupHeartbeatRequest, handle: Handle
-) -> Any:
-    """A topic that the client may not see fails the heartbeat, as a subscription in Metadata would."""
-    if not context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
-        return ConsumerGroupHeartbeatResponse(
-            error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED]
-        )
-    _, denied = await parted(
-        lambda name: context.may_topic(AclOperation.DESCRIBE, name), request.subscribed_topic_names or ()
-    )
-    if denied:
-        return ConsumerGroupHeartbeatResponse(
-            error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
-        )
-    return await handle(request)
+def of_beat(response: Callable[..., Any]) -> Gate:
+    """Returns the gate of a heartbeat with a subscription: a topic that the client may not see fails it, as a
+    subscription in Metadata would."""
+
+    async def gate(parts: BrokerParts, context: RequestContext, request: Any, handle: Handle) -> Any:
+        code = GROUP_DENIED
+        if context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
+            _, denied = await parted(
+                lambda name: context.may_topic(AclOperation.DESCRIBE, name),
+                request.subscribed_topic_names or (),
+            )
+            if not denied:
+                return await handle(request)
+            code = TOPIC_DENIED
+        return response(error_code=code, error_message=DENIED_TEXT[code])
+
+    return gate
+
+
+consumer_heartbeat = of_beat(ConsumerGroupHeartbeatResponse)
 
 
 def by_group(operation: AclOperation, named: str, answered: str, denied_row: Callable[[str], Any]) -> Gate:
@@ -123,43 +124,43 @@ describe = by_group(
     "groups",
     lambda group_id: describe_groups.DescribedGroup(group_id=group_id, error_code=GROUP_DENIED),
 )
-_describe_consumers = by_group(
-    AclOperation.DESCRIBE,
-    "group_ids",
-    "groups",
-    lambda group_id: DescribedConsumerGroup(group_id=group_id, error_code=GROUP_DENIED),
-)
 
 
-async def describe_consumers(
-    parts: BrokerParts, context: RequestContext, request: Any, handle: Handle
-) -> Any:
-    """A group with a topic that the client may not see is not shown, without the names of its topics."""
-    response = await _describe_consumers(parts, context, request, handle)
-    _, hidden = await parted(lambda group: _sees_topics_of(context, group), response.groups)
-    hidden_ids = {group.group_id for group in hidden}
-    rows = [
-        DescribedConsumerGroup(
-            group_id=group.group_id, error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
-        )
-        if group.group_id in hidden_ids
-        else group
-        for group in response.groups
-    ]
-    return replace(response, groups=rows)
+def of_described(row: Callable[..., Any]) -> Gate:
+    """Returns the gate of an API that describes groups of one kind. A group with a topic that the client may not see is
+    not shown, without the names of its topics."""
+    describe_all = by_group(
+        AclOperation.DESCRIBE,
+        "group_ids",
+        "groups",
+        lambda group_id: row(group_id=group_id, error_code=GROUP_DENIED),
+    )
+
+    async def gate(parts: BrokerParts, context: RequestContext, request: Any, handle: Handle) -> Any:
+        response = await describe_all(parts, context, request, handle)
+        _, hidden = await parted(lambda group: _sees_topics_of(context, group), response.groups)
+        code, hidden_ids = TOPIC_DENIED, {group.group_id for group in hidden}
+        rows = [
+            row(group_id=group.group_id, error_code=code, error_message=DENIED_TEXT[code])
+            if group.group_id in hidden_ids
+            else group
+            for group in response.groups
+        ]
+        return replace(response, groups=rows)
+
+    return gate
 
 
-def _sees_topics_of(context: RequestContext, group: DescribedConsumerGroup) -> bool:
-    names = {
-        name
-        for member in group.members
-        for name in (
-            *member.subscribed_topic_names,
-            *(topic.topic_name for topic in member.assignment.topic_partitions),
-            *(topic.topic_name for topic in member.target_assignment.topic_partitions),
-        )
-    }
+def _sees_topics_of(context: RequestContext, group: Any) -> bool:
+    names: set[str] = set()
+    for member in group.members:
+        names.update(member.subscribed_topic_names)
+        for assignment in (member.assignment, getattr(member, "target_assignment", None)):
+            names.update(topic.topic_name for topic in (assignment.topic_partitions if assignment else ()))
     return all(context.may_topic(AclOperation.DESCRIBE, name) for name in names)
+
+
+describe_consumers = of_described(DescribedConsumerGroup)
 
 
 delete = by_group(

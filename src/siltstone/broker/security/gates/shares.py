@@ -14,7 +14,7 @@ from siltstone.broker.security.gates.gate import (
     Handle,
     parted,
 )
-from siltstone.broker.security.gates.groups import by_group, of_member
+from siltstone.broker.security.gates.groups import of_beat, of_described, of_member
 from siltstone.kafka_protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
@@ -36,28 +36,10 @@ from siltstone.kafka_protocol.messages.describe_share_group_offsets import (
 from siltstone.kafka_protocol.messages.share_acknowledge import ShareAcknowledgeResponse
 from siltstone.kafka_protocol.messages.share_fetch import ShareFetchResponse
 from siltstone.kafka_protocol.messages.share_group_describe import DescribedShareGroup
-from siltstone.kafka_protocol.messages.share_group_heartbeat import (
-    ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse,
-)
+from siltstone.kafka_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from siltstone.model.acls import AclOperation, AclResourceType
 
-
-async def share_heartbeat(
-    parts: BrokerParts, context: RequestContext, request: ShareGroupHeartbeatRequest, handle: Handle
-) -> Any:
-    """A topic that the client may not see fails the heartbeat."""
-    code = GROUP_DENIED
-    if context.may(AclOperation.READ, AclResourceType.GROUP, request.group_id):
-        _, denied = await parted(
-            lambda name: context.may_topic(AclOperation.DESCRIBE, name), request.subscribed_topic_names or ()
-        )
-        if not denied:
-            return await handle(request)
-        code = TOPIC_DENIED
-    return ShareGroupHeartbeatResponse(error_code=code, error_message=DENIED_TEXT[code])
-
-
+share_heartbeat = of_beat(ShareGroupHeartbeatResponse)
 share_fetch = of_member(
     lambda *_: AnswerInPieces(
         ShareFetchResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
@@ -67,40 +49,7 @@ share_acknowledge = of_member(
     lambda *_: ShareAcknowledgeResponse(error_code=GROUP_DENIED, error_message=DENIED_TEXT[GROUP_DENIED])
 )
 
-_describe_shares = by_group(
-    AclOperation.DESCRIBE,
-    "group_ids",
-    "groups",
-    lambda group_id: DescribedShareGroup(group_id=group_id, error_code=GROUP_DENIED),
-)
-
-
-async def describe_shares(parts: BrokerParts, context: RequestContext, request: Any, handle: Handle) -> Any:
-    """A group with a topic that the client may not see is not shown, without the names of its topics."""
-    response = await _describe_shares(parts, context, request, handle)
-    _, hidden = await parted(lambda group: _sees_topics_of(context, group), response.groups)
-    hidden_ids = {group.group_id for group in hidden}
-    rows = [
-        DescribedShareGroup(
-            group_id=group.group_id, error_code=TOPIC_DENIED, error_message=DENIED_TEXT[TOPIC_DENIED]
-        )
-        if group.group_id in hidden_ids
-        else group
-        for group in response.groups
-    ]
-    return replace(response, groups=rows)
-
-
-def _sees_topics_of(context: RequestContext, group: DescribedShareGroup) -> bool:
-    names = {
-        name
-        for member in group.members
-        for name in (
-            *member.subscribed_topic_names,
-            *(topic.topic_name for topic in member.assignment.topic_partitions),
-        )
-    }
-    return all(context.may_topic(AclOperation.DESCRIBE, name) for name in names)
+describe_shares = of_described(DescribedShareGroup)
 
 
 async def describe_share_offsets(

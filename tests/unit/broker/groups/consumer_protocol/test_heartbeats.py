@@ -290,3 +290,13 @@ def test_a_topic_that_is_given_up_is_taken_away_before_there_is_a_new_target() -
     left = world.beat("A", 1, topics=("u",))
     assert left == BeatAnswer("A", 1, frozenset(world.topics.partitions("u")))
     assert world.group.state is ConsumerGroupState.ASSIGNING
+
+
+def test_ng10_a_topic_that_is_created_in_the_millisecond_of_a_search_is_found_by_the_next() -> None:
+    world = ConsumerWorld(t=1)
+    world.join("A", topics=(), regex="t.*")
+    world.topics.create("t2", 1)
+    world.beat("A", 1)
+    world.let_pass(10_000)
+    answer = world.beat("A", 1)
+    assert isinstance(answer, BeatAnswer) and answer.assigned is not None and len(answer.assigned) == 2
