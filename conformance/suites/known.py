@@ -47,6 +47,8 @@ KNOWN: tuple[Suite, ...] = (
           preparing.platformatic, *TAP),
     Suite("franz-go", "franz-go", "twmb/franz-go", "`kgo`: TestTxnEtl, 50,000 records", preparing.franz_go, *GO,
           settings={"broker.num_partitions": "7"}, seconds_max=1_500),
+    Suite("franz-go-logins", "franz-go, logins", "twmb/franz-go", "`kgo`: TestSCRAM, over TLS", preparing.franz_go, *GO,
+          secure=secured.franz_go, clone_id="franz-go"),
     Suite("librdkafka-consumers", "librdkafka", "confluentinc/librdkafka",
           f"{preparing.CONSUMER_TESTS.replace(' ', ', ')}, with `group.protocol=consumer`",
           preparing.librdkafka_consumers, *RUNNER, clone_id="librdkafka", seconds_max=1_800),

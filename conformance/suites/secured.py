@@ -7,9 +7,19 @@ of Siltstone takes PLAIN over TLS only, so suites that use it without TLS are gi
 import re
 from pathlib import Path
 
-from conformance.secured import LOGIN, SECURE, Grounds
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from conformance.secured import LOGIN, SECURE, USERS, Grounds
 from conformance.suites.preparing import GIVEN_SERVER, pytest_of
 from conformance.suites.suite import Prepared
+from oracles.broker_process import HOST
+
+SECONDS_MAX = 30
 
 AIOKAFKA_ADMINISTRATION = """
 
@@ -121,3 +131,34 @@ def aiokafka(copy: Path, address: str, grounds: Grounds) -> Prepared:
              "(TestKafkaSASL and not gssapi) or test_producer_ssl or test_ssl_consume",
              "--docker-image=x:2.8.1")  # fmt: skip
     return pytest_of(copy, tests, {"PYTHONPATH": str(copy)})
+
+
+def franz_go(copy: Path, address: str, grounds: Grounds) -> Prepared:
+    """Its tests of SCRAM, to which TLS is added."""
+    user, password = _new_user(grounds)
+    tests = copy / "pkg" / "kgo" / "client_test.go"
+    text = tests.read_text()
+    for login in ("SASL(saslScram),", "SASL(badAuth.AsSha256Mechanism()),"):
+        text = text.replace(login, f"{login} DialTLSConfig(testCert),")
+    tests.write_text(text)
+    given = {
+        "KGO_SEEDS": address, "KGO_TEST_SCRAM": f"{user}:{password}", "GOFLAGS": "-mod=mod",
+        "KGO_TEST_SCRAM_SEEDS": f"{HOST}:{grounds.ports[LOGIN]}", "KGO_TEST_TLS": f"ca:{grounds.authority}",
+    }  # fmt: skip
+    command = ("go", "test", "./pkg/kgo", "-run", "TestSCRAM", "-v", "-count=1", "-timeout", "5m")
+    return Prepared(copy, command, given)
+
+
+def _new_user(grounds: Grounds) -> tuple[str, str]:
+    """Creates a user who may do everything. Returns its name and its password."""
+    user = "ada"
+    admin = AdminClient({
+        "bootstrap.servers": f"{HOST}:{grounds.ports[SECURE]}", "security.protocol": "SSL",
+        "ssl.ca.location": str(grounds.authority),
+    })  # fmt: skip
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        info = ScramCredentialInfo(mechanism, 8192)
+        asked = UserScramCredentialUpsertion(user, info, USERS[user].encode())
+        for done in admin.alter_user_scram_credentials([asked]).values():
+            done.result(SECONDS_MAX)
+    return user, USERS[user]
