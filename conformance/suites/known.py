@@ -2,7 +2,7 @@
 
 import re
 
-from conformance.suites import preparing
+from conformance.suites import preparing, secured
 from conformance.suites.suite import Suite
 
 PYTEST = re.compile(r"^PASSED (\S+)", re.MULTILINE), re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
@@ -32,6 +32,9 @@ KNOWN: tuple[Suite, ...] = (
     Suite("aiokafka", "aiokafka", "aio-libs/aiokafka",
           "`test_transactional_producer.py`, `test_transactional_consumer.py`", preparing.aiokafka, *PYTEST,
           settings={"broker.num_partitions": "2"}),
+    Suite("aiokafka-logins", "aiokafka, logins", "aio-libs/aiokafka",
+          "`test_sasl.py` without GSSAPI, over TLS; `test_producer_ssl`, `test_ssl_consume`", preparing.aiokafka,
+          *PYTEST, settings={"broker.num_partitions": "2"}, secure=secured.aiokafka, clone_id="aiokafka"),
     Suite("kafka-python", "kafka-python", "dpkp/kafka-python",
           "`integration/test_producer_integration.py`: transactional and idempotent", preparing.kafka_python, *PYTEST,
           settings={"broker.num_partitions": "4"}),
@@ -46,22 +49,22 @@ KNOWN: tuple[Suite, ...] = (
           settings={"broker.num_partitions": "7"}, seconds_max=1_500),
     Suite("platformatic-consumers", "@platformatic/kafka", "platformatic/kafka",
           "`clients/consumer/consumer-consumer-group-protocol.test.ts`", preparing.platformatic_consumers, *TAP,
-          of="platformatic"),
+          clone_id="platformatic"),
     Suite("librdkafka-consumers", "librdkafka", "confluentinc/librdkafka",
           f"{preparing.CONSUMER_TESTS.replace(' ', ', ')}, with `group.protocol=consumer`",
-          preparing.librdkafka_consumers, *RUNNER, of="librdkafka", seconds_max=1_800),
+          preparing.librdkafka_consumers, *RUNNER, clone_id="librdkafka", seconds_max=1_800),
     Suite("librdkafka-shares", "librdkafka", "confluentinc/librdkafka", "0170 to 0185 but for mocks: share consumers",
-          preparing.librdkafka_shares, *RUNNER, of="librdkafka", seconds_max=1_800),
+          preparing.librdkafka_shares, *RUNNER, clone_id="librdkafka", seconds_max=1_800),
     Suite("confluent-consumers", "confluent-kafka", "confluentinc/confluent-kafka-python",
           "`integration/consumer`, with `group.protocol=consumer`", preparing.confluent_consumers, *PYTEST,
-          of="confluent"),
+          clone_id="confluent"),
     Suite("confluent-shares", "confluent-kafka", "confluentinc/confluent-kafka-python",
-          "`integration/share_consumer`", preparing.confluent_shares, *PYTEST, of="confluent",
+          "`integration/share_consumer`", preparing.confluent_shares, *PYTEST, clone_id="confluent",
           settings={"groups.group_share_record_lock_duration_ms": "1000"}, seconds_max=1_800,
           as_expected=SHARES_AS_EXPECTED),
     Suite("franz-go-groups", "franz-go", "twmb/franz-go",
           "`kgo`: TestGroupETL with both protocols, TestShareGroup…, 20,000 records", preparing.franz_go_groups, *GO,
-          settings={"broker.num_partitions": "7"}, of="franz-go", seconds_max=1_500),
+          settings={"broker.num_partitions": "7"}, clone_id="franz-go", seconds_max=1_500),
 )  # fmt: skip
 
 BY_ID = {suite.id: suite for suite in KNOWN}

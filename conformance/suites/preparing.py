@@ -62,7 +62,7 @@ def _confluent(copy: Path, address: str, *tests: str) -> Prepared:
         (package / "__init__.py").touch()
     (cluster / "KafkaCluster.py").write_text("class KafkaCluster: ...\n")
     given = {"BROKERS": address, "TEST_CONSUMER_GROUP_PROTOCOL": "consumer"}
-    return _pytest(copy, tests, {**given, "PYTHONPATH": f"{copy / 'stubs'}{os.pathsep}{copy}"})
+    return pytest_of(copy, tests, {**given, "PYTHONPATH": f"{copy / 'stubs'}{os.pathsep}{copy}"})
 
 
 def kafka_python(copy: Path, address: str) -> Prepared:
@@ -70,7 +70,7 @@ def kafka_python(copy: Path, address: str) -> Prepared:
     server.mkdir()
     tests = ("test/integration/test_producer_integration.py", "-k", "transactional or idempotent")
     given = {"KAFKA_URI": f"kafka://{address}", "KAFKA_VERSION": "4.0.0", "KAFKA_ROOT": str(server)}
-    return _pytest(copy, tests, {**given, "PYTHONPATH": str(copy)})
+    return pytest_of(copy, tests, {**given, "PYTHONPATH": str(copy)})
 
 
 def aiokafka(copy: Path, address: str) -> Prepared:
@@ -83,7 +83,7 @@ def aiokafka(copy: Path, address: str) -> Prepared:
         "tests/test_transactional_consumer.py",
         "--docker-image=x:2.8.1",
     )
-    return _pytest(copy, tests, {"PYTHONPATH": str(copy)})
+    return pytest_of(copy, tests, {"PYTHONPATH": str(copy)})
 
 
 def kafkajs(copy: Path, address: str) -> Prepared:
@@ -165,7 +165,7 @@ def _franz_go(copy: Path, address: str, tests: str, records: str) -> Prepared:
     return Prepared(copy, command, given)
 
 
-def _pytest(copy: Path, tests: Sequence[str], environment: dict[str, str]) -> Prepared:
+def pytest_of(copy: Path, tests: Sequence[str], environment: dict[str, str]) -> Prepared:
     (copy / "of-nobody.ini").write_text("[pytest]\n")
     options = ("-p", "no:cacheprovider", "-c", "of-nobody.ini", "--rootdir", ".", "-rA", "-q")
     return Prepared(copy, (str(_python()), "-m", "pytest", *options, *tests), environment)

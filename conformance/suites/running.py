@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from conformance.brokers.broker import BrokerSettings, OpenBroker
+from conformance.secured import Grounds, new_grounds
 from conformance.suites.preparing import SUITES
 from conformance.suites.suite import Suite, SuiteMissing, SuiteOutcome, counted
 
@@ -17,12 +18,15 @@ LINES_KEPT = 200
 
 
 def run_suite(suite: Suite, open_broker: OpenBroker, sources: Path = SUITES) -> SuiteOutcome:
-    clone = sources / (suite.of or suite.id)
+    clone = sources / suite.clone
     if not clone.is_dir():
-        return SuiteOutcome(suite.id, missing=f"no clone of {suite.repository} in .build/suites/{clone.name}")
+        return SuiteOutcome(
+            suite.id, missing=f"no clone of {suite.repository} in .build/suites/{suite.clone}"
+        )
     commit = _commit_of(clone)
-    settings = msgspec.structs.replace(BrokerSettings(), more=suite.settings)
     with tempfile.TemporaryDirectory(prefix="siltstone-suite-", ignore_cleanup_errors=True) as folder:
+        grounds = None if suite.secure is None else _new_grounds(Path(folder) / "grounds")
+        settings = msgspec.structs.replace(BrokerSettings(), more=suite.settings, grounds=grounds)
         copy = Path(folder) / "sources"
         shutil.copytree(clone, copy, symlinks=True)
         store = Path(folder) / "broker"
@@ -30,7 +34,7 @@ def run_suite(suite: Suite, open_broker: OpenBroker, sources: Path = SUITES) -> 
         with open_broker(settings, store) as broker:
             began = time.monotonic()
             try:
-                output = _output(suite, copy, broker.bootstrap)
+                output = _output(suite, copy, broker.bootstrap, grounds)
             except SuiteMissing as missing:
                 return SuiteOutcome(suite.id, commit, missing=str(missing))
             seconds = time.monotonic() - began
@@ -42,8 +46,16 @@ def run_suite(suite: Suite, open_broker: OpenBroker, sources: Path = SUITES) -> 
     return SuiteOutcome(suite.id, commit, len(passed), failed, seconds=seconds)
 
 
-def _output(suite: Suite, copy: Path, address: str) -> str:
-    prepared = suite.prepare(copy, address)
+def _new_grounds(folder: Path) -> Grounds:
+    folder.mkdir()
+    return new_grounds(folder)
+
+
+def _output(suite: Suite, copy: Path, address: str, grounds: Grounds | None) -> str:
+    if suite.secure is not None and grounds is not None:
+        prepared = suite.secure(copy, address, grounds)
+    else:
+        prepared = suite.prepare(copy, address)
     environment = {**os.environ, **prepared.environment}
     try:
         done = subprocess.run(

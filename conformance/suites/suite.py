@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from conformance.secured import Grounds
+
 
 class Prepared(msgspec.Struct, frozen=True):
     """How a copy of the sources is run. ``folder``: where."""
@@ -34,8 +36,14 @@ class Suite(msgspec.Struct, frozen=True):
     settings: Mapping[str, str] = {}
     as_expected: Mapping[str, str] = {}
     seconds_max: int = 900
-    of: str = ""
-    """The suite whose clone has these tests, too; empty: a clone of its own."""
+    secure: Callable[[Path, str, Grounds], Prepared] | None = None
+    """Takes the place of ``prepare`` where the broker has TLS, logins and rights."""
+    clone_id: str = ""
+
+    @property
+    def clone(self) -> str:
+        """The name of the folder with its clone; some suites share one."""
+        return self.clone_id or self.id
 
 
 class SuiteOutcome(msgspec.Struct, frozen=True):

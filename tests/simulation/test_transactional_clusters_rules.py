@@ -1,7 +1,7 @@
 """The generator of ``test_transactional_clusters`` finds what goes wrong when a rule of the protocol is left out of the
 code: thirteen of fourteen within four histories. The model finds it for all of them. That an older coordinator is
-refused is not seen in the code alone: a marker of an older one names a transaction that is over, and two other rules
-find that."""
+refused is found by a history of its own (``test_tx47_what_an_older_coordinator_permits_would_be_ended_by_nobody``): in
+drawn ones a marker of the newer one comes around the answer and voids it, or names another transaction."""
 
 from collections.abc import Sequence
 

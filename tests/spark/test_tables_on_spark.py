@@ -10,10 +10,16 @@ import pytest
 from confluent_kafka import Producer
 
 import siltstone
+from siltstone.carrying.pipeline.kind import Budget, Scope
+from siltstone.carrying.pipeline.running import run
+from siltstone.carrying.pipeline.watch import Watch
 from siltstone.metadata.commands import AlterTopicConfigs
 from siltstone.offline.opening.store import Store
+from siltstone.spark.spark_runner import SparkRunner
 from siltstone.tables.failures import TableNotThere
 from siltstone.tables.inspecting import file_urls, opened_table
+from siltstone.tables.replay_kind import TableReplay
+from siltstone.tables.task_input import Mending
 from support.engine.s3_server import ENVIRONMENT, S3Server
 from support.maintenance.foreign_table import ForeignTable, Row, flat_row
 from support.maintenance.foreign_writers import delete_by_positions, delete_by_vector, iceberg_table
@@ -156,6 +162,31 @@ def test_tb1_a_table_is_read_as_a_dataframe(spark: Any, tmp_path: Path, table_fo
         newer = siltstone.spark.read_table("flights", store=store, spark=spark)
     assert newer.where("b = 'y'").collect()[0].a == 100 and newer.where("b is null").count() == 19
     assert rows.count() == 19, "a DataFrame is of one moment"
+
+
+def test_dl9_dead_letters_are_mended_on_spark(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with siltstone.Broker(folder) as broker:
+        config = {
+            "siltstone.table.format": "iceberg", "siltstone.table.value": "json", "siltstone.table.columns": "a int",
+        }  # fmt: skip
+        broker.create_topic("flights", config=config)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        for number in range(20):
+            producer.produce("flights", value='{"a": "7"}' if number == 7 else f'{{"a": {number}}}')
+        assert producer.flush(60) == 0
+        del producer
+    source = "def fixed(letter):\n    return letter.value.replace(b'\"', b'').replace(b'a', b'\"a\"')\n"
+    with siltstone.open_store(folder) as store:
+        assert siltstone.maintenance.plan(store, kinds=["table-export"]).run().is_well
+        settings, mending = store.kind_settings.tables, Mending(source, "mend", "fixed")
+        kind, scope = TableReplay(settings, "flights", mending), Scope(is_forced=True)
+        watch = Watch(kind.name, store.context.clock)
+        runner = SparkRunner(spark.sparkContext)
+        (unit,) = run(store.context, kind, lambda: runner, scope, Budget(), watch).units
+        assert unit.text.startswith("1 dead letter moved"), unit
+    rows = siltstone.spark.read_table("flights", store=folder, spark=spark)
+    assert sorted(row.a for row in rows.collect()) == list(range(20))
 
 
 @pytest.mark.nightly

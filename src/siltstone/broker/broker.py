@@ -41,6 +41,7 @@ from siltstone.broker.security.gates.table import GATES
 from siltstone.broker.security.node_rights import NODE_RIGHTS
 from siltstone.broker.security.staleness import ANSWERED_WHEN_STALE, Staleness
 from siltstone.broker.topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from siltstone.broker.transactions.hidden_markers import HiddenMarkers
 from siltstone.broker.unsupported import UnsupportedRequests
 from siltstone.kafka_protocol.announced import ANNOUNCED, unsupported_version_body
 from siltstone.kafka_protocol.api_key import ApiKey
@@ -87,6 +88,10 @@ class KafkaBroker:
         self._fetch = FetchApi(parts)
         self.authenticator = authenticator
         self._unsupported = UnsupportedRequests(parts.clock)
+        self.hidden_markers = HiddenMarkers(
+            parts.partitions, parts.topics.name_of, parts.transactions.open_anywhere, parts.markers, parts.clock,
+            parts.settings.transaction_max_timeout_ms,
+        )  # fmt: skip
         self._tasks = TaskGroup("broker", lambda _: None)
         self._image = parts.metadata.image
         self._stop_following: Callable[[], None] = lambda: None
@@ -106,6 +111,7 @@ class KafkaBroker:
         self._tasks.start(
             "load-transactions", self.parts.transactions.start(expiration_ms, loads=has_transactions)
         )
+        self._tasks.start("hidden-markers", self.hidden_markers.watch())
 
     def _follow(self, image: MetadataImage) -> None:
         """Hands groups and transactions what has changed: leaders, and topics that other nodes have deleted."""

@@ -68,7 +68,7 @@ SUMMARIES: Mapping[str, str] = {
     "table": "Show a topic as a table: the newest value of each key.",
     "sql": "Query topics and the metadata with SQL, in this process, by DuckDB.",
     "console": "Show a store as pages in a browser.",
-    "tables": "List the topics that are kept as tables; show, explain or forget a table.",
+    "tables": "List the topics that are kept as tables; show, explain, replay or forget a table.",
     "nodes": "List the nodes of a store; drain, resume or unregister one, or give up the log of a lost one.",
     "users": "List the users of a store; add or remove one, change a password, or end sessions.",
     "clients": "List the clients that are connected to brokers.",

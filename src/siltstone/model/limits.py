@@ -370,6 +370,10 @@ TRANSACTION_TIMEOUT_MS_MAX = 15 * MINUTE_MS
 """The longest timeout that a transactional producer may ask for [Kafka]: so long an open transaction may hold back the
 readers of committed records."""
 
+TRANSACTION_HANGS_AFTER_MS = 5 * MINUTE_MS
+"""A transaction that is open for so much longer than the longest timeout is no longer under way [Kafka:
+kafka-transactions find-hanging]: its coordinator ends it within seconds of the timeout."""
+
 TRANSACTIONAL_ID_EXPIRATION_MS = 7 * DAY_MS
 """How long a transactional id is known after its last transaction [Kafka]."""
 

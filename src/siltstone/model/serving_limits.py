@@ -212,6 +212,10 @@ TRANSACTION_RELOAD_INTERVAL_MS = 60_000
 """A coordinator whose marker is refused because something newer is known reads its log again, so often at most: the log
 says whether it is still its own."""
 
+HIDDEN_MARKER_CHECK_INTERVAL_MS = 10_000
+"""How often the open partitions are looked through for transactions whose marker cannot be read: so long readers of
+committed records wait behind damage. Usually no transaction is looked at twice, and a partition takes a microsecond."""
+
 TRANSACTION_LOAD_BACKOFF_MS_MIN = 100
 TRANSACTION_LOAD_BACKOFF_MS_MAX = 10_000
 """After a failure, loading a partition of ``__transaction_state`` is retried with waits that double up to the

@@ -107,6 +107,14 @@ class TableShapedOtherwise(InvalidRequest):
         self.table = table
 
 
+class ReplayRefused(InvalidRequest):
+    """Dead letters of a table cannot be tried again now. Nothing was changed."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(f"dead letters of table {table} cannot be tried again: {reason}")
+        self.table = table
+
+
 class TableHasUnknownFeatures(InvalidRequest):
     """Another program has given the table features that an export does not know how to keep, so it must not write."""
 

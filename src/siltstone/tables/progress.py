@@ -12,6 +12,10 @@ The progress of a topic is one metadata key:
     key      table-columns/<topic id>, for values whose columns are found
     value    {"version": 1, "columns": [["carrier", "string"], ["delay", "long"]]}
 
+    key      table-replay/<topic id>, while dead letters are moved into the table
+    value    {"version": 1, "token": …, "removed": […], "added": […]}: a commit to the table of dead letters that is due
+             once the table's ledger has the token
+
 The driver writes the progress after each commit to the table. A crash between the two leaves it behind, and then more
 data is kept, or an export is planned that finds nothing to do. Retention and key compaction read it if
 ``siltstone.table.retention`` is set, because they then wait for the export. Commands read it, so that they need not
@@ -28,12 +32,14 @@ from siltstone.metadata.image import ImageView
 from siltstone.model.errors import CorruptData
 from siltstone.offline.topic_streams import Role, TopicStream
 from siltstone.record_columns.row_columns import VALUE
+from siltstone.tables.formats.port import DataFile, TableFile
 from siltstone.topic_configs.table_export import TableColumn
 from siltstone.value_formats.wire import SchemaName, in_order
 
 KEY_PREFIX = "table-progress/"
 SCHEMAS_PREFIX = "table-schemas/"
 COLUMNS_PREFIX = "table-columns/"
+REPLAY_PREFIX = "table-replay/"
 SCHEMA_IDS_MAX = 200
 """A round begins with so many schemas of earlier rounds, the newest. A task that meets another one runs twice."""
 
@@ -130,10 +136,44 @@ def columns_of(image: ImageView, topic_id: str) -> tuple[TableColumn, ...]:
     return kept.columns
 
 
+class PendingReplay(msgspec.Struct, frozen=True, kw_only=True):
+    """Dead letters that are being moved into their table: the commit ``token`` adds them there. Then the files
+    ``removed`` of the dead letters are replaced by ``added``, which have the ones that still cannot be decoded."""
+
+    token: str
+    removed: tuple[TableFile, ...]
+    added: tuple[DataFile, ...]
+    version: int = VERSION
+
+
+def put_replay(topic_id: str, pending: PendingReplay) -> PutKey:
+    return PutKey(f"{REPLAY_PREFIX}{topic_id}", msgspec.json.encode(pending), overwrite=True)
+
+
+def remove_replay(topic_id: str) -> RemoveKey:
+    return RemoveKey(f"{REPLAY_PREFIX}{topic_id}")
+
+
+def replay_of(image: ImageView, topic_id: str) -> PendingReplay | None:
+    """Returns the replay that is under way; None if there is none. Raises DamagedTableProgress."""
+    stored = image.keys.get(f"{REPLAY_PREFIX}{topic_id}")
+    if stored is None:
+        return None
+    try:
+        pending = msgspec.json.decode(stored, type=PendingReplay)
+    except (msgspec.DecodeError, UnicodeDecodeError) as damage:
+        raise DamagedTableProgress(f"the replay of dead letters cannot be read: {damage}") from damage
+    if pending.version != VERSION:
+        raise DamagedTableProgress(
+            f"the replay of dead letters has version {pending.version}; this program reads {VERSION}"
+        )
+    return pending
+
+
 def schemas_gone(image: ImageView) -> list[RemoveKey]:
-    """Returns the commands that remove the schemas and columns of deleted topics."""
+    """Returns the commands that remove the schemas, columns and replays of deleted topics."""
     topics: dict[str, str] = {}
-    for prefix in (SCHEMAS_PREFIX, COLUMNS_PREFIX):
+    for prefix in (SCHEMAS_PREFIX, COLUMNS_PREFIX, REPLAY_PREFIX):
         named = [key for key in image.keys if key.startswith(prefix)]
         topics |= {key: key.removeprefix(prefix).partition("/")[0] for key in named}
     return [RemoveKey(key) for key in sorted(topics) if topics[key] not in image.topics]

@@ -11,7 +11,7 @@ from siltstone.scanning.scan import ScanPlan
 from siltstone.tables.formats.port import LoadedTable, Replacement
 from siltstone.tables.ledger import Gap
 from siltstone.tables.planning import TopicExport
-from siltstone.tables.task_input import ExportResult
+from siltstone.tables.task_input import ExportResult, ReasonCount
 from siltstone.topic_configs.table_export import RESCUED
 
 
@@ -71,6 +71,45 @@ def done(
         has_remaining=has_remaining,
         detail={"table": table.name, "written": size_words(bytes_written)},
     )
+
+
+def replayed(
+    topic: str,
+    table: str,
+    written: WrittenFiles,
+    size_bytes: int,
+    *,
+    is_dry: bool,
+    has_remaining: bool,
+) -> UnitReport:
+    """Returns the report of dead letters that were tried again, with a line for each reason that they had."""
+    counts: dict[str, ReasonCount] = {}
+    for each in written.results:
+        for reason, count in each.replayed.items():
+            before = counts.get(reason, ReasonCount())
+            counts[reason] = ReasonCount(
+                before.fit + count.fit, before.unfit + count.unfit, before.example or count.example
+            )
+    fit, unfit = sum(each.fit for each in counts.values()), sum(each.unfit for each in counts.values())
+    moved = "fit table" if is_dry else "moved to table"
+    text = f"{counted(fit, 'dead letter')} {moved} {table}, {counted(unfit, 'dead letter')} stay"
+    if has_remaining:
+        text += "; there are more: run it again"
+    lines = sorted(counts.items(), key=lambda each: (-each[1].fit - each[1].unfit, each[0]))
+    return UnitReport(
+        name=topic,
+        outcome=Outcome.DONE,
+        text=text,
+        bytes_read=size_bytes,
+        bytes_written=written.total("bytes_written"),
+        has_remaining=False,
+        detail={reason: _count_words(count) for reason, count in lines},
+    )
+
+
+def _count_words(count: ReasonCount) -> str:
+    stay = f", {counted(count.unfit, 'dead letter')} not: {count.example}" if count.unfit else ""
+    return f"{counted(count.fit, 'dead letter')} can be decoded now{stay}"
 
 
 def _rescued_words(results: Iterable[ExportResult]) -> str:

@@ -74,6 +74,8 @@ class RoundTasks:
         schemas: ValueSchemas,
         key_schemas: ValueSchemas,
         found: FoundColumns,
+        *,
+        replays: bool = False,
     ) -> Iterable[tuple[int, ExportInput]]:
         config = self._export.config
         schema, dead_schema = (
@@ -99,6 +101,7 @@ class RoundTasks:
                     schemas=schemas,
                     key_schemas=key_schemas,
                     found=found,
+                    replays=replays,
                 ),
             )
 

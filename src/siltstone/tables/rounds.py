@@ -7,34 +7,26 @@ out these records and no others. So every record is in exactly one of the two ta
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
-
-import pyarrow as pa
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from siltstone.carrying.pipeline.kind import Attempt, UnitReport
 from siltstone.metadata.refusals import JobNotRunning
-from siltstone.metadata.store_id import store_id_of
 from siltstone.model.errors import SiltstoneError
 from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.runner import RunnerNotStarted, Task
 from siltstone.offline.tasks.source_bytes import store_at
-from siltstone.record_columns.row_columns import KEY, VALUE
+from siltstone.record_columns.row_columns import VALUE
 from siltstone.scanning.scan import plan_scan
 from siltstone.scanning.transactions import CommittedEnds
 from siltstone.scanning.unit import encode_unit
 from siltstone.tables.committing import commit_round, loaded
-from siltstone.tables.decoding.keys import of_keys
 from siltstone.tables.failures import (
     CommitOvertaken,
     ExportBroken,
-    LedgerLost,
     RecordsNotDecodable,
     RecordsRemoved,
+    ReplayRefused,
     TableOfAnotherTopic,
-    TableRolledBack,
-    TableShapedOtherwise,
     VerdictLost,
 )
 from siltstone.tables.formats.choosing import open_format
@@ -45,44 +37,38 @@ from siltstone.tables.formats.port import (
     TableFormat,
     TableUse,
 )
-from siltstone.tables.found_columns import joined_fields, news
+from siltstone.tables.found_columns import joined_fields
 from siltstone.tables.joining import joins, merges
-from siltstone.tables.layout import (
-    added,
-    dead_letter_schema,
-    key_type,
-    misdivision,
-    mismatch,
-    other_key,
-    table_schema,
-)
-from siltstone.tables.ledger import Gap, Ledger, TableIdentity
+from siltstone.tables.ledger import Gap
 from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans
 from siltstone.tables.planning import (
     RoundRanges,
     TopicExport,
     exports,
     is_ahead,
-    progress_in,
     round_ranges,
     transactions_in,
 )
 from siltstone.tables.progress import (
+    PendingReplay,
     TableProgress,
-    columns_of,
-    put_columns,
     put_progress,
+    put_replay,
     put_schema_names,
     schema_names_of,
 )
-from siltstone.tables.round_columns import RoundColumns, sampled
-from siltstone.tables.round_reports import WrittenFiles, done, failed, lost_offsets, not_needed
+from siltstone.tables.replay_files import (
+    chosen_files,
+    divided_files,
+    encode_dead_letters,
+    end_replay,
+)
+from siltstone.tables.round_reports import WrittenFiles, done, failed, lost_offsets, not_needed, replayed
+from siltstone.tables.round_tables import RoundTables
 from siltstone.tables.round_tasks import RoundTasks
-from siltstone.tables.schemas import RoundSchemas
 from siltstone.tables.task import run_export
-from siltstone.tables.task_input import ExportResult, FoundColumns, ValueSchemas
+from siltstone.tables.task_input import ExportResult, Mending
 from siltstone.topic_configs.column_types import ColumnType
-from siltstone.topic_configs.table_export import APPEND, PartitionTransform
 
 log = logging.getLogger(__name__)
 
@@ -107,13 +93,19 @@ class Rounds:
     def export(self, topic: str) -> UnitReport:
         """Does one round of a topic. Raises Cancelled, JobNotRunning, RunnerNotStarted, and Unavailable when the
         metadata cannot be reached."""
+        return self._done(topic, lambda one: one.done(self._round_bytes))
+
+    def replay(self, topic: str, mending: Mending | None, *, is_dry: bool) -> UnitReport:
+        """Tries the dead letters of a topic again. Raises what ``export`` raises."""
+        return self._done(topic, lambda one: one.replay(mending, is_dry=is_dry, bytes_max=self._round_bytes))
+
+    def _done(self, topic: str, work: Callable[["Round"], UnitReport]) -> UnitReport:
         export = exports(self._attempt.context.metadata.refresh()).get(topic)
         if export is None:
             return not_needed(topic, "the topic was deleted or reconfigured meanwhile")
         try:
             with open_format(export.config.table_format, self._settings) as tables:
-                one = _Round(self._attempt, self._settings, self._task, export, tables)
-                return one.done(self._round_bytes)
+                return work(Round(self._attempt, self._settings, self._task, export, tables))
         except (JobNotRunning, RunnerNotStarted):
             raise
         except CommitOvertaken as overtaken:
@@ -126,7 +118,9 @@ class Rounds:
             return failed(topic, ExportBroken(topic, export.table, fault))
 
 
-class _Round:
+class Round:
+    """One round of one topic, on its table and the table of its dead letters."""
+
     def __init__(
         self, attempt: Attempt, settings: TableSettings, task: Task, export: TopicExport, tables: TableFormat
     ) -> None:
@@ -137,34 +131,12 @@ class _Round:
         self._tables = tables
         self._committed = CommittedEnds(attempt.context)
         self._tasks = RoundTasks(attempt, settings, task, export)
-        image = self._context.metadata.image
-        self._progress = progress_in(image, export)
-        self._identity = TableIdentity(store_id_of(image) or "", export.topic.topic_id)
-        config, topic = export.config, export.topic.name
-        self._schemas = self._key_schemas = None
-        if config.has_schemas:
-            self._schemas = RoundSchemas(topic, config, settings.registry, may_widen=self._may_widen)
-        self._columns: RoundColumns | None = None
-        self._news: tuple[str, ...] = ()
-        if config.infers:
-            kept = columns_of(image, export.topic.topic_id)
-            self._columns = RoundColumns(config, kept, nests=self._may_widen)
-        if config.has_key_schemas:
-            fields = [each.name for each in config.key_columns]
-            self._key_schemas = RoundSchemas(
-                topic, of_keys(config), settings.registry, may_widen=False, of=KEY, needed=fields
-            )
-
-    @property
-    def _may_widen(self) -> bool:
-        return self._export.config.table_format == "iceberg"
+        self._of = RoundTables(attempt.context, settings, export, tables, self._committed)
 
     def done(self, bytes_max: int) -> UnitReport:
-        for of, schemas in self._known_schemas():
-            schemas.begin(schema_names_of(self._context.metadata.image, self._export.topic.topic_id, of))
-        table, dead_letters = self._opened(), self._opened_dead_letters()
+        table, dead_letters = self._of.open_both()
         ledger = table.ledger
-        verdict = None if dead_letters is None else self._checked(dead_letters)
+        verdict = None if dead_letters is None else self._of.checked(dead_letters)
         if verdict is not None and not is_ahead(verdict, ledger):
             verdict = None
         image = self._context.metadata.refresh()
@@ -205,115 +177,10 @@ class _Round:
             committed,
             written,
             replacement,
-            news=self._news,
+            news=self._of.news,
             has_remaining=ranges.has_remaining,
             peak_memory_bytes=self._tasks.peak_memory_bytes,
         )
-
-    def _known_schemas(self) -> Iterator[tuple[str, RoundSchemas]]:
-        """Yields the schemas of values, and those of keys, where there are any."""
-        if self._schemas is not None:
-            yield VALUE, self._schemas
-        if self._key_schemas is not None:
-            yield KEY, self._key_schemas
-
-    # -- the tables ------------------------------------------------------------------------------------------------
-
-    def _opened(self) -> LoadedTable:
-        """Opens the table, which is made if there is none, and adds the columns that it lacks."""
-        config, name = self._export.config, self._export.table
-        table = self._tables.load(name)
-        wanted = self._wanted(table)
-        if reason := misdivision(wanted, config):
-            raise TableShapedOtherwise(name, reason)
-        if table is None:
-            if self._progress is not None and self._progress.offsets:
-                raise LedgerLost(name, f"the table is gone, {self._progress.rows} rows of it")
-            return self._made(name, wanted, config.division, config.mode)
-        ledger = self._checked(table)
-        self._refuse_rolled_back(ledger)
-        if config.is_upsert and (reason := other_key(table.schema, config)):
-            raise TableShapedOtherwise(name, reason)
-        if ledger.mode != config.mode:
-            reason = f"it was made with siltstone.table.mode={ledger.mode}, which cannot be changed"
-            raise TableShapedOtherwise(name, reason)
-        if table.partition_by != config.partition_by:
-            there = ", ".join(each.text for each in table.partition_by) or "nothing"
-            raise TableShapedOtherwise(name, f"it is divided by {there}, which cannot be changed")
-        return self._extended(table, wanted)
-
-    def _wanted(self, table: LoadedTable | None) -> Any:
-        """Returns the pyarrow.Schema that the table has to have, as far as the values' schemas are known."""
-        schema = None if table is None else table.schema
-        columns = None if self._schemas is None else self._schemas.columns(schema)
-        if self._columns is not None:
-            if schema is None and not self._columns.found:
-                topic = self._export.topic
-                self._add_fields(sampled(self._context, topic.name, len(topic.partitions), self._committed))
-            columns = self._columns.columns(schema)
-        return table_schema(self._export.config, columns, schema)
-
-    def _add_fields(self, fields: dict[str, ColumnType]) -> None:
-        """Makes columns of fields that records have, and records them before the table has them: the table does not say
-        which of its texts are JSON."""
-        assert self._columns is not None
-        before = self._columns.known
-        self._columns.add(fields)
-        found = news(before, self._columns.known)
-        if found:
-            log.info("topic %s, table %s: %s", self._export.topic.name, self._export.table, "; ".join(found))
-            self._news += tuple(found)
-            self._context.metadata.execute(put_columns(self._export.topic.topic_id, self._columns.found))
-
-    def _extended(self, table: LoadedTable, wanted: Any) -> LoadedTable:
-        """Adds the columns that the table lacks. Raises TableShapedOtherwise."""
-        name = table.name
-        if reason := mismatch(table.schema, wanted, may_widen=self._may_widen):
-            raise TableShapedOtherwise(name, reason)
-        if added(table.schema, wanted):
-            with suppress(
-                CommitOvertaken
-            ):  # another driver has added the same columns, or the next round tries again
-                table.add_columns(wanted)
-            table = loaded(self._tables, name)
-            if missing := added(table.schema, wanted):
-                raise TableShapedOtherwise(
-                    name, f"column {missing[0]} could not be added; the next run tries again"
-                )
-        return table
-
-    def _opened_dead_letters(self) -> LoadedTable | None:
-        """Opens the table of dead letters. It is made before there is a dead letter, because the tasks' files need its
-        field ids. Returns None if every value can be decoded, or if the configurations do not keep bad records; if a
-        record is bad for another reason, ``_exported`` makes the table."""
-        config, name = self._export.config, self._export.dead_letter_table
-        table = self._tables.load(name)
-        is_needed = config.errors == "dead-letter" and (config.value, config.key) != ("raw", "raw")
-        return self._made(name, dead_letter_schema(), ()) if table is None and is_needed else table
-
-    def _made(
-        self, name: str, schema: Any, partition_by: tuple[PartitionTransform, ...], mode: str = APPEND
-    ) -> LoadedTable:
-        ledger = Ledger(identity=self._identity, created_ms=self._context.now_ms(), mode=mode)
-        table = self._tables.make(name, ledger, schema, partition_by)
-        self._checked(table)
-        return table
-
-    def _checked(self, table: LoadedTable) -> Ledger:
-        """Returns the ledger of a table, which has to be this topic's, with features that an export keeps (rule 16).
-        Raises TableOfAnotherTopic, TableHasUnknownFeatures, and what a ledger raises."""
-        ledger = table.ledger
-        if ledger.identity != self._identity:
-            raise TableOfAnotherTopic(table.name, self._export.topic.name)
-        is_merged = self._export.config.is_upsert and table.name == self._export.table
-        table.refuse_unknown_features(TableUse.UPSERT if is_merged else TableUse.APPEND)
-        return ledger
-
-    def _refuse_rolled_back(self, ledger: Ledger) -> None:
-        for number, offset in (self._progress.offsets if self._progress else {}).items():
-            if offset > (ledger.offset(number) or 0):
-                reason = f"partition {number} was exported up to {offset}, and its ledger says {ledger.offset(number)}"
-                raise TableRolledBack(self._export.table, reason)
 
     def _refuse_gaps(self, gaps: tuple[Gap, ...]) -> None:
         """Raises RecordsRemoved if retention should have waited for the export; otherwise logs which offsets will be
@@ -374,37 +241,41 @@ class _Round:
         token: str,
         verdict: dict[int, list[int]] | None,
         size_bytes: int,
+        *,
+        replays: bool = False,
     ) -> tuple[LoadedTable, LoadedTable | None, tuple[ExportResult, ...]]:
         """Runs the tasks, and runs those again that have found schemas which were not in their input. If the table has
         got other columns for these schemas, all tasks run again, so that all files of a commit have the same columns.
         Tasks also run again that have dead letters where no table of them was expected. Tasks that run again write
         files of other names."""
         numbered = dict(enumerate(units))
-        results = self._run(table, dead_letters, numbered, token, verdict, size_bytes)
+        results = self._run(table, dead_letters, numbered, token, verdict, size_bytes, replays=replays)
         needed = {name for each in results.values() for name in each.needed}
         needed_keys = {name for each in results.values() for name in each.needed_keys}
         fields: dict[str, ColumnType] = {}
         for at in numbered:
             fields = joined_fields(fields, results[at].found)
         if needed or needed_keys or fields:
-            for of, schemas in self._known_schemas():
+            for of, schemas in self._of.known_schemas():
                 schemas.fetch(needed if of == VALUE else needed_keys)
             if fields:
-                self._add_fields(fields)
+                self._of.add_fields(fields)
             schema, offsets = table.schema, table.ledger.offsets  # a commit may change ``table`` itself
-            table = self._extended(table, self._wanted(table))
+            table = self._of.extended(table)
             if table.ledger.offsets != offsets:
                 raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
             is_same = schema.equals(table.schema)
             lacked = {at for at, each in results.items() if each.needed or each.needed_keys or each.found}
             again = {at: unit for at, unit in numbered.items() if at in lacked or not is_same}
             token = self._tasks.token(again.values())
-            results |= self._run(table, dead_letters, again, token, verdict, size_bytes)
+            results |= self._run(table, dead_letters, again, token, verdict, size_bytes, replays=replays)
         with_dead_letters = {at: numbered[at] for at, each in results.items() if each.dead_letter_files}
         if dead_letters is None and with_dead_letters:
-            dead_letters = self._made(self._export.dead_letter_table, dead_letter_schema(), ())
+            dead_letters = self._of.made_dead_letters()
             token = self._tasks.token(with_dead_letters.values())
-            results |= self._run(table, dead_letters, with_dead_letters, token, verdict, size_bytes)
+            results |= self._run(
+                table, dead_letters, with_dead_letters, token, verdict, size_bytes, replays=replays
+            )
         return table, dead_letters, tuple(results[at] for at in numbered)
 
     def _run(
@@ -415,16 +286,13 @@ class _Round:
         token: str,
         verdict: dict[int, list[int]] | None,
         size_bytes: int,
+        *,
+        replays: bool = False,
     ) -> dict[int, ExportResult]:
-        schemas = ValueSchemas() if self._schemas is None else self._schemas.given()
-        key_schemas = ValueSchemas()
-        if self._key_schemas is not None:
-            self._key_schemas.columns(pa.schema(list(key_type(self._export.config))))
-            key_schemas = self._key_schemas.given()
-        found = FoundColumns()
-        if self._columns is not None:
-            found = FoundColumns(self._columns.known, self._may_widen, self._columns.reserved)
-        inputs = self._tasks.inputs(table, dead_letters, units, token, verdict, schemas, key_schemas, found)
+        schemas, key_schemas, found = self._of.given()
+        inputs = self._tasks.inputs(
+            table, dead_letters, units, token, verdict, schemas, key_schemas, found, replays=replays
+        )
         return self._tasks.run(inputs, size_bytes)
 
     def _replacement(self, written: WrittenFiles, files: Sequence[DataFile]) -> Replacement | None:
@@ -452,13 +320,56 @@ class _Round:
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
+    # -- dead letters that are tried again -------------------------------------------------------------------------
+
+    def replay(self, mending: Mending | None, *, is_dry: bool, bytes_max: int) -> UnitReport:
+        """Moves the dead letters that can be decoded now into the table: in a first commit they are added to it, in a
+        second one they are removed from the table of dead letters."""
+        table, dead_letters = self._of.open_both()
+        if dead_letters is None or not dead_letters.rows:
+            return not_needed(self._export.topic.name, f"table {table.name} has no dead letters")
+        dead_letters.refuse_unknown_features(TableUse.READ if is_dry else TableUse.UPSERT)
+        if self._export.config.is_upsert:
+            reason = "it has the newest record of each key, and a newer one may have been removed by a tombstone since"
+            raise ReplayRefused(table.name, reason)
+        if is_ahead(self._of.checked(dead_letters), table.ledger):
+            raise ReplayRefused(table.name, "an export was interrupted: run siltstone maintain run first")
+        files, has_remaining = chosen_files(dead_letters, bytes_max)
+        units = [encode_dead_letters(each, mending, is_dry=is_dry) for each in divided_files(files)]
+        size_bytes = sum(each.size_bytes for each in files)
+        token = self._tasks.token(units)
+        ledger = table.ledger
+        table, _, results = self._exported(table, dead_letters, units, token, None, size_bytes, replays=True)
+        written = WrittenFiles(table, dead_letters, token, None, {}, (), results)
+        if not is_dry and written.total("records") > written.total("bad"):
+            after = ledger.after({}, token, self._context.now_ms())
+            added = tuple(file for each in results for file in each.dead_letter_files)
+            pending = PendingReplay(token=token, removed=files, added=added)
+            topic_id = self._export.topic.topic_id
+            self._attempt.watch.check()
+            self._context.metadata.execute(put_replay(topic_id, pending))
+            appended = [file for each in results for file in each.files]
+            committed = commit_round(self._context, self._tables, table, appended, after)
+            if committed is None:
+                return self._overtaken()
+            table, left = end_replay(self._context, self._tables, topic_id, committed, dead_letters, pending)
+            self._note(table, left, ())
+        return replayed(
+            self._export.topic.name,
+            table.name,
+            written,
+            size_bytes,
+            is_dry=is_dry,
+            has_remaining=has_remaining,
+        )
+
     def _overtaken(self) -> UnitReport:
         text = f"another driver has exported to table {self._export.table} meanwhile"
         return not_needed(self._export.topic.name, text)
 
     def _note(self, table: LoadedTable, dead_letters: LoadedTable | None, gaps: tuple[Gap, ...]) -> None:
         """Copies the ledger into the metadata; once a day also deletes the files of rounds that failed."""
-        ledger, before, now_ms = table.ledger, self._progress, self._context.now_ms()
+        ledger, before, now_ms = table.ledger, self._of.progress, self._context.now_ms()
         swept_ms = before.swept_ms if before else now_ms
         if now_ms - swept_ms >= ORPHAN_AGE_MS:
             self._sweep((table, *([dead_letters] if dead_letters else [])), now_ms)
@@ -476,7 +387,7 @@ class _Round:
         topic_id = self._export.topic.topic_id
         if progress != before:
             self._context.metadata.execute(put_progress(topic_id, progress))
-        for of, schemas in self._known_schemas():
+        for of, schemas in self._of.known_schemas():
             if set(schemas.names) - set(schema_names_of(self._context.metadata.image, topic_id, of)):
                 self._context.metadata.execute(put_schema_names(topic_id, schemas.names, of))
 

@@ -30,6 +30,7 @@ from siltstone.tables.dividing import divided, without_place
 from siltstone.tables.formats.derived import with_division
 from siltstone.tables.found_columns import extended, joined_fields
 from siltstone.tables.layout import REASON, Shaping
+from siltstone.tables.replaying import Replaying
 from siltstone.tables.task_input import CODEC, NEEDED_MAX, ExportInput, ExportResult
 from siltstone.tables.writing import TOMBSTONE, FileWriting, staged_schema
 from siltstone.topic_configs.column_types import ColumnType
@@ -81,6 +82,9 @@ class _Exporting:
             schema = staged_schema(schema)
         self._keys = key_decoder(given.config, given.key_schemas)
         stem = f"{given.token}-{given.number:05}"
+        self._replaying: Replaying | None = None
+        if given.replays:
+            self._replaying = Replaying(given.unit, store, given.dead_letter_folder)
         self._shaping, self._dead_shaping = Shaping(schema), Shaping(dead)
         self._files = FileWriting(store, given.folder, stem, schema, given.limits)
         self._dead_files = FileWriting(store, given.dead_letter_folder, stem, dead, given.limits)
@@ -95,7 +99,7 @@ class _Exporting:
         self._far_times_ms: dict[tuple[int, int], int] = {}
 
     def export(self) -> ExportResult:
-        for batch in unit_rows(decode_unit(self._given.unit), on_far_time=self._note_far_time):
+        for batch in self._batches():
             for part in self._shaped(batch):
                 self._add(part)
         if self._must_run_again:
@@ -112,11 +116,25 @@ class _Exporting:
             files=files,
             dead_letter_files=dead_files,
             unexpected=self._unexpected,
+            replayed=self._replaying.counts if self._replaying else {},
             rescued=self._rescued,
             rescued_example=self._rescued_example,
             bytes_written=sum(each.size_bytes for each in (*files, *dead_files)),
             peak_memory_bytes=peak_memory_bytes(),
         )
+
+    def _batches(self) -> Iterator[Any]:
+        """Yields the records of the unit, of each batch one partition; dead letters as their table has them."""
+        if self._replaying is None:
+            yield from unit_rows(decode_unit(self._given.unit), on_far_time=self._note_far_time)
+            return
+        for batch, keep in self._replaying.batches():
+            if keep.num_rows:
+                self._records += keep.num_rows
+                self._bad += keep.num_rows
+                self._dead_files.add(self._dead_shaping.rows(_columns(keep), keep.num_rows))
+            if batch.num_rows:
+                yield batch
 
     @property
     def _must_run_again(self) -> bool:
@@ -150,10 +168,10 @@ class _Exporting:
             return None
         columns = self._table_columns(record, decoded)
         if given.config.is_upsert:
-            columns[TOMBSTONE] = record[VALUE].is_null()
+            columns[TOMBSTONE] = record[VALUE].is_null() if decoded.deletes is None else decoded.deletes
         rows = self._shaping.rows(columns, batch.num_rows)
         bad = without_place(rows, given.partition_by, given.config) | self._far(record) | decoded.bad
-        return _Shaped(record, DecodedColumns(decoded.columns, bad), rows)
+        return _Shaped(record, msgspec.structs.replace(decoded, bad=bad), rows)
 
     def _far(self, record: Mapping[str, Any]) -> dict[int, str]:
         """Returns the rows of the batch with times that microseconds cannot hold."""
@@ -168,6 +186,10 @@ class _Exporting:
     def _add(self, shaped: _Shaped) -> None:
         given, record, decoded, rows = self._given, shaped.record, shaped.decoded, shaped.rows
         self._records += rows.num_rows
+        if self._replaying is not None:
+            self._replaying.count(record, decoded.bad)
+            if self._replaying.is_dry:
+                return
         self._count(record, decoded)
         if given.verdict is None:
             are_good = decoded.are_good(rows.num_rows)
@@ -177,6 +199,7 @@ class _Exporting:
             are_good = ~_among(record, given.verdict)
             self._unexpected = self._unexpected or _first_bad(record, decoded, are_good)
             are_good &= decoded.are_good(rows.num_rows)
+        are_good[list(decoded.skipped)] = False
         if given.config.is_upsert:
             are_good &= record[KEY].is_valid().to_numpy(zero_copy_only=False)
         self._count_rescued(decoded, are_good)
@@ -189,9 +212,14 @@ class _Exporting:
     def _decoded(self, record: Mapping[str, Any]) -> DecodedColumns | None:
         """Returns the decoded values and keys; None if the task has to run again."""
         values, config = record[VALUE], self._given.config
+        failed: dict[int, str] = {}
+        if self._replaying is not None:
+            values, failed = self._replaying.mended(record)
         if config.is_framed:
             values = framed(values, record[HEADERS], VALUE_SCHEMA, FormatKind(config.value))
         decoded, keys = self._values.decode(values), DecodedColumns({})
+        if failed:
+            decoded = msgspec.structs.replace(decoded, bad={**decoded.bad, **failed})
         if self._keys is not None:
             of_record = record[KEY]
             if config.has_key_schemas:
@@ -206,7 +234,8 @@ class _Exporting:
             return decoded
         bad = {row: f"key: {reason}" for row, reason in keys.bad.items()}
         inner = f"{KAFKA}.{KEY}" if self._given.config.has_fields else KEY
-        return DecodedColumns({**decoded.columns, inner: keys.columns[KEY]}, {**bad, **decoded.bad})
+        columns = {**decoded.columns, inner: keys.columns[KEY]}
+        return msgspec.structs.replace(decoded, columns=columns, bad={**bad, **decoded.bad})
 
     def _note_fields(self, fields: dict[str, ColumnType]) -> None:
         """Notes the fields that would be columns, or parts of columns, if the driver had known them."""

@@ -4,7 +4,7 @@ import msgspec
 
 from siltstone.model.limits import MIB
 from siltstone.offline.tasks.runner import TaskCodec, TaskFailure
-from siltstone.tables.formats.port import DataFile
+from siltstone.tables.formats.port import DataFile, TableFile
 from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import PartitionTransform, TableColumn, TableConfig
 from siltstone.value_formats.value_format import Schema
@@ -49,9 +49,38 @@ class FoundColumns(msgspec.Struct, frozen=True):
     reserved: frozenset[str] = frozenset()
 
 
+NOTHING_FOUND = FoundColumns()
+
+
+class Mending(msgspec.Struct, frozen=True):
+    """A function of the user that mends values: the source of its module, and its name there."""
+
+    source: str
+    module: str
+    function: str
+
+
+class DeadLetterUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """The dead letters that a task tries again: files of their table. ``is_dry``: nothing is written."""
+
+    files: tuple[TableFile, ...]
+    mending: Mending | None = None
+    is_dry: bool = False
+
+
+class ReasonCount(msgspec.Struct, frozen=True):
+    """How many dead letters of one reason can be decoded now, and how many cannot, with a reason that one of these has
+    now."""
+
+    fit: int = 0
+    unfit: int = 0
+    example: str = ""
+
+
 class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
-    """``unit`` is an encoded ScanUnit; ``schema`` and ``dead_letter_schema`` are the tables' schemas in Arrow's IPC
-    form. Files are named ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
+    """``unit`` is an encoded ScanUnit, or with ``replays`` an encoded DeadLetterUnit; ``schema`` and
+    ``dead_letter_schema`` are the tables' schemas in Arrow's IPC form. Files are named
+    ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
 
     ``verdict`` has the offsets of dead letters by partition when an interrupted round is repeated: exactly these
     records are left out. None: the task leaves out the records that it cannot decode."""
@@ -67,6 +96,7 @@ class ExportInput(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_folder: str
     token: str
     number: int
+    replays: bool = False
     verdict: dict[int, list[int]] | None = None
     limits: FileLimits = FileLimits()
     schemas: ValueSchemas = ValueSchemas()
@@ -79,7 +109,7 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     partition and offset, that cannot be decoded and is not in the verdict. ``needed`` and ``needed_keys`` name the
     schemas of values and of keys that the task was not given, ``found`` the fields that are no columns and can be;
     then its files are not used, and it is run again. ``rescued`` counts rows with rescued data, and ``rescued_example``
-    is one's."""
+    is one's. ``replayed`` counts dead letters that were tried again, by the reason that they had."""
 
     records: int = 0
     bad: int = 0
@@ -92,6 +122,7 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     found: dict[str, ColumnType] = {}
     rescued: int = 0
     rescued_example: str = ""
+    replayed: dict[str, ReasonCount] = {}
     bytes_written: int = 0
     peak_memory_bytes: int = 0
     failure: TaskFailure | None = None

@@ -12,6 +12,7 @@ import msgspec
 from siltstone.model.limits import HOUR_MS, KIB, MIB, MINUTE_MS
 from siltstone.topic_configs.table_export import (
     BUCKETS_MAX,
+    CHANGES,
     ERRORS,
     FORMATS,
     KEYS,
@@ -174,6 +175,9 @@ _ROWS = (
          "buckets that have new records. It cannot be changed once the table exists."),
     _row("siltstone.table.bytes.min", LONG, 64 * MIB, at_least(1), Effect.ACTS, (),
          "The topic is exported to its table when this many bytes wait, or after siltstone.table.interval.ms."),
+    _row("siltstone.table.change", STRING, "", one_of(*CHANGES), Effect.ACTS, (),
+         "debezium: values are change events of Debezium in JSON, and the table has the rows of the source's table; it "
+         "needs siltstone.table.mode=upsert. Empty: values are rows."),
     _row("siltstone.table.columns", LIST, "", table_columns, Effect.ACTS, (),
          "Fields of JSON values that become columns of the table, such as `carrier string, delay long, "
          "at struct<lat: double, lon: double>`. A field that is added here becomes a new column. `infer`: columns are "
@@ -192,8 +196,9 @@ _ROWS = (
          "Fields of JSON, avro or protobuf keys, such as `id long, region string`; a key that is no record has the "
          "field `value`. With siltstone.table.mode=upsert they are the key of the table, and cannot be changed."),
     _row("siltstone.table.mode", STRING, "append", one_of(*MODES), Effect.ACTS, (),
-         "append: the table has each record. upsert, for topics with cleanup.policy=compact: it has the newest record "
-         "of each key in each partition, and no tombstones; the table is divided by siltstone.table.buckets alone."),
+         "append: the table has each record. upsert, for topics with cleanup.policy=compact or with change events: it "
+         "has the newest record of each key in each partition, and no tombstones; the table is divided by "
+         "siltstone.table.buckets alone."),
     _row("siltstone.table.name", STRING, "", table_name, Effect.ACTS, (),
          "The name of the table, namespace.table; empty: `kafka.` and the topic, its dots and hyphens as `_`."),
     _row("siltstone.table.partition.by", LIST, "day(timestamp)", table_partitions, Effect.ACTS, (),

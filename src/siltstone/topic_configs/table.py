@@ -235,6 +235,7 @@ def _table_config(values: _Values) -> TableConfig:
         errors=values.of("siltstone.table.errors", str),
         holds_retention=values.of("siltstone.table.retention", bool),
         mode=values.of("siltstone.table.mode", str),
+        change=values.of("siltstone.table.change", str),
         is_compacted="compact" in values.of("cleanup.policy", tuple),
     )
 

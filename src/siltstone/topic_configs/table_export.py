@@ -31,6 +31,8 @@ FORMATS = ("parquet", "iceberg", "delta")
 APPEND = "append"
 UPSERT = "upsert"
 MODES = (APPEND, UPSERT)
+DEBEZIUM = "debezium"
+CHANGES = ("", DEBEZIUM)
 VALUES = ("raw", "string", "json", "avro", "protobuf")
 WITH_SCHEMAS = ("avro", "protobuf")
 KEYS = ("raw", "string", "json", "avro", "protobuf")
@@ -129,7 +131,8 @@ class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configurations of one topic's table. ``table_format`` "" means that the topic has none, ``name`` "" that the
     table is named after the topic. ``infers``: the columns that are not listed are found from the records.
-    ``is_compacted`` is the topic's cleanup policy."""
+    ``change`` says in which form values are changes of rows; "": they are rows. ``is_compacted`` is the topic's cleanup
+    policy."""
 
     table_format: str = ""
     name: str = ""
@@ -146,6 +149,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     errors: str = "dead-letter"
     holds_retention: bool = False
     mode: str = APPEND
+    change: str = ""
     is_compacted: bool = False
 
     @property
@@ -211,15 +215,24 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
             return f"siltstone.table.columns names fields of JSON values, but siltstone.table.value is {self.value}"
         if self.message and self.value != "protobuf":
             return f"siltstone.table.value.message names a Protobuf message, but siltstone.table.value is {self.value}"
-        if reason := self._key_conflict:
+        if reason := self._change_conflict or self._key_conflict:
             return reason
-        if self.is_upsert and not self.is_compacted:
+        if self.is_upsert and not self.is_compacted and not self.change:
             return "siltstone.table.mode=upsert keeps the newest record of each key: it needs cleanup.policy=compact"
         if self.is_upsert and self.table_format == "parquet":
             return (
                 "siltstone.table.mode=upsert needs siltstone.table.format=iceberg or delta: it replaces files"
             )
         return next(filter(None, map(self._misdivided, self.partition_by)), "")
+
+    @property
+    def _change_conflict(self) -> str:
+        name = f"siltstone.table.change={self.change}"
+        if self.change and not self.is_upsert:
+            return f"{name} applies changes to rows: it needs siltstone.table.mode=upsert"
+        if self.change and not (self.columns or self.infers):
+            return f"{name} reads JSON: it needs siltstone.table.value=json and siltstone.table.columns, such as infer"
+        return ""
 
     @property
     def _key_conflict(self) -> str:

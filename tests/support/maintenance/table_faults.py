@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from siltstone.carrying.pipeline.kind import Outcome
-from siltstone.metadata.commands import FinishJob
-from siltstone.metadata.entities import JobState
 from siltstone.model.limits import HOUR_MS
 from support.maintenance.table_world import TableWorld
 
@@ -61,9 +59,7 @@ def commit_and_kill(real: Append, table: Any, files: Any, ledger: Any) -> None:
 def export_is_killed(world: TableWorld) -> None:
     with pytest.raises(Killed):
         world.export()
-    for job in world.image.jobs.values():
-        if job.state is JobState.RUNNING:
-            world.metadata.execute(FinishJob(job.job_id, False))
+    world.finish_jobs()
 
 
 def another_driver(world: TableWorld) -> Callable[[Append, Any, Any, Any], None]:

@@ -13,6 +13,8 @@ from siltstone.carrying.pipeline.kind import Budget, Outcome, Scope, UnitReport
 from siltstone.carrying.pipeline.running import RunReport, run
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.kafka_protocol.batch_header import Codec
+from siltstone.metadata.commands import FinishJob
+from siltstone.metadata.entities import JobState
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import TableSettings
 from siltstone.offline.tasks.runner import InProcessRunner, Runner, Task
@@ -86,6 +88,12 @@ class TableWorld(KeyedWorld):
         (unit,) = self.export(**given).units
         assert unit.outcome is Outcome.FAILED, unit
         return unit.text
+
+    def finish_jobs(self) -> None:
+        """Ends the jobs of a driver that was killed, as their leases would."""
+        for job in self.image.jobs.values():
+            if job.state is JobState.RUNNING:
+                self.metadata.execute(FinishJob(job.job_id, False))
 
     def progress(self, name: str = "t") -> TableProgress:
         found = progress_of(self.image, self.topic_named(name).topic_id)

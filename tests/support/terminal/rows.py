@@ -59,6 +59,18 @@ ROWS: dict[str, dict[State, Case | str]] = {
         Case("tables explain nosuch --store {tabled}", 2, "topic nosuch is not kept as a table"),
         begun("tables explain kept --store {tabled}"),
     ),
+    "tables replay": row(
+        Case(
+            "tables replay kept --dead-letters --runner in-process --store {tabled}", shows="no dead letters"
+        ),
+        Case("tables replay kept --store {tabled}", 2, "--dead-letters"),
+        Case(
+            "tables replay nosuch --dead-letters --runner in-process --store {tabled}",
+            2,
+            "is not kept as a table",
+        ),
+        begun("tables replay kept --dead-letters --runner in-process --store {tabled}"),
+    ),
     "tables forget": row(
         "it is told what to forget",
         Case("tables forget fresh --store {tabled} --yes", shows="Forgotten"),

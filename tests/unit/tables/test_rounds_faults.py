@@ -44,7 +44,7 @@ def test_tb2_a_driver_that_is_killed_leaves_every_offset_once(
     streams = filled(world)
     if when == "before the mirror":
         with monkeypatch.context() as patched:
-            patched.setattr(rounds._Round, "_note", lambda *_: kill(*[None] * 4))  # type: ignore[arg-type, list-item]
+            patched.setattr(rounds.Round, "_note", lambda *_: kill(*[None] * 4))  # type: ignore[arg-type, list-item]
             export_is_killed(world)
     else:
         with appending(world, monkeypatch, kill if when == "before the commit" else commit_and_kill):
@@ -403,7 +403,7 @@ def test_rule_14_a_program_error_elsewhere_in_a_round_fails_that_topic_alone(
     def broken(*_: Any) -> Any:
         raise KeyError("a fault")
 
-    monkeypatch.setattr(rounds._Round, "_replacement", broken)
+    monkeypatch.setattr(rounds.Round, "_replacement", broken)
     assert "ExportBroken: the export of topic t to table kafka.t stopped at a fault" in plain.why_failed()
 
 

@@ -65,6 +65,7 @@ def test_there_is_nothing_else_but_our_own() -> None:
         "siltstone.segment.min.ms",
         "siltstone.table.buckets",
         "siltstone.table.bytes.min",
+        "siltstone.table.change",
         "siltstone.table.columns",
         "siltstone.table.errors",
         "siltstone.table.format",

@@ -223,6 +223,7 @@ class PartitionOpening:
             except DamagedRange as damage:
                 self._damage.opened_without(name(), damage)
                 self._replay_damaged(damage, known, now_ms)
+                known.transactions.damaged()
                 offset, batches = damage.end_offset, []
             for batch in batches:
                 header = read_batch_header(batch.payload)

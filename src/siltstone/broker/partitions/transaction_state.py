@@ -114,6 +114,8 @@ class PartitionTransactions:
         self._aborted = AbortedTransactions(aborted, next(iter(self._open), None))
         self._told = 0
         self._questions: dict[int, set[PermissionQuestion]] = {}
+        self._doubted: set[int] = set()
+        """Producers with a transaction open where batches could not be read."""
 
     @property
     def aborted(self) -> AbortedTransactions:
@@ -240,6 +242,7 @@ class PartitionTransactions:
 
     def marker_appended(self, ending: TransactionEnding, marker_offset: int, now_ms: int) -> None:
         producer_id, marker = ending.producer_id, ending.marker
+        self._doubted.discard(producer_id)
         for asked in self._questions.get(producer_id, ()):
             asked.is_void = True
         first_offset = self._producers.marked(
@@ -254,7 +257,25 @@ class PartitionTransactions:
             ended = AbortedTransaction(producer_id, first_offset, marker_offset)
             self._aborted.add(ended, next(undecided, marker_offset + 1))
 
+    # -- lost markers ------------------------------------------------------------------------------------
+
+    def in_doubt(self, silent_since_ms: int) -> list[ProducerEntry]:
+        """Returns the producers with an open transaction whose marker may be lost: it may be where batches could not be
+        read, or nothing was appended for the transaction since a time at which all that are under way began later."""
+        opened = (one.producer_id for one in self._open.values() if one.marker_offset == NOT_YET)
+        known = (entry for each in opened if (entry := self._producers.get(each)) is not None)
+        return [each for each in known if each.producer_id in self._doubted or each.seen_ms < silent_since_ms]
+
+    def is_under_way(self, producer_id: int) -> None:
+        """The coordinator says that the transaction of the producer has no outcome yet, or that its marker is on its
+        way."""
+        self._doubted.discard(producer_id)
+
     # -- the log -----------------------------------------------------------------------------------------
+
+    def damaged(self) -> None:
+        """The next batches of the log cannot be read: the markers of all open transactions may be among them."""
+        self._doubted.update(one.producer_id for one in self._open.values() if one.marker_offset == NOT_YET)
 
     def replay(self, payload: Buffer, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """Records a batch that is in the log already. Batches that key compaction has emptied open and end nothing, nor

@@ -64,6 +64,11 @@ class Topics:
         metadata = image.topics.get(topic_id.hex())
         return None if metadata is None else self._found(metadata)
 
+    def name_of(self, topic_id: str) -> str | None:
+        """Returns the name of the topic; None if it is deleted."""
+        metadata = self._metadata.image.topics.get(topic_id)
+        return None if metadata is None else metadata.name
+
     def all(self) -> tuple[Topic, ...]:
         """Returns all topics, ordered by name: the same object while no topic changes."""
         image = self._metadata.image

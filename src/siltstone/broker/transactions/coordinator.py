@@ -216,7 +216,7 @@ class TransactionCoordinator:
                 if self._phase is not Phase.ACTIVE:
                     return None, REFUSALS[self._phase]
                 known, answer = await self._decided(transactional_id, request)
-                if known is None or answer is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                if known is None or answer is not ErrorCode.CONCURRENT_TRANSACTIONS or known.is_open:
                     return known, answer
                 if not await known.completed(deadline_ms, self._clock):
                     return known, answer

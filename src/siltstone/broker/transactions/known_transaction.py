@@ -30,6 +30,10 @@ class KnownTransaction(msgspec.Struct, eq=False):
     left: frozenset[TopicPartition] = frozenset()
     waiting: "set[asyncio.Future[None]]" = set()
 
+    @property
+    def is_open(self) -> bool:
+        return self.transaction.state is TransactionState.ONGOING
+
     async def is_durable(self) -> bool:
         """Waits for the newest record at the call. Returns whether it is durable; else its append failed."""
         written = self.written

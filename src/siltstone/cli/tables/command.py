@@ -9,6 +9,7 @@ from siltstone.cli.output import print_json, remarks, results, table
 from siltstone.cli.store_options import StoreChoice, json_option, store_options
 from siltstone.cli.tables.explain import explain
 from siltstone.cli.tables.forget import forget
+from siltstone.cli.tables.replay import replay
 from siltstone.cli.tables.show import show
 from siltstone.cli.words import cell, count_words, counted, size_words
 from siltstone.foundation.quantity_words import time_words
@@ -20,7 +21,7 @@ from siltstone.tables.inspecting import TableRow, table_rows
 @store_options
 @click.pass_context
 def tables(context: click.Context, choice: StoreChoice, as_json: bool) -> None:
-    """List the topics that are kept as tables; show, explain or forget a table.
+    """List the topics that are kept as tables; show, explain, replay or forget a table.
 
     A topic is kept as a table when its configuration siltstone.table.format is set, for instance with
     siltstone topics configure flights siltstone.table.format=iceberg. siltstone maintain run exports it.
@@ -73,5 +74,5 @@ def _remarks(row: TableRow) -> list[str]:
     return [line for line in (lost, row.trouble) if line]
 
 
-for command in (show, explain, forget):
+for command in (show, explain, replay, forget):
     tables.add_command(command)

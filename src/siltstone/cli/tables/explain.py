@@ -71,7 +71,8 @@ def _configured(export: TopicExport, config: TopicConfig) -> Iterator[tuple[str,
     table = export.config
     yield "format", table.table_format
     yield "exported", f"at {size_words(table.bytes_min)}, or every {duration_words(table.interval_ms)}"
-    yield "values", f"{table.value}; {_columns(export)}"
+    changes = f", change events of {table.change}" if table.change else ""
+    yield "values", f"{table.value}{changes}; {_columns(export)}"
     yield "bad_records", table.errors
     if table.holds_retention:
         yield "retention", "retention and key compaction wait for the table"

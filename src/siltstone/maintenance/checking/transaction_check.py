@@ -13,13 +13,13 @@ from siltstone.metadata.entities import TopicMetadata
 from siltstone.metadata.image import MetadataImage
 from siltstone.metadata.lookup import find_ranges
 from siltstone.model.errors import SiltstoneError
-from siltstone.model.limits import MINUTE_MS, TRANSACTION_TIMEOUT_MS_MAX
+from siltstone.model.limits import MINUTE_MS, TRANSACTION_HANGS_AFTER_MS, TRANSACTION_TIMEOUT_MS_MAX
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.topic_streams import transactional_from
 from siltstone.scanning.planning import ScanPartition
 from siltstone.scanning.transactions import CommittedEnds
 
-OPEN_MS_MAX = TRANSACTION_TIMEOUT_MS_MAX + 5 * MINUTE_MS
+OPEN_MS_MAX = TRANSACTION_TIMEOUT_MS_MAX + TRANSACTION_HANGS_AFTER_MS
 """The mark of Kafka's own tool: the longest time-out, and time for the coordinator and the markers."""
 
 

@@ -244,6 +244,7 @@ class EngineSource:
         collected.add("wal_capacity_bytes", self._wal_capacity_bytes)
         collected.add("partitions_open", len(self._broker.parts.partitions.all_opened()))
         collected.add("damaged_reads", self._broker.parts.partitions.damage.statistics().reads_refused)
+        collected.add("hidden_markers", self._broker.hidden_markers.aborted)
         _add_engine(
             collected, self._node.engine.statistics(), self._broker.parts.partitions.openings.appends_waiting
         )

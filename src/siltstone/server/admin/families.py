@@ -110,6 +110,8 @@ ENGINE = (
     _counter("catch_up_held_seconds", "The time for which reads that catch up have waited for appends, all together.",
              unit="seconds"),
     _counter("damaged_reads", "Reads that found a damaged or missing object."),
+    _counter("hidden_markers", "Transactions that this node has aborted because damage hides whether they were "
+             "committed."),
 )  # fmt: skip
 
 CACHES = (

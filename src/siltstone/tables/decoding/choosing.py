@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from siltstone.record_columns.row_columns import VALUE
+from siltstone.tables.decoding.changes import ChangedRowsDecoder
 from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
 from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns, text_of
 from siltstone.tables.decoding.rescuing import FoundFieldsDecoder
 from siltstone.tables.decoding.schemas import SchemaDecoder
-from siltstone.tables.task_input import FoundColumns, ValueSchemas
+from siltstone.tables.task_input import NOTHING_FOUND, FoundColumns, ValueSchemas
 from siltstone.topic_configs.table_export import TableConfig
 
 
@@ -51,8 +52,9 @@ _VALUES: dict[str, Callable[[TableConfig, ValueSchemas, Any, FoundColumns], Colu
 
 
 def value_decoder(
-    config: TableConfig, schemas: ValueSchemas, table: Any, found: FoundColumns
+    config: TableConfig, schemas: ValueSchemas, table: Any, found: FoundColumns = NOTHING_FOUND
 ) -> ColumnDecoder:
     """Returns the decoder of values. It makes the columns of the table, whose pyarrow.Schema is ``table``, without
     those of the record itself (offset, time, …)."""
-    return _VALUES[config.value](config, schemas, table, found)
+    decoder = _VALUES[config.value](config, schemas, table, found)
+    return ChangedRowsDecoder(decoder) if config.change else decoder

@@ -11,6 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from siltstone.record_columns.row_columns import KEY
+from siltstone.tables.decoding.changes import ChangedKeysDecoder
 from siltstone.tables.decoding.choosing import TextColumnDecoder
 from siltstone.tables.decoding.json import JsonFieldsDecoder, JsonTextDecoder
 from siltstone.tables.decoding.port import ColumnDecoder, DecodedColumns
@@ -55,6 +56,8 @@ def key_decoder(config: TableConfig, schemas: ValueSchemas) -> ColumnDecoder | N
         fields: ColumnDecoder = JsonFieldsDecoder(config.key_columns)
         if config.has_key_schemas:
             fields = SchemaDecoder(of_keys(config), schemas, pa.schema(list(kind)))
+        elif config.change:
+            fields = ChangedKeysDecoder(fields)
         return KeyFieldsDecoder(fields, kind, are_needed=config.is_upsert)
     return JsonTextDecoder(KEY) if config.key == "json" else TextColumnDecoder(KEY)
 

@@ -25,12 +25,15 @@ REASON_CHARACTERS_MAX = 200
 class DecodedColumns(msgspec.Struct, frozen=True):
     """``columns`` are Arrow arrays by name; at the rows of ``bad`` their content does not matter. ``bad`` maps a row to
     the reason. ``needed`` names schemas that the decoder was not given; the columns have then no meaning. ``found`` has
-    the types of fields that are no columns, where columns are found from the values."""
+    the types of fields that are no columns, where columns are found from the values. Of change events, ``deletes`` is a
+    pyarrow.BooleanArray of the rows that remove a row of the table, and ``skipped`` are rows that do nothing."""
 
     columns: dict[str, Any]
     bad: dict[int, str] = {}
     needed: tuple[SchemaName, ...] = ()
     found: dict[str, ColumnType] = {}
+    deletes: Any = None
+    skipped: frozenset[int] = frozenset()
 
     def are_good(self, count: int) -> Flags:
         flags = np.ones(count, dtype=np.bool_)

@@ -167,7 +167,9 @@ class ParquetTable:
         rows = self._newest.rows + sum(each.rows for each in files)
         removed: tuple[str, ...] = ()
         if replacement is not None:
-            assert replacement.keeps_rows, "a Parquet table is only appended to"
+            if not replacement.keeps_rows:
+                rows += sum(each.rows for each in replacement.added)
+                rows -= sum(each.live_rows for each in replacement.removed)
             removed, files = tuple(each.path for each in replacement.removed), (*files, *replacement.added)
         self._commit(rows=rows, properties=properties_of(ledger), files=tuple(files), removed=removed)
 

@@ -1,14 +1,18 @@
 """What nodes ask each other for transactions, while answers are late, refused, or asked for themselves."""
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
 from siltstone.broker.groups.coordinator import Phase
 from siltstone.broker.groups.groups import partition_of_group
+from siltstone.broker.partitions.transaction_state import CoordinatorFenced, TransactionEnding
 from siltstone.broker.topics.names import TRANSACTIONS_TOPIC
 from siltstone.kafka_protocol.error_code import ErrorCode
+from siltstone.kafka_protocol.records.control import Outcome, TransactionMarker
 from support.broker.broker_cluster import in_broker_cluster
+from support.broker.left_out_rules import without
 from support.broker.transaction_clients import NONE, TIMEOUT_MS, TransactionClient, ends
 from support.engine.engine_world import settled
 from support.scenarios import scenario
@@ -33,6 +37,35 @@ async def test_tx47_an_older_coordinator_is_not_believed(cluster) -> None:
     assert partition.next_offset == 2
     assert logs[0] is not logs[1], "it has read its log: is that still its own?"
     assert logs[1] is logs[2], "not more than once a minute"
+
+
+@pytest.mark.parametrize("rule_stands", [True, False])
+@scenario(in_broker_cluster)
+async def test_tx47_what_an_older_coordinator_permits_would_be_ended_by_nobody(cluster, rule_stands) -> None:
+    """The rule of the model that histories of clusters do not find: the leader has a marker of a newer coordinator, and
+    the answer of a paused one comes after it, not around it. No other rule stands here."""
+    with nullcontext() if rule_stands else without("older_coordinator_is_refused"):
+        world, topic, client = await begun(cluster)
+        await send(client, topic, 1)
+        assert await client.end() is NONE
+        await settled()
+        partition = await cluster.nodes[1].parts.partitions.open(topic, 1)
+        marker = TransactionMarker(Outcome.COMMIT, 99)
+        newer = TransactionEnding(
+            client.pid, client.epoch, marker, number=partition.producers.get(client.pid).open_number + 1
+        )
+        assert await partition.append_marker(newer) == 2
+        client.sequences.clear()
+        answer = await client.produce(topic, 1)
+        await settled()
+        stable, end = await ends(world, topic, 1)
+    if rule_stands:
+        assert answer == [ErrorCode.NOT_ENOUGH_REPLICAS] and (stable, end) == (3, 3)
+    else:
+        assert answer == [NONE] and (stable, end) == (3, 4), "the newer one does not know of it"
+        refused = TransactionEnding(client.pid, client.epoch + 1, TransactionMarker(Outcome.ABORT, 1), True)
+        with pytest.raises(CoordinatorFenced):
+            partition.append_marker(refused)
 
 
 def coordinator_of(cluster, client, node_id=0):

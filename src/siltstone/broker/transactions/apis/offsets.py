@@ -45,7 +45,12 @@ async def handle_add_offsets_to_txn(
     index = await groups.partition_of(request.group_id)
     if isinstance(index, ErrorCode):
         return AddOffsetsToTxnResponse(error_code=index)
-    add = AddToTransaction(request.producer_id, request.producer_epoch, frozenset({(OFFSETS_TOPIC, index)}))
+    add = AddToTransaction(
+        request.producer_id,
+        request.producer_epoch,
+        frozenset({(OFFSETS_TOPIC, index)}),
+        connection_id=context.connection.connection_id,
+    )
     answer = await transactions.ask(request.transactional_id, add)
     return AddOffsetsToTxnResponse(error_code=known_code(answer, context, FENCED_SINCE))
 

@@ -110,7 +110,8 @@ async def _added(
     if refused:
         errors = dict.fromkeys(named, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     else:
-        add = AddToTransaction(producer_id, producer_epoch, frozenset(named))
+        connection_id = context.connection.connection_id
+        add = AddToTransaction(producer_id, producer_epoch, frozenset(named), connection_id=connection_id)
         answer = await transactions.ask(transactional_id, add)
         errors = dict.fromkeys(named, known_code(answer, context, FENCED_SINCE))
     return rows_by_topic(asked, lambda name, index: _row(index, errors[name, index]), _topic_row)
@@ -144,7 +145,13 @@ async def handle_end_txn(
     client_version = BUMPING_VERSION if context.api_version >= BUMPING_END_SINCE else 0
     answer = await transactions.ask(
         request.transactional_id,
-        End(request.producer_id, request.producer_epoch, request.committed, client_version),
+        End(
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            client_version,
+            context.connection.connection_id,
+        ),
     )
     if isinstance(answer, ProducerEpoch):
         return EndTxnResponse(producer_id=answer.producer_id, producer_epoch=answer.epoch)

@@ -92,7 +92,9 @@ def _begin(draft: TransactionDraft, _: AddToTransaction | End) -> None:
 
 def _add_partitions(draft: TransactionDraft, request: AddToTransaction) -> None:
     draft.change(
-        partitions=draft.transaction.partitions | request.partitions, client_version=request.client_version
+        partitions=draft.transaction.partitions | request.partitions,
+        client_version=request.client_version,
+        connection_id=request.connection_id,
     )
 
 
@@ -238,6 +240,11 @@ def _plain_end_event(transaction: Transaction, end: End) -> EventOrAnswer:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if end.producer_epoch != transaction.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
+    is_open = transaction.state is TransactionState.ONGOING
+    if is_open and NONE < end.connection_id < transaction.connection_id:
+        # It was on its way when the client gave the connection up, and has ended its transaction over another one since
+        # (KAFKA-17754): the epoch is the same, so nothing else tells the transactions apart.
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     return TransactionEvent.COMMIT if end.commits else TransactionEvent.ABORT
 
 

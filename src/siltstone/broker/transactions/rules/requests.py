@@ -28,22 +28,25 @@ class StartProducer(msgspec.Struct, frozen=True):
 class AddToTransaction(msgspec.Struct, frozen=True):
     """AddPartitionsToTxn; AddOffsetsToTxn with the partition of ``__consumer_offsets``; or the first batch of a client
     of transaction version 2 in a partition. ``coordinator_epoch``: the highest one that the leader of the partition has
-    heard of; one that is replaced and does not know it learns it so."""
+    heard of; one that is replaced and does not know it learns it so. ``connection_id``: a later connection of this node
+    has a higher one; -1 if the request came over none."""
 
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
     client_version: int = 0
     coordinator_epoch: int = NONE
+    connection_id: int = NONE
 
 
 class End(msgspec.Struct, frozen=True):
-    """EndTxn."""
+    """EndTxn. ``connection_id``: see AddToTransaction."""
 
     producer_id: int
     producer_epoch: int
     commits: bool
     client_version: int = 0
+    connection_id: int = NONE
 
 
 class MarkersWritten(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """What a coordinator knows of one transactional id: its producer, its epoch, and the newest transaction.
 
-Of this the log of the coordinator holds all but ``last_epoch`` and ``last_start_ms``. So an InitProducerId that is
-repeated after the coordinator was loaded gets PRODUCER_FENCED, as in Kafka.
+Of this the log of the coordinator holds all but ``last_epoch``, ``last_start_ms`` and ``connection_id``. So an
+InitProducerId that is repeated after the coordinator was loaded gets PRODUCER_FENCED, as in Kafka.
 """
 
 import msgspec
@@ -29,7 +29,8 @@ class Transaction(msgspec.Struct, frozen=True):
     """``producer_epoch`` -1: no producer has an epoch yet. ``last_epoch``: the epoch that the client had before the
     current one, -1 if another client had it. ``next_producer_id``: replaces the producer id when the transaction is
     complete, because its epochs are used up. ``start_ms`` is the number of the transaction as well: no two of a
-    transactional id with the same epoch have the same one; ``last_start_ms`` is the highest so far."""
+    transactional id with the same epoch have the same one; ``last_start_ms`` is the highest so far.
+    ``connection_id``: of the connection over which partitions were added last, -1 if it is not known."""
 
     transactional_id: str
     producer_id: int
@@ -44,6 +45,7 @@ class Transaction(msgspec.Struct, frozen=True):
     client_version: int = 0
     last_epoch: int = NO_EPOCH
     last_start_ms: int = NONE
+    connection_id: int = NONE
 
     def remaining_ms(self, now_ms: int) -> int:
         """The time until the transaction is aborted. It is never longer than the timeout, whatever the clock of the

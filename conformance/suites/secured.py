@@ -1,0 +1,123 @@
+"""Makes copies of the suites that log in find a broker with TLS, logins and rights.
+
+What these suites change with Kafka's own tools in a container is changed by an administrator's client instead. A broker
+of Siltstone takes PLAIN over TLS only, so suites that use it without TLS are given TLS.
+"""
+
+import re
+from pathlib import Path
+
+from conformance.secured import LOGIN, SECURE, Grounds
+from conformance.suites.preparing import GIVEN_SERVER, pytest_of
+from conformance.suites.suite import Prepared
+
+AIOKAFKA_ADMINISTRATION = """
+
+_ADMIN = {{"bootstrap.servers": "{secure}", "security.protocol": "SSL", "ssl.ca.location": "{authority}"}}
+
+
+def _bindings(cluster=None, topic=None, group=None, transactional_id=None, allow_principal=None, deny_principal=None,
+              operation="All", **_):
+    from confluent_kafka.admin import (
+        AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType,
+    )
+    named = {{"TOPIC": topic, "GROUP": group, "TRANSACTIONAL_ID": transactional_id,
+              "BROKER": "kafka-cluster" if cluster else None}}
+    permission = AclPermissionType.ALLOW if allow_principal else AclPermissionType.DENY
+    return [
+        AclBinding(ResourceType[kind], name, ResourcePatternType.LITERAL, f"User:{{allow_principal or deny_principal}}",
+                   "*", AclOperation[re.sub("(?<=[a-z])(?=[A-Z])", "_", operation).upper()], permission)
+        for kind, name in named.items() if name
+    ]
+
+
+@functools.cache
+def _admin():
+    from confluent_kafka.admin import AdminClient
+    return AdminClient(_ADMIN)
+
+
+class _Acls:
+    def __init__(self):
+        self._active = []
+        for operation in ("DESCRIBE", "WRITE", "READ"):
+            self._create(allow_principal="test", operation=operation, topic="*")
+        self._create(allow_principal="test", group="*", transactional_id="*", cluster=True)
+        self._active.clear()
+
+    def _create(self, **asked):
+        bindings = _bindings(**asked)
+        for done in _admin().create_acls(bindings).values():
+            done.result(10)
+        self._active += bindings
+
+    add_acl = _create
+
+    def list_acl(self, principal=None): ...
+
+    def cleanup(self):
+        from confluent_kafka.admin import AclBindingFilter
+        filters = [AclBindingFilter(each.restype, each.name, each.resource_pattern_type, each.principal, each.host,
+                                    each.operation, each.permission_type) for each in self._active]
+        for done in _admin().delete_acls(filters).values() if filters else ():
+            done.result(10)
+        self._active.clear()
+
+
+class _Users:
+    def add_scram_user(self, username, password):
+        from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+        infos = [ScramCredentialInfo(each, 8192) for each in (
+            ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)]
+        asked = [UserScramCredentialUpsertion(username, each, password.encode()) for each in infos]
+        for each in asked:
+            for done in _admin().alter_user_scram_credentials([each]).values():
+                done.result(10)
+
+
+@pytest.fixture(scope="session")
+def acl_manager():
+    _Users().add_scram_user("test", "test")
+    return _Acls()
+
+
+@pytest.fixture(scope="session")
+def kafka_config():
+    return _Users()
+
+
+@pytest.fixture(scope="session")
+def ssl_folder():
+    import pathlib
+    return pathlib.Path("{folder}")
+"""
+
+
+def aiokafka(copy: Path, address: str, grounds: Grounds) -> Prepared:
+    """Its tests of logins and rights, and those of a producer and a consumer over TLS. GSSAPI there is none."""
+    (copy / "aiokafka").rename(copy / "sources")
+    host, _, port = address.rpartition(":")
+    folder = copy / "certificates"
+    folder.mkdir()
+    for name, file in (("ca.crt", grounds.authority), ("client.crt", grounds.client.certificate),
+                       ("client.key", grounds.client.key)):  # fmt: skip
+        (folder / name).write_bytes(file.read_bytes())
+    given = GIVEN_SERVER.format(host=host, port=port)
+    for name, listener in (("ssl_port", SECURE), ("sasl_ssl_port", LOGIN)):
+        given += f"_GivenServer.{name} = {grounds.ports[listener]}\n"
+    secure = f"{host}:{grounds.ports[SECURE]}"
+    given += AIOKAFKA_ADMINISTRATION.format(secure=secure, authority=grounds.authority, folder=folder)
+    conftest = copy / "tests" / "conftest.py"
+    conftest.write_text("import functools\nimport re\n" + conftest.read_text() + given)
+    logins = copy / "tests" / "test_sasl.py"
+    text = logins.read_text().replace("kafka_sasl_plain_port", "kafka_sasl_ssl_port")
+    text = re.sub(
+        'security_protocol="SASL_PLAINTEXT"',
+        'security_protocol="SASL_SSL", ssl_context=self.create_ssl_context()',
+        text,
+    )
+    logins.write_text(text)
+    tests = ("tests/test_sasl.py", "tests/test_producer.py", "tests/test_consumer.py", "-k",
+             "(TestKafkaSASL and not gssapi) or test_producer_ssl or test_ssl_consume",
+             "--docker-image=x:2.8.1")  # fmt: skip
+    return pytest_of(copy, tests, {"PYTHONPATH": str(copy)})

@@ -1,0 +1,117 @@
+"""Change events of Debezium: which row of the source table each one makes, and which it removes.
+
+Values are JSON in one of the forms that Debezium's converters and transforms write:
+
+    envelope          {"before": …, "after": {…}, "source": {…}, "op": "u", …}
+    with its schema   {"schema": {…}, "payload": the envelope}
+    flat              the row itself, where ``__deleted`` says "true" for a row that is gone [ExtractNewRecordState]
+
+``c`` (created), ``u`` (updated) and ``r`` (read by a snapshot) make the row ``after``; ``d`` and a tombstone remove the
+row of the key; ``m`` (a message of the source's log) is passed over. ``t`` (truncated) is bad, since it names no key:
+it has to be skipped in the connector, which is Debezium's default.
+"""
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, ColumnDecoder, DecodedColumns
+from siltstone.value_formats.decoders.json import payload_of
+from siltstone.value_formats.decoding import reason_of
+
+_NOTHING = msgspec.Raw(b"null")
+_MADE = frozenset("cur")
+
+
+class _Event(msgspec.Struct):
+    """The parts of an event that matter; a flat row has none of them."""
+
+    op: str | None = None
+    after: msgspec.Raw = _NOTHING
+    before: msgspec.Raw = _NOTHING
+    payload: msgspec.Raw = _NOTHING
+    schema: msgspec.Raw = _NOTHING
+    deleted: str | bool | None = msgspec.field(default=None, name="__deleted")
+
+
+_EVENTS = msgspec.json.Decoder(_Event)
+
+
+class ChangedRowsDecoder:
+    """Decodes the rows that change events make."""
+
+    def __init__(self, rows: ColumnDecoder) -> None:
+        """``rows`` decodes the JSON of a row."""
+        self._rows = rows
+
+    def decode(self, values: Any) -> DecodedColumns:
+        made: list[bytes | None] = []
+        deletes: list[bool] = []
+        skipped: set[int] = set()
+        bad: dict[int, str] = {}
+        for row, value in enumerate(values.to_pylist()):
+            after: bytes | None = None
+            is_delete = value is None
+            if value is not None:
+                try:
+                    after, is_delete = _row_of(payload_of(value))
+                    if after is None and not is_delete:
+                        skipped.add(row)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as cause:
+                    bad[row] = reason_of(cause)[:REASON_CHARACTERS_MAX]
+            made.append(after)
+            deletes.append(is_delete)
+        decoded = self._rows.decode(pa.array(made, pa.binary()))
+        return msgspec.structs.replace(
+            decoded,
+            bad=dict(sorted({**decoded.bad, **bad}.items())),
+            deletes=pa.array(deletes, pa.bool_()),
+            skipped=frozenset(skipped),
+        )
+
+
+def _row_of(value: bytes) -> tuple[bytes | None, bool]:
+    """Returns the JSON of the row that an event makes, and whether it removes one. Raises ValueError."""
+    event = _EVENTS.decode(value)
+    if event.op is None and bytes(event.payload) != b"null" and bytes(event.schema) != b"null":
+        value = bytes(event.payload)
+        event = _EVENTS.decode(value)
+    if event.op is None:
+        if bytes(event.after) != b"null" or bytes(event.before) != b"null":
+            raise ValueError("it has before or after, and no op")
+        return (None, True) if event.deleted in ("true", True) else (value, False)
+    if event.op in _MADE:
+        after = bytes(event.after)
+        if not after.startswith(b"{"):
+            raise ValueError(f"its op is {event.op}, and after is no row")
+        return after, False
+    if event.op == "d":
+        return None, True
+    if event.op == "m":
+        return None, False
+    if event.op == "t":
+        raise ValueError(
+            "it truncates the table, and names no key: set skipped.operations=t in the connector"
+        )
+    raise ValueError(f"its op is {event.op[:20]}, and Debezium has c, u, d, r, m and t")
+
+
+class ChangedKeysDecoder:
+    """Decodes keys without the schema that a JSON converter writes around them: ``{"schema": …, "payload": KEY}``."""
+
+    def __init__(self, keys: ColumnDecoder) -> None:
+        self._keys = keys
+
+    def decode(self, values: Any) -> DecodedColumns:
+        plain = [None if each is None else _plain_key(each) for each in values.to_pylist()]
+        return self._keys.decode(pa.array(plain, pa.binary()))
+
+
+def _plain_key(key: bytes) -> bytes:
+    try:
+        event = _EVENTS.decode(payload_of(key))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return key
+    has_both = bytes(event.payload) != b"null" and bytes(event.schema) != b"null"
+    return bytes(event.payload) if has_both else key
