@@ -116,6 +116,19 @@ KAFKA_CONNECT = ArtifactSet(
 )
 """A worker of Connect, and the connector that reads a file."""
 
+DEBEZIUM_VERSION = "3.3.1.Final"
+DEBEZIUM = ArtifactSet(
+    "debezium",
+    DEBEZIUM_VERSION,
+    (
+        _kafka("connect-runtime"),
+        _kafka("connect-json"),
+        Jar("io.debezium", "debezium-connector-postgres", DEBEZIUM_VERSION),
+        _QUIET_LOG,
+    ),
+)
+"""A worker of Connect, and Debezium's connector to PostgreSQL."""
+
 _FLINK_VERSION = "2.2.1"
 FLINK = ArtifactSet(
     "flink",
@@ -140,6 +153,7 @@ ALL = (
     ECLIPSE_COMPILER,
     KAFKA_STREAMS,
     KAFKA_CONNECT,
+    DEBEZIUM,
     FLINK,
 )
 

@@ -92,11 +92,13 @@ def flink_numbers(
     return JavaProgram([*command, str(folder / "checkpoints")], folder / "flink.txt")
 
 
-def connect_worker(folder: Path, properties: dict[str, str]) -> JavaProgram:
-    """Returns a worker of Connect. Raises JavaArtifactsUnavailable."""
+def connect_worker(
+    folder: Path, properties: dict[str, str], artifacts: ArtifactSet = KAFKA_CONNECT
+) -> JavaProgram:
+    """Returns a worker of Connect with the connectors of ``artifacts``. Raises JavaArtifactsUnavailable."""
     settings = folder / "connect.properties"
     settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    jars = fetch_jars(KAFKA_CONNECT)
+    jars = fetch_jars(artifacts)
     command = _java(class_path(jars), "org.apache.kafka.connect.cli.ConnectDistributed")
     return JavaProgram([*command, str(settings)], folder / "connect.txt")
 

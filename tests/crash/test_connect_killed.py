@@ -2,12 +2,9 @@
 with SIGKILL and started again, several times. Readers of committed records get each line once, in order. ``CRASH_SEED``
 replays the moments."""
 
-import json
 import random
 import threading
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from oracles.java_artifacts import JavaArtifactsUnavailable
 from oracles.java_programs import connect_worker
 from support.broker.broker_process import BrokerProcess, checked_store
 from support.kafka.committed_values import CommittedValues, make_topics
+from support.kafka.connect import put_connector, worker_properties
 from support.processes.ports import free_ports
 from support.processes.seeds import seed_of_this_run
 from support.processes.tried import RecordTried
@@ -23,28 +21,6 @@ from support.processes.tried import RecordTried
 pytestmark = [pytest.mark.crash, pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(600)]
 KILLS = 4
 SECONDS = 120
-
-
-def worker_properties(servers: str, rest_port: int) -> dict[str, str]:
-    converter = "org.apache.kafka.connect.storage.StringConverter"
-    return {
-        "bootstrap.servers": servers,
-        "group.id": "workers",
-        "key.converter": converter,
-        "value.converter": converter,
-        "config.storage.topic": "connect-configs",
-        "offset.storage.topic": "connect-offsets",
-        "status.storage.topic": "connect-status",
-        "config.storage.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "status.storage.replication.factor": "1",
-        "offset.storage.partitions": "3",
-        "exactly.once.source.support": "enabled",
-        "session.timeout.ms": "6000",
-        "heartbeat.interval.ms": "500",
-        "scheduled.rebalance.max.delay.ms": "0",
-        "listeners": f"http://127.0.0.1:{rest_port}",
-    }
 
 
 def connector(file: Path) -> dict[str, str]:
@@ -96,7 +72,7 @@ def test_each_line_of_connect_is_committed_once(tmp_path: Path, record_tried: Re
         with worker, CommittedValues(servers, "lines", lambda: worker.log) as lines:
             worker.start()
             file = GrowingFile(tmp_path / "lines.txt")
-            put_connector(rest_port, connector(tmp_path / "lines.txt"))
+            put_connector(rest_port, "file", connector(tmp_path / "lines.txt"))
             for kill in range(KILLS):
                 lines.wait_for(len(lines.all) + 200)
                 time.sleep(rng.uniform(0.0, 0.5))
@@ -115,25 +91,3 @@ def test_each_line_of_connect_is_committed_once(tmp_path: Path, record_tried: Re
         record_tried("lines", count)
         assert "Traceback" not in broker.log
     checked_store(tmp_path / "store")
-
-
-def put_connector(rest_port: int, config: dict[str, str]) -> None:
-    """Makes the connector, when the worker has started."""
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{rest_port}/connectors/file/config",
-        json.dumps(config).encode(),
-        {"Content-Type": "application/json"},
-        method="PUT",
-    )
-    give_up = time.monotonic() + SECONDS
-    while True:
-        try:
-            with urllib.request.urlopen(request, timeout=SECONDS):
-                return
-        except urllib.error.HTTPError as refusal:
-            said = refusal.read().decode()
-            assert refusal.code in (404, 409, 500, 503), said  # it is still starting
-        except urllib.error.URLError as reason:
-            said = str(reason)
-        assert time.monotonic() < give_up, said
-        time.sleep(0.2)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -12,6 +13,7 @@ from oracles.foreign_spark import ForeignSpark, running_foreign_spark
 from oracles.java_artifacts import SPARK_KAFKA_CONNECTOR, JavaArtifactsUnavailable, fetch_jars
 from siltstone.server.embedded import Broker
 from siltstone.spark.starting import LIGHT_JVM, start_session
+from support.engine.s3_server import ENVIRONMENT
 from support.kafka.kafka_oracles import or_skip
 from support.spark.shared_fixtures import SHARED_FIXTURES
 from support.spark.spark_cluster import SparkCluster, running_spark_cluster
@@ -30,7 +32,10 @@ FOR_SMALL_DATA = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    session = start_session("local[2]", "siltstone tests", {**FOR_SMALL_DATA, **kafka_connector()})
+    with patch.dict(
+        os.environ, ENVIRONMENT
+    ):  # of the JVM, and so of the processes that plan: the S3 server's key
+        session = start_session("local[2]", "siltstone tests", {**FOR_SMALL_DATA, **kafka_connector()})
     yield session
     session.stop()
 

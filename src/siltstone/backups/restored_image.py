@@ -21,9 +21,6 @@ from siltstone.metadata.entities import JobMetadata, JobState, StreamState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.objects import DEFAULT_BUCKET_ID, ObjectState
 
-RESTORED_KEY = "store/restored"
-"""The key under which a restored store has where it comes from: a JSON object with store, version and time."""
-
 KEYS_OF_PLACES = (
     "store/", "kafka/cluster-id", "node-address/", "node-listener", "flush/", "unreachable-from/", "lost-log/",
     "audit-note/", "copies-listed/",

@@ -22,7 +22,7 @@ from siltstone.backups.manifest import (
 )
 from siltstone.backups.object_bucket import refuse_objects_of_another
 from siltstone.backups.object_copying import CopiedObjects, OnCopied, copy_objects
-from siltstone.backups.restored_image import RESTORED_KEY, RestoredLosses, losses, restored_image
+from siltstone.backups.restored_image import RestoredLosses, losses, restored_image
 from siltstone.foundation.quantity_words import counted
 from siltstone.metadata.entities import ObjectMetadata
 from siltstone.metadata.history import image_at, time_text, version_at
@@ -34,6 +34,7 @@ from siltstone.metadata.store.log_files import write_restored_log
 from siltstone.metadata.store.opening import sqlite_path_of
 from siltstone.metadata.store.postgres.place import is_postgres_url
 from siltstone.metadata.store.sqlite import SqliteLog
+from siltstone.metadata.store_id import RESTORED_KEY
 from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.object_store.port import ObjectStore
 from siltstone.offline.opening.settings import StoreSettings

@@ -10,6 +10,9 @@ from siltstone.runtime.randomness import Random, random_token
 
 STORE_ID_KEY = "store/id"
 
+RESTORED_KEY = "store/restored"
+"""The key under which a restored store has where it comes from: a JSON object with store, version and time."""
+
 
 def store_id_of(image: ImageView) -> str | None:
     """Returns the store's id; None before the first start of a node puts it."""

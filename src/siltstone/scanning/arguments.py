@@ -34,7 +34,8 @@ def scan_request(
     columns: Sequence[str] | str | None = None,
     start: Place | Mapping[int, Place] = "earliest",
     end: Place | Mapping[int, Place] = "latest",
-    partitions: Sequence[int] | None = None,
+    partitions: Sequence[int] | int | None = None,
+    limit: int | None = None,
     headers: bool = False,
     timestamp_from: datetime | None = None,
     timestamp_until: datetime | None = None,
@@ -52,6 +53,9 @@ def scan_request(
 ) -> ScanRequest:
     """``start`` and ``end`` hold for all partitions, or are given for each by its number; ``end`` is exclusive. A time
     without a record at or after it is the partition's end. ``headers`` adds that column.
+
+    ``partitions`` is one number or several. ``limit``: so many records are enough, the first ones in the order of
+    partitions and offsets. Where the metadata says that every offset is a record, nothing behind them is planned.
 
     ``timestamp_from`` (inclusive) and ``timestamp_until`` (exclusive) choose records by their own times, wherever they
     lie. ``trust_batch_timestamps`` skips blocks whose headers say that they are older; use it only if the topic's
@@ -76,7 +80,7 @@ def scan_request(
     named = (topics,) if isinstance(topics, str) else tuple(topics)
     return ScanRequest(
         topics=named,
-        partitions=None if partitions is None else tuple(partitions),
+        partitions=_numbers(partitions),
         start=_bounds(start, named, "start"),
         end=_bounds(end, named, "end"),
         columns=chosen_columns(columns, with_headers=headers),
@@ -91,7 +95,24 @@ def scan_request(
         values=value_wish(
             value, schema=schema, registry=registry, subject=subject, message=message, bad_values=bad_values
         ),
+        rows_max=_limit(limit),
     )  # fmt: skip
+
+
+def _numbers(partitions: Sequence[int] | int | None) -> tuple[int, ...] | None:
+    if partitions is None:
+        return None
+    return (partitions,) if isinstance(partitions, int) else tuple(partitions)
+
+
+def _limit(limit: int | None) -> int:
+    if limit is None:
+        return 0
+    if isinstance(limit, bool) or limit < 1:
+        raise ScanRefused(
+            f"limit={limit!r} is no number of records: give a number from 1 on, or leave it out"
+        )
+    return limit
 
 
 def time_range(

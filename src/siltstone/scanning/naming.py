@@ -9,10 +9,14 @@ from collections.abc import Iterator, Sequence
 from siltstone.foundation.quantity_words import counted, size_words
 from siltstone.metadata.image import ImageView
 from siltstone.model.errors import SiltstoneError
+from siltstone.model.limits import MERGED_BLOCK_SIZE_BYTES
+from siltstone.scanning.density import dense_range, first_records
 from siltstone.scanning.planning import Cut, ScanPartition, plan_pieces
 from siltstone.scanning.request import BoundKind, Bounds, ScanRequest
 
 TOPICS_NAMED_MAX = 3
+CUT_BYTES_MAX = 2 * MERGED_BLOCK_SIZE_BYTES
+"""A cut reads the whole blocks in which it begins and ends."""
 
 
 def scan_name(image: ImageView, request: ScanRequest, partitions: Sequence[ScanPartition]) -> str:
@@ -21,15 +25,22 @@ def scan_name(image: ImageView, request: ScanRequest, partitions: Sequence[ScanP
     topics = request.topics or tuple(request.assigned or ()) or (request.pattern or "",)
     try:
         cuts = list(_cuts(partitions, request))
+        if request.rows_max and request.times is None:
+            ranges = {each.key: dense_range(image, each) for each in partitions}
+            cuts = first_records(cuts, request.rows_max, ranges)
         pieces = [piece for unit in plan_pieces(image, cuts, request).units for piece in unit]
     except SiltstoneError:
         return f"scan {_listed(topics)}"
     if request.pattern is not None or request.assigned is not None:
         topics = tuple(dict.fromkeys(each.of.topic.name for each in cuts))
-    at_most = "at most " if _has_times(request) else ""
+    at_most = "at most " if _has_times(request) or request.rows_max else ""
     count = len({piece.object_id for piece in pieces})
     size_bytes = sum(piece.size_bytes for piece in pieces)
-    return f"scan {_listed(topics)}, {at_most}{counted(count, 'object')}, {size_words(size_bytes)}"
+    first = ""
+    if request.rows_max:
+        first = f"the first {counted(request.rows_max, 'record')}, "
+        size_bytes = sum(min(piece.object_bytes, piece.size_bytes + CUT_BYTES_MAX) for piece in pieces)
+    return f"scan {_listed(topics)}, {first}{at_most}{counted(count, 'object')}, {size_words(size_bytes)}"
 
 
 def _listed(topics: Sequence[str]) -> str:

@@ -109,7 +109,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     pin; other scans share pins.
 
     ``times`` leaves out records by their time. ``values`` asks for decoded values; ``value_format`` is set when their
-    schema has been settled."""
+    schema has been settled. ``rows_max``: the first records in the order of partitions and offsets are enough; 0: all
+    are read."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -130,6 +131,7 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     times: TimeRange | None = None
     values: ValueWish | None = None
     value_format: ValueFormat | None = None
+    rows_max: int = 0
 
 
 _DURATION = re.compile(r"(\d{1,12})(ms|s|min|h|d)?")

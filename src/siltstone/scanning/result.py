@@ -64,8 +64,16 @@ class Scan:
     def batches(self) -> Iterator[Any]:
         """Yields pyarrow.RecordBatch, some 16,000 rows each; two requests of a bucket are in memory at a time. Raises
         what ``unit_rows`` raises: a record that cannot be read is an error and is never left out."""
+        left = self.plan.rows_max
         for unit in self.plan.units:
-            yield from unit_rows(unit, self._clock, self._rng, self.bad_values)
+            for batch in unit_rows(unit, self._clock, self._rng, self.bad_values):
+                if not self.plan.rows_max:
+                    yield batch
+                    continue
+                yield batch[:left]
+                left -= min(left, batch.num_rows)
+                if not left:
+                    return
 
     def to_arrow(self) -> Any:
         """Returns all rows as a pyarrow.Table, in memory. Raises what ``batches`` raises."""

@@ -8,8 +8,11 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from siltstone.kafka_client.connection import Security
 from siltstone.model.errors import CorruptData, InvalidRequest
+from siltstone.model.limits import MIB, READ_REQUEST_BYTES_MAX
 from siltstone.record_columns.arrow import OnFarTime, RecordRows
 from siltstone.record_columns.batches import BAD_BATCH, BlockPlace, batches_of_block
 from siltstone.record_columns.kernels.choosing import best_kernels
@@ -27,6 +30,9 @@ from siltstone.value_formats.value_format import BadValues
 
 log = logging.getLogger(__name__)
 
+FEW_BYTES_MAX = 1 * MIB
+"""The size of the requests of a reader that wants only the first rows: a block, or two of them."""
+
 
 def unit_rows(
     unit: ScanUnit,
@@ -35,6 +41,7 @@ def unit_rows(
     bad_values: BadValueCount | None = None,
     on_far_time: OnFarTime | None = None,
     security: Security | None = None,
+    request_bytes_max: int = READ_REQUEST_BYTES_MAX,
 ) -> Iterator[Any]:
     """Yields the rows of the unit as pyarrow.RecordBatch, in the order of its pieces. Values that are read as null
     because they cannot be decoded are counted in ``bad_values`` and logged. A time that microseconds cannot hold is
@@ -43,20 +50,37 @@ def unit_rows(
     ScanOutdated, ScanDamaged, TailNotReadable, DataLost, BadValueFound, TimestampNotInRange, RegistryNotReachable,
     ArrowMissing, and what the stores raise."""
     clock, rng = clock or SystemClock(), rng or system_randomness()
+    if unit.rows_max:
+        whole = msgspec.structs.replace(unit, rows_max=0)
+        batches = unit_rows(whole, clock, rng, bad_values, on_far_time, security, FEW_BYTES_MAX)
+        yield from _first(batches, unit.rows_max)
+        return
     if unit.value_format is None or VALUE not in unit.columns:
-        for _, batch in _rows(unit, unit.columns, clock, rng, on_far_time, security):
+        for _, batch in _rows(unit, unit.columns, clock, rng, on_far_time, security, request_bytes_max):
             yield batch
         return
     tally = BadValueCount()
     values = ValueColumn(unit.columns, unit.value_format, tally)
     if on_far_time is None and unit.value_format.on_bad is BadValues.NULL:
         on_far_time = tally.add_far_time
-    for partition, batch in _rows(unit, values.read_columns, clock, rng, on_far_time, security):
+    for partition, batch in _rows(
+        unit, values.read_columns, clock, rng, on_far_time, security, request_bytes_max
+    ):
         yield values.decoded(batch, partition)
     if tally.count:
         log.warning("%s", tally)
         if bad_values is not None:
             bad_values.add(tally.count, tally.first)
+
+
+def _first(batches: Iterator[Any], rows_max: int) -> Iterator[Any]:
+    """Yields the first rows and reads no more."""
+    left = rows_max
+    for batch in batches:
+        yield batch[:left]
+        left -= min(left, batch.num_rows)
+        if not left:
+            return
 
 
 def _rows(
@@ -66,6 +90,7 @@ def _rows(
     rng: Random,
     on_far_time: OnFarTime | None,
     security: Security | None,
+    request_bytes_max: int,
 ) -> Iterator[tuple[str, Any]]:
     """(partition, record batch) of the unit."""
     makers: dict[tuple[str, int], RecordRows] = {}
@@ -78,7 +103,7 @@ def _rows(
             makers[topic, partition] = made
         return made
 
-    for piece, entry, block in UnitBlocks(unit, clock).read():
+    for piece, entry, block in UnitBlocks(unit, clock, request_bytes_max).read():
         where = BlockPlace(piece.object_id, entry.position)
         try:
             batches = batches_of_block(read_only(block), piece.stream_id, where, best_kernels())

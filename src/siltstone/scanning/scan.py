@@ -22,6 +22,7 @@ from siltstone.object_store.bucket_identity import refuse_if_marked_by_another
 from siltstone.offline.context import MaintenanceContext, check_metadata_is_newest
 from siltstone.offline.topic_streams import topic_defaults
 from siltstone.record_columns.row_columns import VALUE
+from siltstone.scanning.density import dense_range, first_records
 from siltstone.scanning.failures import NoRecordAtTime, ScanRefused
 from siltstone.scanning.flushing import flush_tails
 from siltstone.scanning.planning import (
@@ -48,7 +49,8 @@ log = logging.getLogger(__name__)
 
 class ScanPlan(msgspec.Struct, frozen=True):
     """A planned scan: each time it is read it gives the same rows. ``version`` is that of the metadata's image;
-    ``warnings`` name the parts of the request that were left out."""
+    ``warnings`` name the parts of the request that were left out. ``rows_max``: the first rows that are enough; 0: all
+    are wanted."""
 
     version: int
     planned_ms: int
@@ -58,6 +60,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
     cuts: tuple[Cut, ...]
     units: tuple[ScanUnit, ...]
     warnings: tuple[str, ...]
+    rows_max: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -113,6 +116,10 @@ def _planned(
         if request.isolation is Isolation.COMMITTED:
             aborted = committed.limit(image, partitions, ends)
         cuts = [_cut_of(source, image, each, request, ends) for each in partitions]
+    if request.rows_max and request.times is None:
+        newest = source.metadata.refresh()  # not older than the ends that the owners told
+        ranges = {each.key: dense_range(newest, each) for each in partitions}
+        cuts = first_records(cuts, request.rows_max, ranges)
     planned = plan_pieces(image, cuts, request)
     unit = ScanUnit(
         _store_id(source, image, planned.units),
@@ -123,6 +130,7 @@ def _planned(
         times=request.times,
         value_format=request.value_format,
         isolation=request.isolation,
+        rows_max=request.rows_max,
     )
     warnings = [*(each.warning for each in cuts if each.warning), *filter(None, [planned.warning])]
     for warning in warnings:
@@ -132,7 +140,7 @@ def _planned(
     held = [msgspec.structs.replace(unit, pieces=_without(aborted, pieces)) for pieces in planned.units]
     return ScanPlan(
         image.version, unit.planned_ms, lease_until_ms, request.columns, request.value_format, tuple(cuts),
-        (*held, *tails), tuple(warnings),
+        (*held, *tails), tuple(warnings), request.rows_max,
     )  # fmt: skip
 
 
@@ -202,7 +210,9 @@ def _sample(
     committed: CommittedEnds,
 ) -> Iterator[bytes | None]:
     """Yields the first values of the scan, at most SAMPLE_VALUES."""
-    sampling = msgspec.structs.replace(request, columns=(VALUE,), lease_ms=0, pin_token="", values=None)
+    sampling = msgspec.structs.replace(
+        request, columns=(VALUE,), lease_ms=0, pin_token="", values=None, rows_max=0
+    )
     left = SAMPLE_VALUES
     for unit in _planned(source, sampling, wanted, committed).units:
         for batch in unit_rows(unit, source.clock, source.rng, security=source.security):

@@ -65,7 +65,8 @@ class TailPiece(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class ScanUnit(msgspec.Struct, frozen=True):
     """Either ``pieces`` or ``tail_pieces`` is empty. ``lease_until_ms``: until when the objects are kept for this scan;
-    0: no longer than the grace period of destroyed objects."""
+    0: no longer than the grace period of destroyed objects. ``rows_max``: the reader may stop after so many rows; 0: it
+    reads all."""
 
     store_id: str
     columns: tuple[str, ...]
@@ -77,6 +78,7 @@ class ScanUnit(msgspec.Struct, frozen=True):
     times: TimeRange | None = None
     value_format: ValueFormat | None = None
     isolation: Isolation = Isolation.COMMITTED
+    rows_max: int = 0
     version: int = UNIT_VERSION
 
     @property

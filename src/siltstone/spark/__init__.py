@@ -12,15 +12,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from siltstone.spark.frames import read, session
+    from siltstone.spark.checkpoints import checkpoint
+    from siltstone.spark.frames import count, read, session
     from siltstone.spark.naming import named
     from siltstone.spark.sink.batches import write_batch
     from siltstone.spark.source.lag import lag
     from siltstone.spark.tables import read_table
 
-__all__ = ["lag", "named", "read", "read_table", "session", "write_batch"]
+__all__ = ["checkpoint", "count", "lag", "named", "read", "read_table", "session", "write_batch"]
 
 _HOMES = {
+    "checkpoint": "siltstone.spark.checkpoints",
+    "count": "siltstone.spark.frames",
     "lag": "siltstone.spark.source.lag",
     "named": "siltstone.spark.naming",
     "read": "siltstone.spark.frames",

@@ -5,6 +5,7 @@ Both work where no Java is installed: the first Java that is found is used, and 
 of ``siltstone[java]``.
 """
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,13 +15,16 @@ import msgspec
 
 from siltstone.metadata.commands import PinScan
 from siltstone.offline.context import check_metadata_is_newest
+from siltstone.offline.topic_streams import PartitionName
+from siltstone.record_columns.row_columns import OFFSET
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import random_token, system_randomness
 from siltstone.scanning.arguments import scan_request
+from siltstone.scanning.counting import count_records
 from siltstone.scanning.naming import scan_name
 from siltstone.scanning.planning import wanted_partitions
 from siltstone.scanning.renewal import PinRenewal
-from siltstone.scanning.request import ScanRequest
+from siltstone.scanning.request import Bound, BoundKind, Bounds, ScanRequest
 from siltstone.scanning.source import open_source
 from siltstone.spark.kafka_connector import kafka_connector_jars
 from siltstone.spark.naming import format_named, show_in_notebooks
@@ -28,6 +32,8 @@ from siltstone.spark.starting import SparkAlreadyRunning, active_context, start_
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 LOCAL = "local[*]"
 _SUBMITTED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -78,24 +84,77 @@ def read(
     the format, such as ``minPartitions``. Spark's pages show the scan with its topics, objects and bytes, and a
     notebook shows the columns.
 
+    Spark asks a source written in Python for all columns and all rows, whatever the query drops. So what is left out
+    here is not read, and what ``select``, ``where`` and ``limit`` leave out is: name ``columns``, ``partitions``,
+    ``start``, ``end``, ``timestamp_from`` and ``limit``.
+
     The DataFrame shows the topics as they are at the time of the call. The pin that keeps its objects is renewed for as
     long as the program refers to the DataFrame. After that the pin lasts until the end of its lease, for DataFrames
     that were derived from this one. Raises what ``session`` raises, and what planning a scan raises."""
+    spark = spark or session()
+    return _frame(
+        store, scan_request(topics, schema=_schema(schema, words.get("value")), **words), spark, options or {}
+    )
+
+
+def _frame(
+    store: Path | str, request: ScanRequest, spark: "SparkSession", options: Mapping[str, Any]
+) -> "DataFrame":
     from siltstone.spark.source.data_source import TopicDataSource  # noqa: PLC0415  imports pyspark
 
-    spark = spark or session()
-    request = scan_request(topics, schema=_schema(schema, words.get("value")), **words)
     if request.lease_ms:
         request = msgspec.structs.replace(request, pin_token=random_token(system_randomness()))
     renewal, name = _pinned_and_named(Path(store) if "://" not in str(store) else store, request)
     reader = spark.read.format(format_named(spark, name, TopicDataSource)).options(
-        **_options(store, request, options or {})
+        **_options(store, request, options)
     )
     frame = reader.load()
+    if request.rows_max:
+        frame = frame.limit(request.rows_max)
     show_in_notebooks(frame, name)
     if renewal is not None:
         renewal.keep_for(frame, leaves_pin=True)  # frames that are derived from it do not refer to it
     return frame
+
+
+def count(
+    topics: str | Sequence[str],
+    *,
+    store: Path | str,
+    spark: "SparkSession | None" = None,
+    **words: Any,
+) -> int:
+    """Returns how many records the scan with these arguments of ``siltstone.scan`` has, as ``read(…).count()`` does,
+    and always exactly. It reads only what it has to, and logs what that was: nothing where the metadata says that
+    every offset is a record, which needs no Spark; the indexes of objects where key compaction was; and the records,
+    by Spark, where there are times, or transactions. Raises what ``read`` raises."""
+    request = scan_request(topics, **words)
+    with open_source(Path(store) if "://" not in str(store) else store) as source:
+        found = count_records(source, request)
+    log.info("counted %s: %s", ", ".join(request.topics), found)
+    if not found.to_read:
+        return found.records
+    rest = msgspec.structs.replace(
+        request,
+        topics=(),
+        assigned=_assigned(found.to_read),
+        partitions=None,
+        columns=(OFFSET,),
+        values=None,
+        start=_offsets(found.to_read, 0),
+        end=_offsets(found.to_read, 1),
+    )
+    read: int = _frame(store, rest, spark or session(), {}).count()
+    return found.records + read
+
+
+def _assigned(ranges: Mapping[PartitionName, tuple[int, int]]) -> dict[str, tuple[int, ...]]:
+    topics = {topic for topic, _ in ranges}
+    return {topic: tuple(number for name, number in ranges if name == topic) for topic in sorted(topics)}
+
+
+def _offsets(ranges: Mapping[PartitionName, tuple[int, int]], end: int) -> Bounds:
+    return Bounds(None, {each: Bound(BoundKind.OFFSET, offsets[end]) for each, offsets in ranges.items()})
 
 
 def _options(store: Path | str, request: ScanRequest, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +171,7 @@ def _pinned_and_named(store: Path | str, request: ScanRequest) -> tuple[PinRenew
         partitions = wanted_partitions(image, request)  # before the pin: a mistyped name costs none
         if request.lease_ms:
             check_metadata_is_newest(source)
-            holder = f"siltstone.spark.read: {', '.join(request.topics)}"
+            holder = f"siltstone.spark.read: {', '.join(request.topics or request.assigned or ())}"
             source.metadata.execute(PinScan(request.pin_token, request.lease_ms, holder))
         name = scan_name(image, request, partitions)
     if not request.lease_ms:

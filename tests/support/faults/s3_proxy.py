@@ -43,6 +43,8 @@ class S3Proxy:
         self.taken = 0
         self.passed: Counter[str] = Counter()
         """The requests that the server got, by method."""
+        self.bytes_read = 0
+        """The bytes of all answers to GET."""
         self._answers = Answers.PASSED
         self._passing = threading.Event()
         self._passing.set()
@@ -141,7 +143,10 @@ class _Handler(BaseHTTPRequestHandler):
             answer = server.getresponse()
             headers = [each for each in answer.getheaders() if each[0].lower() not in HOP_BY_HOP]
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-            self._answer(answer.status, headers, answer.read(), length)
+            body = answer.read()
+            if self.command == "GET":
+                self.proxy.bytes_read += len(body)
+            self._answer(answer.status, headers, body, length)
         except OSError:
             self.close_connection = True
         finally:

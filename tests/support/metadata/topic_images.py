@@ -16,6 +16,7 @@ class TopicImage:
         self.topic_ids: dict[str, str] = {}
         self.streams: dict[int, StreamMetadata] = {}
         self.objects: dict[int, ObjectMetadata] = {}
+        self.keys: dict[str, bytes] = {}
 
     def add(self, name: str, *, partitions: int, objects: int, offsets: int, size_bytes: int) -> None:
         """Adds a topic whose partitions have so many stream objects each, and each object so many offsets."""

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from siltstone.backups.backing_up import back_up
 from siltstone.backups.manifest import MANIFEST_FILE, METADATA_FILE, DamagedBackup, encode_manifest
-from siltstone.backups.restored_image import RESTORED_KEY
 from siltstone.backups.restoring import ObjectsNotKept, RestoreRefused, read_manifest, restore
 from siltstone.maintenance.checking.check import check
 from siltstone.metadata.history import VersionNotHeld, image_at
 from siltstone.metadata.store.sqlite import SqliteLog
+from siltstone.metadata.store_id import RESTORED_KEY
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.opening import open_store as open_bucket
 from siltstone.offline.opening.settings import StoreSettings

@@ -35,6 +35,15 @@ def test_without_further_words_a_scan_is_all_of_the_topic() -> None:
     assert (request.lease_ms, request.times, request.values) == (3_600_000, None, None)
 
 
+def test_one_partition_and_a_limit() -> None:
+    request = scan_request("a", partitions=3, limit=7)
+    assert (request.partitions, request.rows_max) == ((3,), 7)
+    assert scan_request("a").rows_max == 0
+    for wrong in (0, -1, True):
+        with pytest.raises(ScanRefused, match="is no number of records: give a number from 1 on"):
+            scan_request("a", limit=wrong)
+
+
 def test_the_words_arrive_in_the_request() -> None:
     request = scan_request(
         ["a", "b"],

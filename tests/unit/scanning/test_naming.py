@@ -36,6 +36,8 @@ def named(image: Any, request: ScanRequest) -> str:
         ({"start": 250}, "scan flights, 2 objects, 1.0 KiB"),
         ({"end": {0: 100, 1: 0}}, "scan flights, 1 object, 1.0 KiB"),
         ({"start": 1_000_000}, "scan flights, 0 objects, 0 B"),
+        ({"limit": 150}, "scan flights, the first 150 records, at most 2 objects, 2.0 KiB"),
+        ({"limit": 1, "partitions": 1}, "scan flights, the first 1 record, at most 1 object, 1.0 KiB"),
         ({"start": datetime(2026, 1, 1, tzinfo=UTC)}, "scan flights, at most 6 objects, 6.0 KiB"),
     ],
 )

@@ -17,14 +17,13 @@ import msgspec
 import pyarrow as pa
 
 from siltstone.tables.decoding.json import column_field
-from siltstone.tables.decoding.port import REASON_CHARACTERS_MAX, DecodedColumns, bad_rows
+from siltstone.tables.decoding.port import DecodedColumns, bad_rows
 from siltstone.tables.fitting import column_arrays, fitted
 from siltstone.tables.found_columns import joined_fields, type_of
 from siltstone.tables.layout import field_type
 from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
 from siltstone.topic_configs.table_export import RESCUED, TableColumn
-from siltstone.value_formats.decoders.json import JsonDecoder, json_reader, payload_of
-from siltstone.value_formats.decoding import reason_of
+from siltstone.value_formats.decoders.json import JsonDecoder, json_reader
 from siltstone.value_formats.settling import settle_format
 from siltstone.value_formats.value_format import FormatKind
 
@@ -146,54 +145,35 @@ class FoundFieldsDecoder:
         self._types = {each.name: field_type(each.type) for each in columns}
         self._parts = {each.name: _Part(each.type) for each in columns}
         kind = pa.struct([column_field(each.name, each.type) for each in columns])
-        whole = settle_format(FormatKind.JSON, schema=kind)
-        self._strict = JsonDecoder(whole, refuses_unknown=True)
-        self._decoder = JsonDecoder(whole)
+        self._decoder = JsonDecoder(settle_format(FormatKind.JSON, schema=kind), refuses_unknown=True)
 
     def decode(self, values: Any) -> DecodedColumns:
-        found = self._strict.decode(values)
-        column, bad = found.column, bad_rows(found.bad)
+        others = _Others(self._parts)
+        found = self._decoder.decode(values, others.kept)
+        bad = bad_rows(found.bad)
         rescued = pa.nulls(len(values), pa.string())
-        types: dict[str, ColumnType] = {}
-        if bad:
-            others = _Others(self._parts, values, sorted(bad))
-            again = self._decoder.decode(pa.array(others.kept, pa.binary()))
-            at, rows = list(range(len(values))), sorted(bad)
-            for number, row in enumerate(rows):
-                at[row] = len(values) + number
-            column = pa.concat_arrays([column, again.column]).take(pa.array(at))
-            bad = others.bad | {rows[row]: reason for row, reason in bad_rows(again.bad).items()}
-            rescued = pa.array(others.rescued(len(values), bad), pa.string())
-            types = others.types
-        arrays = dict(column_arrays(column))
+        if others.rescued:
+            texts = [None if row in bad else others.rescued.get(row) for row in range(len(values))]
+            rescued = pa.array(texts, pa.string())
+        arrays = dict(column_arrays(found.column))
         columns = {name: fitted(arrays[name], kind) for name, kind in self._types.items()}
-        return DecodedColumns({**columns, RESCUED: rescued}, dict(sorted(bad.items())), found=types)
+        return DecodedColumns({**columns, RESCUED: rescued}, bad, found=others.types)
 
 
 class _Others:
-    """The values that have something else than the columns: what is kept of each, and what is rescued."""
+    """The values that have something else than the columns: ``rescued`` of each row, and the types of new fields."""
 
-    def __init__(self, parts: Mapping[str, _Part], values: Any, rows: Sequence[int]) -> None:
-        self.kept: list[bytes | None] = []
-        self.bad: dict[int, str] = {}
+    def __init__(self, parts: Mapping[str, _Part]) -> None:
+        self.rescued: dict[int, str] = {}
         self.types: dict[str, ColumnType] = {}
-        self._rescued: dict[int, str] = {}
-        for row in rows:
-            value = payload_of(values[row].as_py())
-            try:
-                value.decode()
-                each = separated_fields(_OBJECT.decode(value), parts)
-                text = None if each.rescued is None else each.rescued.decode()
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
-                self.kept.append(None)
-                self.bad[row] = reason_of(cause)[:REASON_CHARACTERS_MAX]
-                continue
-            self.kept.append(each.kept)
-            if text is not None:
-                self._rescued[row] = text
-            if each.found is not None:
-                self.types = joined_fields(self.types, dict(each.found.parts))
+        self._parts = parts
 
-    def rescued(self, count: int, bad: Mapping[int, str]) -> list[str | None]:
-        """Returns the column of what was rescued."""
-        return [None if row in bad else self._rescued.get(row) for row in range(count)]
+    def kept(self, row: int, value: bytes) -> bytes:
+        """Returns the part of a value that fits the columns. Raises msgspec.MsgspecError and RecursionError for a value
+        that is no object."""
+        each = separated_fields(_OBJECT.decode(value), self._parts)
+        if each.rescued is not None:
+            self.rescued[row] = each.rescued.decode()
+        if each.found is not None:
+            self.types = joined_fields(self.types, dict(each.found.parts))
+        return each.kept or b"{}"

@@ -35,6 +35,10 @@ in text."""
 _INT64_MAX = 2**63 - 1
 
 
+Fitting = Callable[[int, bytes], bytes]
+"""(row, value that does not fit the type) → the part of it that does. Raises what makes the value bad."""
+
+
 class JsonDecoder:
     """Decodes JSON values. Fields that the type does not have are passed over, fields that a value lacks are null."""
 
@@ -48,7 +52,8 @@ class JsonDecoder:
         self._decoder = json_reader(whole, refuses_unknown=refuses_unknown)
         self._texts = _text_reader(whole)
 
-    def decode(self, values: Any) -> DecodedValues:
+    def decode(self, values: Any, fitting: Fitting | None = None) -> DecodedValues:
+        """``fitting`` makes another value of one that does not fit the type."""
         rows: list[Any] = []
         bad: list[BadValue] = []
         decode, texts = self._decoder.decode, self._texts
@@ -61,7 +66,12 @@ class JsonDecoder:
             try:
                 if not is_text:
                     value.decode()
-                row = decode(value)
+                try:
+                    row = decode(value)
+                except msgspec.MsgspecError:
+                    if fitting is None:
+                        raise
+                    row = decode(fitting(len(rows), value))
                 rows.append(row if texts is None else texts(row))
             except MemoryError:
                 raise
