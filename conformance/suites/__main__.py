@@ -22,8 +22,8 @@ from conformance.suites.running import run_suite
     "--page", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the table as Markdown."
 )
 def main(broker: str, suites: Sequence[str], page: Path | None) -> None:
-    """Runs the transaction tests of other people's clients against a broker. The exit status is 1 if a test fails that
-    passes at Apache Kafka."""
+    """Runs tests of transactions and groups of other people's clients against a broker. The exit status is 1 if a test
+    fails that passes at Apache Kafka."""
     console = Console()
     outcomes = []
     for suite in (each for each in KNOWN if not suites or each.id in suites):

@@ -103,13 +103,20 @@ def kafkajs(copy: Path, address: str) -> Prepared:
 
 
 def platformatic(copy: Path, address: str) -> Prepared:
+    return _platformatic(copy, address, "test/clients/producer/transactions.test.ts")
+
+
+def platformatic_consumers(copy: Path, address: str) -> Prepared:
+    return _platformatic(copy, address, "test/clients/consumer/consumer-consumer-group-protocol.test.ts")
+
+
+def _platformatic(copy: Path, address: str, tests: str) -> Prepared:
     _node(NODE_OF_PLATFORMATIC)
     helper = copy / "test" / "helpers.ts"
     text = helper.read_text()
     helper.write_text(text.replace("localhost:9001", address).replace("localhost:9011", address))
     _npm(copy)
-    command = ("node", "--experimental-strip-types", "--no-warnings", "--test", "--test-reporter=tap",
-               "test/clients/producer/transactions.test.ts")  # fmt: skip
+    command = ("node", "--experimental-strip-types", "--no-warnings", "--test", "--test-reporter=tap", tests)
     return Prepared(copy, command, {"KAFKA_VERSION": "4.0.0"})
 
 
