@@ -50,14 +50,19 @@ def fields_of(value: Any) -> dict[str, ColumnType]:
     """Returns the types of the fields of a JSON object by name, as far as they are known; none of any other value."""
     if not isinstance(value, dict):
         return {}
-    return joined_fields({}, {name: type_of(each) for name, each in value.items()})
+    return joined_fields({}, {name: type_of(each) for name, each in value.items() if can_be_column(name)})
+
+
+def can_be_column(name: str) -> bool:
+    """Returns whether a field of this name can be a column of a table, or a part of one."""
+    return NAME.fullmatch(name) is not None
 
 
 def _struct(parts: Iterable[tuple[str, ColumnType | None]]) -> ColumnType | None:
     """Returns the struct of the fields with a known type; a name that no column can have is left out."""
     found: dict[str, tuple[str, ColumnType]] = {}
     for name, part in parts:
-        if part is not None and NAME.fullmatch(name):
+        if part is not None and can_be_column(name):
             found.setdefault(name.lower(), (name, part))
     if len(found) > STRUCT_FIELDS_MAX:
         return _JSON
@@ -109,7 +114,7 @@ def extended(
     room = COLUMNS_MAX - sum(1 + _fields(each.type) for each in columns)
     for name, kind in found.items():
         small = name.lower()
-        if small in reserved or small in RESERVED or not NAME.fullmatch(name):
+        if small in reserved or small in RESERVED or not can_be_column(name):
             continue
         before = there.get(small)
         if before is None:
@@ -137,7 +142,7 @@ def _with_fields(there: ColumnType, found: ColumnType) -> ColumnType:
         for name, part in found.parts:
             if name in parts:
                 parts[name] = _with_fields(parts[name], part)
-            elif NAME.fullmatch(name) and name.lower() not in small_names and len(parts) < STRUCT_FIELDS_MAX:
+            elif can_be_column(name) and name.lower() not in small_names and len(parts) < STRUCT_FIELDS_MAX:
                 parts[name] = part
                 small_names[name.lower()] = name
         return ColumnType(STRUCT, tuple(parts.items()))

@@ -199,3 +199,40 @@ def test_ci11_listed_columns_become_found_ones_and_the_other_way_round(world: Ta
     world.append_values(stream, '{"a": 3, "b": 4}')
     world.export_now()
     assert rows_of(world) == [{"a": 1}, {"a": 2, "b": 3, "more": "[1]"}, {"a": 3}]
+
+
+def test_ci12_fields_that_only_some_batches_have_room_for_cost_no_row(world: TableWorld) -> None:
+    """What all tasks find together may be no column where what each finds would be one."""
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"counts": {"u": 1}}')
+    world.export_now()
+    sent = [{"counts": {f"{part}{n}": n for n in range(120)}} for part in "ab"]
+    for each in sent:
+        world.append_values(stream, json.dumps(each))
+    world.export_now()
+    assert [_known(row) for row in rows_of(world)[1:]] == sent
+
+
+def test_ci13_names_that_no_column_can_have_take_no_room_from_others(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"a": 1}')
+    world.export_now()
+    odd = {f"odd {n}": n for n in range(1_100)}
+    for fields in ({"b": 1, **odd}, {"c": 2}, {"d": 3}):
+        world.append_values(stream, json.dumps(fields))
+    world.export_now()
+    assert [_known(row) for row in rows_of(world)] == [{"a": 1}, {"b": 1, **odd}, {"c": 2}, {"d": 3}]
+
+
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a row, in columns or rescued."""
+    fields = {name: each for name, each in row.items() if name != "_rescued_data"}
+    rescued = json.loads(row.get("_rescued_data", "{}"))
+    for name, each in rescued.items():
+        inside = fields.get(name)
+        fields[name] = {**_there(inside), **each} if isinstance(inside, dict) else each
+    return {name: _there(each) if isinstance(each, dict) else each for name, each in fields.items()}
+
+
+def _there(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in fields.items() if each is not None}
