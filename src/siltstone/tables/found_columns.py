@@ -20,7 +20,14 @@ STRUCT_FIELDS_MAX = 200
 """An object with more fields is taken to have data as names, like the counts of each user, and becomes JSON in text."""
 
 LONG_MAX = 2**63 - 1
-RESERVED = frozenset({KAFKA, RESCUED})
+_OF_FORMATS = (
+    "_file _pos _deleted _spec_id _partition _row_id _last_updated_sequence_number"
+    " _change_type _change_ordinal _commit_snapshot_id _commit_version _commit_timestamp"
+)
+"""Columns that readers of Iceberg, or of changes of Iceberg and Delta tables, add by themselves. Delta gives a table
+with such a column no change data feed."""
+
+RESERVED = frozenset({KAFKA, RESCUED, *_OF_FORMATS.split()})
 
 _LONG, _DOUBLE, _STRING, _JSON = (ColumnType(kind) for kind in ("long", "double", "string", "json"))
 _BOOLEAN = ColumnType("boolean")
@@ -128,6 +135,31 @@ def extended(
             room -= cost
             there[small] = column
     return tuple(there.values())
+
+
+def agreed(columns: Sequence[TableColumn], listed: int, of_table: TableColumn, *, nests: bool) -> Columns:
+    """Returns the columns, with the name and the type that the table has for one of them; the first ``listed`` stay as
+    they are. With ``nests`` a struct keeps the fields that the table has not got yet. A text of the table may be known
+    as JSON."""
+    small = of_table.name.lower()
+    return tuple(
+        TableColumn(of_table.name, canonical(_agreed(of_table.type, each.type, nests=nests)))
+        if at >= listed and each.name.lower() == small
+        else each
+        for at, each in enumerate(columns)
+    )
+
+
+def _agreed(there: ColumnType, known: ColumnType, *, nests: bool) -> ColumnType:
+    if there == _STRING and known == _JSON:
+        return known
+    if there.kind != known.kind or there.kind not in (STRUCT, ARRAY, MAP):
+        return there
+    own = dict(known.parts)
+    parts = {name: _agreed(part, own.get(name, part), nests=nests) for name, part in there.parts}
+    if there.kind == STRUCT and nests:
+        parts = dict(_with_fields(ColumnType(STRUCT, tuple(parts.items())), known).parts)
+    return ColumnType(there.kind, tuple(parts.items()))
 
 
 def _fields(of: ColumnType) -> int:

@@ -32,6 +32,7 @@ from siltstone.tables.found_columns import news
 from siltstone.tables.layout import (
     added,
     dead_letter_schema,
+    differing_case,
     key_type,
     misdivision,
     mismatch,
@@ -172,6 +173,8 @@ class RoundTables:
         name = table.name
         if reason := mismatch(table.schema, wanted, may_widen=self._may_widen):
             raise TableShapedOtherwise(name, reason)
+        if self._schemas is None and (reason := differing_case(table.schema, wanted)):
+            raise TableShapedOtherwise(name, reason)
         if added(table.schema, wanted):
             with suppress(
                 CommitOvertaken
@@ -231,7 +234,5 @@ class RoundTables:
             key_schemas = self._key_schemas.given()
         found = FoundColumns()
         if self._columns is not None:
-            found = FoundColumns(
-                self._columns.known, self._may_widen, is_final, self._columns.reserved
-            )
+            found = FoundColumns(self._columns.known, self._may_widen, is_final, self._columns.reserved)
         return schemas, key_schemas, found

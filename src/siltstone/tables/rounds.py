@@ -286,7 +286,9 @@ class Round:
                 is_final=True,
             )
         # Why: a result that asks for another run has no files, and a commit without them would lose its records.
-        assert not any(each.must_run_again for each in results.values()), "tasks ran again with all they asked for"
+        assert not any(each.must_run_again for each in results.values()), (
+            "tasks ran again with all they asked for"
+        )
         return table, dead_letters, tuple(results[at] for at in numbered)
 
     def _run(

@@ -242,9 +242,7 @@ class _Exporting:
         given = self._given.found
         if given.are_final or not fields:
             return
-        if given.columns != extended(
-            given.columns, fields, nests=given.nests, reserved=given.reserved
-        ):
+        if given.columns != extended(given.columns, fields, nests=given.nests, reserved=given.reserved):
             self._found = joined_fields(self._found, fields)
 
     def _table_columns(self, record: Mapping[str, Any], decoded: DecodedColumns) -> dict[str, Any]:

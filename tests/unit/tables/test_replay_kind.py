@@ -212,5 +212,7 @@ def test_dl12_a_module_that_was_never_imported_where_the_task_runs_may_have_data
     world: TableWorld,
 ) -> None:
     with_dead_letters(world)
-    head = "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass Fixed:\n    id: int\n"
-    assert replay(world, head + MEND).text.startswith("1 dead letter moved")
+    head = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    assert replay(world, head + "@dataclass\nclass Fixed:\n    id: int\n" + MEND).text.startswith(
+        "1 dead letter moved"
+    )
