@@ -72,8 +72,8 @@ class RoundColumns:
 
     def columns(self, table: Any | None) -> dict[str, Any]:
         """Returns the columns of the table beside the listed ones, by name; ``table`` is its pyarrow.Schema, or None.
-        Its columns are known from now on, and its types count if other ones were recorded: another driver may have found
-        these at the same time. A column of a type that no JSON has stays as it is, and its name is taken."""
+        Its columns are known from now on, and its types count if other ones were recorded: another driver may have
+        found these at the same time. A column of a type that no JSON has stays as it is, and its name is taken."""
         odd = {}
         for each in table or ():
             if each.name in (KAFKA, RESCUED):

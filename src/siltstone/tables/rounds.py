@@ -243,13 +243,16 @@ class Round:
         size_bytes: int,
         *,
         replays: bool = False,
+        is_dry: bool = False,
     ) -> tuple[LoadedTable, LoadedTable | None, tuple[ExportResult, ...]]:
         """Runs the tasks, and runs those again that have found schemas or fields which were not in their input. If the
         table has got other columns for these, all tasks run again, so that all files of a commit have the same columns.
-        Tasks also run again that have dead letters where no table of them was expected. Tasks that run again write
-        files of other names."""
+        A dry run adds no columns of fields. Tasks also run again that have dead letters where no table of them was
+        expected. Tasks that run again write files of other names."""
         numbered = dict(enumerate(units))
-        results = self._run(table, dead_letters, numbered, token, verdict, size_bytes, replays=replays)
+        results = self._run(
+            table, dead_letters, numbered, token, verdict, size_bytes, replays=replays, is_final=is_dry
+        )
         needed = {name for each in results.values() for name in each.needed}
         needed_keys = {name for each in results.values() for name in each.needed_keys}
         fields: dict[str, ColumnType] = {}
@@ -353,7 +356,9 @@ class Round:
         size_bytes = sum(each.size_bytes for each in files)
         token = self._tasks.token(units)
         ledger = table.ledger
-        table, _, results = self._exported(table, dead_letters, units, token, None, size_bytes, replays=True)
+        table, _, results = self._exported(
+            table, dead_letters, units, token, None, size_bytes, replays=True, is_dry=is_dry
+        )
         written = WrittenFiles(table, dead_letters, token, None, {}, (), results)
         if not is_dry and written.total("records") > written.total("bad"):
             after = ledger.after({}, token, self._context.now_ms())

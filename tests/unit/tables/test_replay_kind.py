@@ -216,3 +216,14 @@ def test_dl12_a_module_that_was_never_imported_where_the_task_runs_may_have_data
     assert replay(world, head + "@dataclass\nclass Fixed:\n    id: int\n" + MEND).text.startswith(
         "1 dead letter moved"
     )
+
+
+def test_dl13_a_dry_run_adds_no_columns(world: TableWorld) -> None:
+    with_dead_letters(world)
+    world.set_table(columns="infer, id long")
+    mend = 'def fixed(letter):\n    return \'{"id": 5, "late": 1}\''
+    assert replay(world, mend, is_dry=True).text.startswith("3 dead letters fit")
+    with world.table_of() as table:
+        assert "late" not in table.schema.names
+    assert replay(world, mend).text.startswith("3 dead letters moved")
+    assert world.frame()["late"].to_list().count(1) == 3

@@ -7,8 +7,8 @@ Values are JSON in one of the forms that Debezium's converters and transforms wr
     flat              the row itself, where ``__deleted`` says "true" for a row that is gone [ExtractNewRecordState]
 
 ``c`` (created), ``u`` (updated) and ``r`` (read by a snapshot) make the row ``after``; ``d`` and a tombstone remove the
-row of the key, and so does a schema around nothing; ``m`` (a message of the source's log) is passed over. ``t`` (truncated) is bad, since it names no key:
-it has to be skipped in the connector, which is Debezium's default.
+row of the key, and so does a schema around nothing; ``m`` (a message of the source's log) is passed over. ``t``
+(truncated) is bad, since it names no key: it has to be skipped in the connector, which is Debezium's default.
 
 A flat row may have columns with names of the envelope: it is an envelope only if ``op`` is text beside a ``source``
 that is an object, or beside ``before`` and ``after`` that are rows or null.
