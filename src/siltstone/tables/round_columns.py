@@ -23,6 +23,7 @@ from siltstone.tables.fitting import plain_type
 from siltstone.tables.formats.derived import division_column
 from siltstone.tables.found_columns import Columns, agreed, extended, fields_of, joined_fields
 from siltstone.tables.layout import found_type, type_of_field
+from siltstone.tables.versions import VERSION_COLUMNS
 from siltstone.topic_configs.column_types import ColumnType, canonical
 from siltstone.topic_configs.table_export import IDENTITY, KAFKA, RESCUED, TableColumn, TableConfig
 from siltstone.value_formats.decoders.json import payload_of
@@ -44,6 +45,7 @@ class RoundColumns:
         self._nests = nests
         names = {each.name for each in config.partition_by if each.transform != IDENTITY}
         names |= {division_column(each) for each in config.division}
+        names |= set(VERSION_COLUMNS) if config.has_history else set()
         self._reserved = frozenset(name.lower() for name in names)
         listed = {each.name.lower() for each in config.columns}
         self._known: Columns = (
@@ -76,7 +78,7 @@ class RoundColumns:
         found these at the same time. A column of a type that no JSON has stays as it is, and its name is taken."""
         odd = {}
         for each in table or ():
-            if each.name in (KAFKA, RESCUED):
+            if each.name in (KAFKA, RESCUED, *VERSION_COLUMNS):
                 continue
             kind = type_of_field(each.type)
             if kind is None:
