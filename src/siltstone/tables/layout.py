@@ -151,6 +151,17 @@ def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
     return ""
 
 
+def differing_case(table: Any, wanted: Any) -> str:
+    """Says which wanted column differs by case alone from a column of the table; empty if none does. Most engines do
+    not tell such columns apart, and Delta has no place for both."""
+    there = {name.lower(): name for name in table.names}
+    for name in wanted.names:
+        other = there.get(name.lower(), name)
+        if name != other and name not in table.names:
+            return f"column {name} differs from its column {other} by case alone"
+    return ""
+
+
 def other_key(table: Any, config: TableConfig) -> str:
     """Returns why the key of an upsert table is another than the configured one; empty if it is the same. More fields
     would not do either: rows that are there have no value of them."""

@@ -32,6 +32,7 @@ from siltstone.tables.found_columns import news
 from siltstone.tables.layout import (
     added,
     dead_letter_schema,
+    differing_case,
     key_type,
     misdivision,
     mismatch,
@@ -178,6 +179,8 @@ class RoundTables:
         name = table.name
         if reason := mismatch(table.schema, wanted, may_widen=self._may_widen):
             raise TableShapedOtherwise(name, reason)
+        if self._schemas is None and (reason := differing_case(table.schema, wanted)):
+            raise TableShapedOtherwise(name, reason)
         if added(table.schema, wanted):
             with suppress(
                 CommitOvertaken
@@ -227,8 +230,9 @@ class RoundTables:
         """Makes the table of dead letters."""
         return self._made(self._export.dead_letter_table, dead_letter_schema(), ())
 
-    def given(self) -> tuple[ValueSchemas, ValueSchemas, FoundColumns]:
-        """Returns what tasks are given of schemas of values, of schemas of keys, and of columns that were found."""
+    def given(self, *, is_final: bool) -> tuple[ValueSchemas, ValueSchemas, FoundColumns]:
+        """Returns what tasks are given of schemas of values, of schemas of keys, and of columns that were found.
+        ``is_final``: no more columns will be added."""
         schemas = ValueSchemas() if self._schemas is None else self._schemas.given()
         key_schemas = ValueSchemas()
         if self._key_schemas is not None:
@@ -236,5 +240,5 @@ class RoundTables:
             key_schemas = self._key_schemas.given()
         found = FoundColumns()
         if self._columns is not None:
-            found = FoundColumns(self._columns.known, self._may_widen, self._columns.reserved)
+            found = FoundColumns(self._columns.known, self._may_widen, is_final, self._columns.reserved)
         return schemas, key_schemas, found
