@@ -45,7 +45,7 @@ class RoundColumns:
         self._nests = nests
         names = {each.name for each in config.partition_by if each.transform != IDENTITY}
         names |= {division_column(each) for each in config.division}
-        names |= set(VERSION_COLUMNS) if config.has_history else set()
+        names |= set(VERSION_COLUMNS) if config.is_upsert else set()
         self._reserved = frozenset(name.lower() for name in names)
         listed = {each.name.lower() for each in config.columns}
         self._known: Columns = (

@@ -56,7 +56,7 @@ from siltstone.tables.replay_files import (
 from siltstone.tables.round_columns import RoundColumns, sampled
 from siltstone.tables.schemas import RoundSchemas
 from siltstone.tables.task_input import FoundColumns, ValueSchemas
-from siltstone.tables.versions import IS_CURRENT
+from siltstone.tables.versions import has_versions
 from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import APPEND, PartitionTransform
 
@@ -134,7 +134,7 @@ class RoundTables:
         self._refuse_rolled_back(ledger)
         if config.is_upsert and (reason := other_key(table.schema, config)):
             raise TableShapedOtherwise(name, reason)
-        if config.has_history != (IS_CURRENT in table.schema.names) and config.is_upsert:
+        if config.has_history != has_versions(table.schema) and config.is_upsert:
             made = "without" if config.has_history else "with"
             raise TableShapedOtherwise(
                 name, f"it was made {made} siltstone.table.history, which cannot be changed"

@@ -25,6 +25,11 @@ def version_fields() -> list[Any]:
     return [pa.field(VALID_FROM, _TIME), pa.field(VALID_TO, _TIME), pa.field(IS_CURRENT, pa.bool_())]
 
 
+def has_versions(schema: Any) -> bool:
+    """Returns whether a table of this schema keeps versions. One of the names alone may be a field of its values."""
+    return all(name in schema.names for name in VERSION_COLUMNS)
+
+
 class RowVersions:
     """What the new records of some keys do to the versions of their rows."""
 

@@ -262,6 +262,19 @@ def test_ci16_names_of_the_formats_own_columns_are_rescued(world: TableWorld) ->
     assert set(row) == {"a", "_rescued_data"} and _known(row) == fields
 
 
+def test_ci17_names_of_the_columns_of_versions_stop_no_upsert_table(world: TableWorld) -> None:
+    if world.table_format == "parquet":
+        pytest.skip("a plain Parquet table cannot be an upsert table")
+    (stream,) = world.kept(value="json", columns="infer", mode="upsert", buckets="4")
+    fields = {"a": 1, "_is_current": True, "_valid_from": 2, "_VALID_TO": "x"}
+    for number in range(2):
+        world.append_values(stream, json.dumps({**fields, "a": number}))
+        world.export_now()
+    (row,) = rows_of(world)
+    known = {name: each for name, each in _known(row).items() if not name.startswith("kafka")}
+    assert known == {**fields, "a": 1}
+
+
 def _known(row: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields of a row, in columns or rescued."""
     fields = {name: each for name, each in row.items() if name != "_rescued_data"}
