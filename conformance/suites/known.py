@@ -14,7 +14,9 @@ TAP = re.compile(r"^ok \d+ - (.+)", re.MULTILINE), re.compile(r"^not ok \d+ - (.
 RUNNER = re.compile(r"(\d{4}_\S+) +\| +PASSED"), re.compile(r"(\d{4}_\S+) +\| +(?:FAILED|SKIPPED)")
 GO = re.compile(r"^ *--- PASS: (\S+)", re.MULTILINE), re.compile(r"^ *--- FAIL: (\S+)", re.MULTILINE)
 SARAMA = (
-    re.compile(r"(wrote message at|failed to create producer: .*Authentication failed|Consumed message offset)"),
+    re.compile(
+        r"(wrote message at|failed to create producer: .*Authentication failed|Consumed message offset)"
+    ),
     re.compile(r"(panic:.*|failed to (?!.*Authentication failed).*|Consumed: (?!2$).*)", re.MULTILINE),
 )
 

@@ -179,7 +179,11 @@ def kafka_python(copy: Path, address: str, grounds: Grounds) -> Prepared:
         conftest.write(KAFKA_PYTHON_BROKER.format(
             folder=folder, user=user, password=password, login=grounds.ports[LOGIN], secure=grounds.ports[SECURE],
         ))  # fmt: skip
-    tests = ("test/integration/test_sasl_integration.py", "test/integration/test_ssl_integration.py", "--timeout=120")
+    tests = (
+        "test/integration/test_sasl_integration.py",
+        "test/integration/test_ssl_integration.py",
+        "--timeout=120",
+    )
     return pytest_of(copy, tests, {"KAFKA_VERSION": "4.0.0", "PYTHONPATH": str(copy)})
 
 
