@@ -209,7 +209,7 @@ def test_a_micro_batch_is_what_lies_between_its_positions_and_its_objects_are_pi
     assert not query.world.image.pins and query.is_closed
 
 
-def test_the_lag_is_what_waits_behind_the_micro_batch_with_its_bytes_and_its_age() -> None:
+def test_ss23_the_lag_is_what_waits_behind_the_micro_batch_with_its_bytes_and_its_age() -> None:
     query = Query()
     assert query.stream.lag() == StreamLag(), "before the first look"
     query.put(0, 6)
