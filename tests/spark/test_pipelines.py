@@ -87,7 +87,9 @@ def produce(broker: siltstone.Broker, topic: str, pairs: dict[str, str]) -> None
 
 
 def flights(first: int, until: int) -> dict[str, str]:
-    return {f"f{number}": json.dumps({"flight": f"f{number}", "delay": number}) for number in range(first, until)}
+    return {
+        f"f{number}": json.dumps({"flight": f"f{number}", "delay": number}) for number in range(first, until)
+    }
 
 
 def late(broker: siltstone.Broker) -> list[str]:

@@ -12,7 +12,9 @@ def late_flights() -> DataFrame:
     """Keeps where each row comes from: topic, partition and offset."""
     columns = "value struct<flight: string, delay: int>, partition int, offset long"
     stream = spark.readStream.format("siltstone").schema(columns).option("groupId", "late_flights")
-    flights = stream.options(store=STORE, subscribe="flights", startingOffsets="earliest", value="json").load()
+    flights = stream.options(
+        store=STORE, subscribe="flights", startingOffsets="earliest", value="json"
+    ).load()
     late = flights.where("value.delay > 60")
     return late.selectExpr("value.flight", "value.delay", "partition", "offset")
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from siltstone.scanning.streaming.position import StreamPosition, decode_position
 
-
 BACKLOG = "backlog"
 """Beside the topics in the latest offset of a report. Positions are read without it."""
 
