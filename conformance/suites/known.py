@@ -13,6 +13,12 @@ JEST = (
 TAP = re.compile(r"^ok \d+ - (.+)", re.MULTILINE), re.compile(r"^not ok \d+ - (.+)", re.MULTILINE)
 RUNNER = re.compile(r"(\d{4}_\S+) +\| +PASSED"), re.compile(r"(\d{4}_\S+) +\| +(?:FAILED|SKIPPED)")
 GO = re.compile(r"^ *--- PASS: (\S+)", re.MULTILINE), re.compile(r"^ *--- FAIL: (\S+)", re.MULTILINE)
+SARAMA = (
+    re.compile(
+        r"(wrote message at|failed to create producer: .*Authentication failed|Consumed message offset)"
+    ),
+    re.compile(r"(panic:.*|failed to (?!.*Authentication failed).*|Consumed: (?!2$).*)", re.MULTILINE),
+)
 
 _SHARES = "tests/integration/share_consumer/test_share_consumer"
 SHARES_AS_EXPECTED = {
@@ -38,6 +44,9 @@ KNOWN: tuple[Suite, ...] = (
     Suite("kafka-python", "kafka-python", "dpkp/kafka-python",
           "`integration/test_producer_integration.py`: transactional and idempotent", preparing.kafka_python, *PYTEST,
           settings={"broker.num_partitions": "4"}),
+    Suite("kafka-python-logins", "kafka-python, logins", "dpkp/kafka-python",
+          "`integration/test_sasl_integration.py`, `integration/test_ssl_integration.py`, over TLS",
+          preparing.kafka_python, *PYTEST, secure=secured.kafka_python, clone_id="kafka-python-3.0"),
     Suite("kafkajs", "kafkajs", "tulios/kafkajs",
           "`broker/__tests__` of the five requests, `concurrentTransaction`, `eosManager`", preparing.kafkajs, *JEST,
           as_expected={
@@ -49,6 +58,9 @@ KNOWN: tuple[Suite, ...] = (
           settings={"broker.num_partitions": "7"}, seconds_max=1_500),
     Suite("franz-go-logins", "franz-go, logins", "twmb/franz-go", "`kgo`: TestSCRAM, over TLS", preparing.franz_go, *GO,
           secure=secured.franz_go, clone_id="franz-go"),
+    Suite("sarama-logins", "sarama, logins", "IBM/sarama",
+          "`examples/sasl_scram_client` over TLS: it writes with either mechanism, a wrong password, it reads both",
+          preparing.franz_go, *SARAMA, secure=secured.sarama, clone_id="sarama"),
     Suite("platformatic-consumers", "@platformatic/kafka", "platformatic/kafka",
           "`clients/consumer/consumer-consumer-group-protocol.test.ts`", preparing.platformatic_consumers, *TAP,
           clone_id="platformatic"),

@@ -5,6 +5,7 @@ of Siltstone takes PLAIN over TLS only, so suites that use it without TLS are gi
 """
 
 import re
+import shutil
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -16,7 +17,7 @@ from confluent_kafka.admin import (
 
 from conformance.secured import LOGIN, SECURE, USERS, Grounds
 from conformance.suites.preparing import GIVEN_SERVER, pytest_of
-from conformance.suites.suite import Prepared
+from conformance.suites.suite import Prepared, SuiteMissing
 from oracles.broker_process import HOST
 
 SECONDS_MAX = 30
@@ -104,6 +105,37 @@ def ssl_folder():
     return pathlib.Path("{folder}")
 """
 
+KAFKA_PYTHON_BROKER = """
+
+class _GivenBroker:
+    \"\"\"What the tests ask of their fixture, of a broker that is there.\"\"\"
+
+    host, ssl_dir, partitions, replicas = "localhost", "{folder}", 4, 1
+    broker_user, broker_password, ssl_enabled = "{user}", "{password}", True
+    zookeeper, _enrich_client_params = None, KafkaFixture._enrich_client_params
+
+    def __init__(self, transport="SSL", sasl_mechanism=None, **_):
+        self.transport, self.sasl_mechanism = transport.replace("SASL_PLAINTEXT", "SASL_SSL"), sasl_mechanism
+        self.sasl_enabled = sasl_mechanism is not None
+        self.port = {login} if self.sasl_enabled else {secure}
+        self.child = self
+
+    def bootstrap_server(self):
+        return f"localhost:{{self.port}}"
+
+    def get_topic_names(self):
+        with contextlib.closing(KafkaAdminClient(**client_params(self, "topics"))) as admin:
+            return admin.list_topics()
+
+    def start(self):
+        pass
+
+    close = dump_logs = start
+
+
+KafkaFixture.instance = staticmethod(lambda _, **given: _GivenBroker(**given))
+"""
+
 
 def aiokafka(copy: Path, address: str, grounds: Grounds) -> Prepared:
     """Its tests of logins and rights, and those of a producer and a consumer over TLS. GSSAPI there is none."""
@@ -135,6 +167,26 @@ def aiokafka(copy: Path, address: str, grounds: Grounds) -> Prepared:
     return pytest_of(copy, tests, {"PYTHONPATH": str(copy)})
 
 
+def kafka_python(copy: Path, address: str, grounds: Grounds) -> Prepared:
+    """Its tests of a login and of TLS; the tests of a login get TLS too. They are those of the branch of
+    releases: in the development sources (a3b3836f) no producer, consumer or administrator sends anything over TLS,
+    because ``KafkaSSLTransport.write`` returns no count of bytes and their metrics add it."""
+    user, password = _new_user(grounds)
+    folder = copy / "certificates"
+    folder.mkdir()
+    (folder / "ca-cert").write_bytes(grounds.authority.read_bytes())
+    with (copy / "test" / "integration" / "conftest.py").open("a") as conftest:
+        conftest.write(KAFKA_PYTHON_BROKER.format(
+            folder=folder, user=user, password=password, login=grounds.ports[LOGIN], secure=grounds.ports[SECURE],
+        ))  # fmt: skip
+    tests = (
+        "test/integration/test_sasl_integration.py",
+        "test/integration/test_ssl_integration.py",
+        "--timeout=120",
+    )
+    return pytest_of(copy, tests, {"KAFKA_VERSION": "4.0.0", "PYTHONPATH": str(copy)})
+
+
 def franz_go(copy: Path, address: str, grounds: Grounds) -> Prepared:
     """Its tests of SCRAM, to which TLS is added."""
     user, password = _new_user(grounds)
@@ -149,6 +201,26 @@ def franz_go(copy: Path, address: str, grounds: Grounds) -> Prepared:
     }  # fmt: skip
     command = ("go", "test", "./pkg/kgo", "-run", "TestSCRAM", "-v", "-count=1", "-timeout", "5m")
     return Prepared(copy, command, given)
+
+
+def sarama(copy: Path, address: str, grounds: Grounds) -> Prepared:
+    """Its example program with a login. Its tests of logins meet brokers of their own only, so they say nothing here.
+    The program takes the authority for TLS with a certificate of the client only."""
+    if not shutil.which("go"):
+        raise SuiteMissing("go is not installed")
+    user, password = _new_user(grounds)
+    folder = copy / "examples" / "sasl_scram_client"
+    options = (
+        f"-brokers {HOST}:{grounds.ports[LOGIN]} -username {user} -topic of-sarama -tls -ca {grounds.authority} "
+        f"-certificate {grounds.client.certificate} -key {grounds.client.key}"
+    )
+    each = f"./client {options} -algorithm sha256 -passwd"
+    consume = f"timeout -s INT 10 {each.replace('sha256', 'sha512')} {password} -mode consume"
+    script = f"""go build -o client . || exit
+        for each in sha256 sha512; do ./client {options} -passwd {password} -algorithm $each; done
+        {each} not-it
+        {consume}"""
+    return Prepared(folder, ("sh", "-c", script), {"GOFLAGS": "-mod=mod"})
 
 
 def _new_user(grounds: Grounds) -> tuple[str, str]:

@@ -317,6 +317,7 @@ def test_every_command_that_a_page_shows_is_one(console: ConsoleOfAStore, broker
         commands |= {html.unescape(each) for each in re.findall(r'data-copy="(siltstone [^"]+)"', text)}
     for problem in (
         "siltstone serve --node-id 3", "siltstone tables explain a", "siltstone tables show a --errors",
+        "siltstone tables replay a --dead-letters --dry-run",
         "siltstone maintain status", "siltstone maintain cancel 3", "siltstone maintain run",
     ):  # fmt: skip
         commands.add(f"{problem} --store {broker.folder}")

@@ -20,7 +20,14 @@ STRUCT_FIELDS_MAX = 200
 """An object with more fields is taken to have data as names, like the counts of each user, and becomes JSON in text."""
 
 LONG_MAX = 2**63 - 1
-RESERVED = frozenset({KAFKA, RESCUED})
+_OF_FORMATS = (
+    "_file _pos _deleted _spec_id _partition _row_id _last_updated_sequence_number"
+    " _change_type _change_ordinal _commit_snapshot_id _commit_version _commit_timestamp"
+)
+"""Columns that readers of Iceberg, or of changes of Iceberg and Delta tables, add by themselves. Delta gives a table
+with such a column no change data feed."""
+
+RESERVED = frozenset({KAFKA, RESCUED, *_OF_FORMATS.split()})
 
 _LONG, _DOUBLE, _STRING, _JSON = (ColumnType(kind) for kind in ("long", "double", "string", "json"))
 _BOOLEAN = ColumnType("boolean")
@@ -50,14 +57,19 @@ def fields_of(value: Any) -> dict[str, ColumnType]:
     """Returns the types of the fields of a JSON object by name, as far as they are known; none of any other value."""
     if not isinstance(value, dict):
         return {}
-    return joined_fields({}, {name: type_of(each) for name, each in value.items()})
+    return joined_fields({}, {name: type_of(each) for name, each in value.items() if can_be_column(name)})
+
+
+def can_be_column(name: str) -> bool:
+    """Returns whether a field of this name can be a column of a table, or a part of one."""
+    return NAME.fullmatch(name) is not None
 
 
 def _struct(parts: Iterable[tuple[str, ColumnType | None]]) -> ColumnType | None:
     """Returns the struct of the fields with a known type; a name that no column can have is left out."""
     found: dict[str, tuple[str, ColumnType]] = {}
     for name, part in parts:
-        if part is not None and NAME.fullmatch(name):
+        if part is not None and can_be_column(name):
             found.setdefault(name.lower(), (name, part))
     if len(found) > STRUCT_FIELDS_MAX:
         return _JSON
@@ -109,7 +121,7 @@ def extended(
     room = COLUMNS_MAX - sum(1 + _fields(each.type) for each in columns)
     for name, kind in found.items():
         small = name.lower()
-        if small in reserved or small in RESERVED or not NAME.fullmatch(name):
+        if small in reserved or small in RESERVED or not can_be_column(name):
             continue
         before = there.get(small)
         if before is None:
@@ -125,6 +137,31 @@ def extended(
     return tuple(there.values())
 
 
+def agreed(columns: Sequence[TableColumn], listed: int, of_table: TableColumn, *, nests: bool) -> Columns:
+    """Returns the columns, with the name and the type that the table has for one of them; the first ``listed`` stay as
+    they are. With ``nests`` a struct keeps the fields that the table has not got yet. A text of the table may be known
+    as JSON."""
+    small = of_table.name.lower()
+    return tuple(
+        TableColumn(of_table.name, canonical(_agreed(of_table.type, each.type, nests=nests)))
+        if at >= listed and each.name.lower() == small
+        else each
+        for at, each in enumerate(columns)
+    )
+
+
+def _agreed(there: ColumnType, known: ColumnType, *, nests: bool) -> ColumnType:
+    if there == _STRING and known == _JSON:
+        return known
+    if there.kind != known.kind or there.kind not in (STRUCT, ARRAY, MAP):
+        return there
+    own = dict(known.parts)
+    parts = {name: _agreed(part, own.get(name, part), nests=nests) for name, part in there.parts}
+    if there.kind == STRUCT and nests:
+        parts = dict(_with_fields(ColumnType(STRUCT, tuple(parts.items())), known).parts)
+    return ColumnType(there.kind, tuple(parts.items()))
+
+
 def _fields(of: ColumnType) -> int:
     return sum(1 for _ in of.fields())
 
@@ -137,7 +174,7 @@ def _with_fields(there: ColumnType, found: ColumnType) -> ColumnType:
         for name, part in found.parts:
             if name in parts:
                 parts[name] = _with_fields(parts[name], part)
-            elif NAME.fullmatch(name) and name.lower() not in small_names and len(parts) < STRUCT_FIELDS_MAX:
+            elif can_be_column(name) and name.lower() not in small_names and len(parts) < STRUCT_FIELDS_MAX:
                 parts[name] = part
                 small_names[name.lower()] = name
         return ColumnType(STRUCT, tuple(parts.items()))

@@ -24,6 +24,7 @@ from siltstone.record_columns.row_columns import (
 from siltstone.tables.fitting import fitted, joined_type, plain_type
 from siltstone.tables.formats.derived import division_column, is_derived
 from siltstone.tables.formats.port import plain_column
+from siltstone.tables.versions import version_fields
 from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
 from siltstone.topic_configs.table_export import BUCKET, IDENTITY, KAFKA, TRUNCATE, TableConfig
 
@@ -83,7 +84,8 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None, 
     key = key_type(config)
     if not config.has_fields:
         value = pa.binary() if config.value == "raw" else pa.string()
-        return pa.schema([_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS])
+        plain = [_with(record.field(name), {KEY: key, VALUE: value}) for name in ALL_COLUMNS]
+        return pa.schema([*plain, *(version_fields() if config.has_history else ())])
     inside = pa.struct([_with(record.field(name), {KEY: key}) for name in _IN_STRUCT])
     there = {} if table is None else {each.name: plain_type(each.type) for each in table}
     fields = [
@@ -91,6 +93,7 @@ def table_schema(config: TableConfig, columns: Mapping[str, Any] | None = None, 
         for each in config.columns
     ]
     fields += [pa.field(name, kind) for name, kind in (columns or {}).items()]
+    fields += version_fields() if config.has_history else ()
     return pa.schema([*fields, pa.field(KAFKA, inside)])
 
 
@@ -145,6 +148,17 @@ def mismatch(table: Any, wanted: Any, *, may_widen: bool) -> str:
         there, here = plain_type(table.field(at).type), plain_type(field.type)
         if there != here and not (may_widen and joined_type(there, here, may_widen=True) == here):
             return f"column {field.name} is {there}, and {here} is wanted"
+    return ""
+
+
+def differing_case(table: Any, wanted: Any) -> str:
+    """Says which wanted column differs by case alone from a column of the table; empty if none does. Most engines do
+    not tell such columns apart, and Delta has no place for both."""
+    there = {name.lower(): name for name in table.names}
+    for name in wanted.names:
+        other = there.get(name.lower(), name)
+        if name != other and name not in table.names:
+            return f"column {name} differs from its column {other} by case alone"
     return ""
 
 

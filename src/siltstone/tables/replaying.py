@@ -6,8 +6,10 @@ installed where tasks run. A dead letter for which it raises, or returns None, s
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from hashlib import blake2b
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -37,6 +39,9 @@ REASONS_MAX = 100
 """A task counts so many reasons one by one, and all others together: reasons may have parts of the values."""
 
 OTHER_REASONS = "other reasons"
+USERS_FAULTS = (Exception, SystemExit)
+"""Whatever the module and the function of a user raise; a script that ends its process ends no task."""
+
 SOURCE_BYTES_MAX = 1 * MIB
 """The source of a module travels in the input of each task."""
 
@@ -66,7 +71,7 @@ def mending_of(name: str) -> Mending:
     try:
         module = import_module(module_name)
         source = inspect.getsource(module)
-    except Exception as cause:  # of the user's module: whatever its first lines raise
+    except USERS_FAULTS as cause:
         raise MendingRefused(f"the module {module_name} cannot be read: {reason_of(cause)}") from cause
     if len(source.encode()) > SOURCE_BYTES_MAX:
         raise MendingRefused(
@@ -79,10 +84,12 @@ def mending_of(name: str) -> Mending:
 
 def function_of(mending: Mending) -> Callable[[DeadLetter], Any]:
     """Returns the function, from the source of its module. Raises MendingRefused."""
-    module = ModuleType(mending.module)
+    digest = blake2b(mending.source.encode(), digest_size=8).hexdigest()
+    module = ModuleType(f"{mending.module}_{digest}")
+    sys.modules[module.__name__] = module  # where dataclasses look for the module of a class
     try:
         exec(compile(mending.source, f"{mending.module}.py", "exec"), module.__dict__)  # noqa: S102  the user's own
-    except Exception as cause:  # of the user's module
+    except USERS_FAULTS as cause:
         raise MendingRefused(f"the module {mending.module} cannot be run: {reason_of(cause)}") from cause
     found = getattr(module, mending.function, None)
     if not callable(found):
@@ -132,7 +139,7 @@ class Replaying:
                 if not isinstance(value, str | bytes):
                     raise TypeError(f"it returned {type(value).__name__}, and bytes or text are wanted")
                 found.append(value.encode() if isinstance(value, str) else value)
-            except Exception as cause:  # of the user's function
+            except USERS_FAULTS as cause:
                 failed[row] = f"the function: {type(cause).__name__}: {reason_of(cause)}"
                 found.append(None)
         return pa.array(found, pa.binary()), failed

@@ -14,8 +14,8 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
     ``folder``/data/``token``-``number``-N.parquet in the store at ``location``.
 
     Without ``key`` the rows of the ``old`` files are written again, in their order. With ``key``, the path of the key's
-    column, the rows of the ``staged`` files take the place of older rows with their partition and key. Rows of old
-    files that were deleted are not written."""
+    column, the rows of the ``staged`` files take the place of older rows with their partition and key, or with
+    ``has_history`` end their current versions. Rows of old files that were deleted are not written."""
 
     name: str
     old: tuple[TableFile, ...]
@@ -24,6 +24,7 @@ class RewriteInput(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[PartitionValue, ...] = ()
     division: tuple[PartitionTransform, ...] = ()
     key: str = ""
+    has_history: bool = False
     location: str
     folder: str
     token: str

@@ -3,9 +3,9 @@ records of a bucket into its rows.
 
 To merge, it first reads the partitions, keys and offsets of the staged files, and finds the newest offset of each
 partition and key. Then it writes the old rows whose partition and key are not among the staged ones, and the newest
-staged row of each key, except tombstones. Staged offsets are higher than those of old rows, because the ledger never
-moves back. A bucket with more staged rows or keys than fit in memory is merged in *slices*; each has the keys of some
-hashes.
+staged row of each key, except tombstones. In a table that keeps versions it writes all of them instead, and each ends
+the version before it (``versions``). Staged offsets are higher than those of old rows, because the ledger never moves
+back. A bucket with more staged rows or keys than fit in memory is merged in *slices*; each has the keys of some hashes.
 
 The bytes that it writes follow from its input alone, as in ``task``.
 """
@@ -21,13 +21,16 @@ from siltstone.model.limits import MIB
 from siltstone.object_store.port import ObjectStore
 from siltstone.offline.tasks.runner import peak_memory_bytes
 from siltstone.offline.tasks.source_bytes import store_at
-from siltstone.record_columns.row_columns import OFFSET, PARTITION
+from siltstone.record_columns.row_columns import OFFSET, PARTITION, TIMESTAMP
 from siltstone.tables.bucketing import hashes_of
 from siltstone.tables.formats.port import DataFile
 from siltstone.tables.keys import column_at, key_bytes
 from siltstone.tables.reading import RowFile, restored
 from siltstone.tables.rewrite_input import CODEC, RewriteInput, RewriteResult
+from siltstone.tables.versions import RowVersions
 from siltstone.tables.writing import TOMBSTONE, FileWriting
+
+_TIME = pa.timestamp("us", tz="UTC")
 
 SLICE_ROWS = 1_000_000
 SLICE_KEY_BYTES = 64 * MIB
@@ -82,6 +85,9 @@ class _Rewriting:
     def _merge(self) -> None:
         slices = self._slices()
         for number in range(slices):
+            if self._given.has_history:
+                self._merge_versions(number, slices)
+                continue
             keys, offsets = self._newest(number, slices)
             for rows in self._rows(self._given.old):
                 at = pc.index_in(self._keys(rows), value_set=keys)
@@ -90,6 +96,26 @@ class _Rewriting:
                 newest = offsets.take(pc.index_in(self._keys(rows), value_set=keys))
                 is_newest = pc.equal(self._column(rows, OFFSET), newest).fill_null(False)
                 self._write(rows.filter(pc.and_(is_newest, pc.invert(rows.column(TOMBSTONE)))))
+
+    def _merge_versions(self, number: int, slices: int) -> None:
+        """Merges one slice of a table that keeps all versions of its rows."""
+        names = [self._given.key, *(f"{self._outer}{name}" for name in (PARTITION, OFFSET, TIMESTAMP))]
+        keys, offsets, times = [pa.array([], pa.binary())], [pa.array([], pa.int64())], [pa.nulls(0, _TIME)]
+        for rows in self._rows(self._given.staged, names):
+            of_slice = rows.filter(self._is_in(rows, number, slices))
+            keys.append(self._keys(of_slice))
+            offsets.append(self._column(of_slice, OFFSET))
+            times.append(self._column(of_slice, TIMESTAMP).cast(_TIME))
+        versions = RowVersions(pa.concat_arrays(keys), pa.concat_arrays(offsets), pa.concat_arrays(times))
+        for rows in self._rows(self._given.old):
+            of_slice = rows.filter(self._is_in(rows, number, slices))
+            self._write(versions.ended(of_slice, self._keys(of_slice)))
+        for rows in self._rows(self._given.staged):
+            is_row = pc.and_(self._is_in(rows, number, slices), pc.invert(rows.column(TOMBSTONE)))
+            new = rows.filter(is_row)
+            self._write(
+                versions.begun(new, self._keys(new), self._column(new, OFFSET), self._column(new, TIMESTAMP))
+            )
 
     def _slices(self) -> int:
         rows = sum(each.rows for each in self._given.staged)

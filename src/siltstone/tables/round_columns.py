@@ -21,9 +21,10 @@ from siltstone.scanning.scan import plan_scan
 from siltstone.scanning.transactions import CommittedEnds
 from siltstone.tables.fitting import plain_type
 from siltstone.tables.formats.derived import division_column
-from siltstone.tables.found_columns import Columns, extended, fields_of, joined_fields
+from siltstone.tables.found_columns import Columns, agreed, extended, fields_of, joined_fields
 from siltstone.tables.layout import found_type, type_of_field
-from siltstone.topic_configs.column_types import ColumnType
+from siltstone.tables.versions import VERSION_COLUMNS
+from siltstone.topic_configs.column_types import ColumnType, canonical
 from siltstone.topic_configs.table_export import IDENTITY, KAFKA, RESCUED, TableColumn, TableConfig
 from siltstone.value_formats.decoders.json import payload_of
 
@@ -44,6 +45,7 @@ class RoundColumns:
         self._nests = nests
         names = {each.name for each in config.partition_by if each.transform != IDENTITY}
         names |= {division_column(each) for each in config.division}
+        names |= set(VERSION_COLUMNS) if config.has_history else set()
         self._reserved = frozenset(name.lower() for name in names)
         listed = {each.name.lower() for each in config.columns}
         self._known: Columns = (
@@ -72,17 +74,19 @@ class RoundColumns:
 
     def columns(self, table: Any | None) -> dict[str, Any]:
         """Returns the columns of the table beside the listed ones, by name; ``table`` is its pyarrow.Schema, or None.
-        Its columns are known from now on. A column of a type that no JSON has stays as it is, and its name is
-        taken."""
+        Its columns are known from now on, and its types count if other ones were recorded: another driver may have
+        found these at the same time. A column of a type that no JSON has stays as it is, and its name is taken."""
         odd = {}
         for each in table or ():
-            if each.name in (KAFKA, RESCUED):
+            if each.name in (KAFKA, RESCUED, *VERSION_COLUMNS):
                 continue
             kind = type_of_field(each.type)
             if kind is None:
                 odd[each.name] = plain_type(each.type)
                 self._reserved |= {each.name.lower()}
             else:
+                column = TableColumn(each.name, canonical(kind))
+                self._known = agreed(self._known, len(self._listed), column, nests=self._nests)
                 self._known = extended(self._known, {each.name: kind}, nests=True)
         found = {each.name: found_type(each.type) for each in self.found}
         return {**found, **odd, RESCUED: pa.string()}

@@ -32,6 +32,7 @@ from siltstone.tables.found_columns import news
 from siltstone.tables.layout import (
     added,
     dead_letter_schema,
+    differing_case,
     key_type,
     misdivision,
     mismatch,
@@ -55,6 +56,7 @@ from siltstone.tables.replay_files import (
 from siltstone.tables.round_columns import RoundColumns, sampled
 from siltstone.tables.schemas import RoundSchemas
 from siltstone.tables.task_input import FoundColumns, ValueSchemas
+from siltstone.tables.versions import IS_CURRENT
 from siltstone.topic_configs.column_types import ColumnType
 from siltstone.topic_configs.table_export import APPEND, PartitionTransform
 
@@ -132,6 +134,11 @@ class RoundTables:
         self._refuse_rolled_back(ledger)
         if config.is_upsert and (reason := other_key(table.schema, config)):
             raise TableShapedOtherwise(name, reason)
+        if config.has_history != (IS_CURRENT in table.schema.names) and config.is_upsert:
+            made = "without" if config.has_history else "with"
+            raise TableShapedOtherwise(
+                name, f"it was made {made} siltstone.table.history, which cannot be changed"
+            )
         if ledger.mode != config.mode:
             reason = f"it was made with siltstone.table.mode={ledger.mode}, which cannot be changed"
             raise TableShapedOtherwise(name, reason)
@@ -171,6 +178,8 @@ class RoundTables:
         """Adds the columns that the table lacks. Raises TableShapedOtherwise."""
         name = table.name
         if reason := mismatch(table.schema, wanted, may_widen=self._may_widen):
+            raise TableShapedOtherwise(name, reason)
+        if self._schemas is None and (reason := differing_case(table.schema, wanted)):
             raise TableShapedOtherwise(name, reason)
         if added(table.schema, wanted):
             with suppress(
@@ -221,8 +230,9 @@ class RoundTables:
         """Makes the table of dead letters."""
         return self._made(self._export.dead_letter_table, dead_letter_schema(), ())
 
-    def given(self) -> tuple[ValueSchemas, ValueSchemas, FoundColumns]:
-        """Returns what tasks are given of schemas of values, of schemas of keys, and of columns that were found."""
+    def given(self, *, is_final: bool) -> tuple[ValueSchemas, ValueSchemas, FoundColumns]:
+        """Returns what tasks are given of schemas of values, of schemas of keys, and of columns that were found.
+        ``is_final``: no more columns will be added."""
         schemas = ValueSchemas() if self._schemas is None else self._schemas.given()
         key_schemas = ValueSchemas()
         if self._key_schemas is not None:
@@ -230,5 +240,5 @@ class RoundTables:
             key_schemas = self._key_schemas.given()
         found = FoundColumns()
         if self._columns is not None:
-            found = FoundColumns(self._columns.known, self._may_widen, self._columns.reserved)
+            found = FoundColumns(self._columns.known, self._may_widen, is_final, self._columns.reserved)
         return schemas, key_schemas, found

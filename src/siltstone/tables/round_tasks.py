@@ -132,6 +132,7 @@ class RoundTasks:
                 values=plan.values,
                 division=table.columns_of_division,
                 key=config.source_of(KEY) if config.is_upsert else "",
+                has_history=config.has_history,
                 location=self._settings.location,
                 folder=folder_of(table.name),
                 token=token,

@@ -243,13 +243,16 @@ class Round:
         size_bytes: int,
         *,
         replays: bool = False,
+        is_dry: bool = False,
     ) -> tuple[LoadedTable, LoadedTable | None, tuple[ExportResult, ...]]:
-        """Runs the tasks, and runs those again that have found schemas which were not in their input. If the table has
-        got other columns for these schemas, all tasks run again, so that all files of a commit have the same columns.
-        Tasks also run again that have dead letters where no table of them was expected. Tasks that run again write
-        files of other names."""
+        """Runs the tasks, and runs those again that have found schemas or fields which were not in their input. If the
+        table has got other columns for these, all tasks run again, so that all files of a commit have the same columns.
+        A dry run adds no columns of fields. Tasks also run again that have dead letters where no table of them was
+        expected. Tasks that run again write files of other names."""
         numbered = dict(enumerate(units))
-        results = self._run(table, dead_letters, numbered, token, verdict, size_bytes, replays=replays)
+        results = self._run(
+            table, dead_letters, numbered, token, verdict, size_bytes, replays=replays, is_final=is_dry
+        )
         needed = {name for each in results.values() for name in each.needed}
         needed_keys = {name for each in results.values() for name in each.needed_keys}
         fields: dict[str, ColumnType] = {}
@@ -265,17 +268,30 @@ class Round:
             if table.ledger.offsets != offsets:
                 raise CommitOvertaken(f"another driver has exported to table {table.name} meanwhile")
             is_same = schema.equals(table.schema)
-            lacked = {at for at, each in results.items() if each.needed or each.needed_keys or each.found}
+            lacked = {at for at, each in results.items() if each.must_run_again}
             again = {at: unit for at, unit in numbered.items() if at in lacked or not is_same}
             token = self._tasks.token(again.values())
-            results |= self._run(table, dead_letters, again, token, verdict, size_bytes, replays=replays)
+            results |= self._run(
+                table, dead_letters, again, token, verdict, size_bytes, replays=replays, is_final=True
+            )
         with_dead_letters = {at: numbered[at] for at, each in results.items() if each.dead_letter_files}
         if dead_letters is None and with_dead_letters:
             dead_letters = self._of.made_dead_letters()
             token = self._tasks.token(with_dead_letters.values())
             results |= self._run(
-                table, dead_letters, with_dead_letters, token, verdict, size_bytes, replays=replays
+                table,
+                dead_letters,
+                with_dead_letters,
+                token,
+                verdict,
+                size_bytes,
+                replays=replays,
+                is_final=True,
             )
+        # Why: a result that asks for another run has no files, and a commit without them would lose its records.
+        assert not any(each.must_run_again for each in results.values()), (
+            "tasks ran again with all they asked for"
+        )
         return table, dead_letters, tuple(results[at] for at in numbered)
 
     def _run(
@@ -288,8 +304,9 @@ class Round:
         size_bytes: int,
         *,
         replays: bool = False,
+        is_final: bool = False,
     ) -> dict[int, ExportResult]:
-        schemas, key_schemas, found = self._of.given()
+        schemas, key_schemas, found = self._of.given(is_final=is_final)
         inputs = self._tasks.inputs(
             table, dead_letters, units, token, verdict, schemas, key_schemas, found, replays=replays
         )
@@ -339,7 +356,9 @@ class Round:
         size_bytes = sum(each.size_bytes for each in files)
         token = self._tasks.token(units)
         ledger = table.ledger
-        table, _, results = self._exported(table, dead_letters, units, token, None, size_bytes, replays=True)
+        table, _, results = self._exported(
+            table, dead_letters, units, token, None, size_bytes, replays=True, is_dry=is_dry
+        )
         written = WrittenFiles(table, dead_letters, token, None, {}, (), results)
         if not is_dry and written.total("records") > written.total("bad"):
             after = ledger.after({}, token, self._context.now_ms())

@@ -193,7 +193,7 @@ class _Exporting:
         self._count(record, decoded)
         if given.verdict is None:
             are_good = decoded.are_good(rows.num_rows)
-            if given.config.errors == "dead-letter":
+            if given.config.errors == "dead-letter" or self._replaying is not None:
                 self._add_dead_letters(record, decoded)
         else:
             are_good = ~_among(record, given.verdict)
@@ -240,9 +240,9 @@ class _Exporting:
     def _note_fields(self, fields: dict[str, ColumnType]) -> None:
         """Notes the fields that would be columns, or parts of columns, if the driver had known them."""
         given = self._given.found
-        if fields and given.columns != extended(
-            given.columns, fields, nests=given.nests, reserved=given.reserved
-        ):
+        if given.are_final or not fields:
+            return
+        if given.columns != extended(given.columns, fields, nests=given.nests, reserved=given.reserved):
             self._found = joined_fields(self._found, fields)
 
     def _table_columns(self, record: Mapping[str, Any], decoded: DecodedColumns) -> dict[str, Any]:

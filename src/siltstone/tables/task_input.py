@@ -42,10 +42,12 @@ class ValueSchemas(msgspec.Struct, frozen=True):
 
 class FoundColumns(msgspec.Struct, frozen=True):
     """The columns of values whose columns are found, listed ones first. ``nests``: structs of the table can get more
-    fields. ``reserved`` are names in lower case that no other column may have."""
+    fields. ``reserved`` are names in lower case that no other column may have. ``are_final``: the driver adds no more,
+    so the task keeps other fields as rescued data, and reports none."""
 
     columns: tuple[TableColumn, ...] = ()
     nests: bool = False
+    are_final: bool = False
     reserved: frozenset[str] = frozenset()
 
 
@@ -126,6 +128,11 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
     bytes_written: int = 0
     peak_memory_bytes: int = 0
     failure: TaskFailure | None = None
+
+    @property
+    def must_run_again(self) -> bool:
+        """Whether the task lacked schemas or columns, and has written nothing."""
+        return bool(self.needed or self.needed_keys or self.found)
 
 
 CODEC = TaskCodec(ExportInput, ExportResult)

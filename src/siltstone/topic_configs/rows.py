@@ -15,6 +15,7 @@ from siltstone.topic_configs.table_export import (
     CHANGES,
     ERRORS,
     FORMATS,
+    HISTORIES,
     KEYS,
     MODES,
     VALUES,
@@ -187,6 +188,9 @@ _ROWS = (
          "Records that cannot be decoded are written to the table NAME__errors, or stop the export, or are dropped."),
     _row("siltstone.table.format", STRING, "", one_of("", *FORMATS), Effect.ACTS, (),
          "The table that the topic is exported to: parquet, iceberg, delta; empty: none."),
+    _row("siltstone.table.history", STRING, "", one_of(*HISTORIES), Effect.ACTS, (),
+         "scd2: a table with siltstone.table.mode=upsert keeps all versions of its rows, with the columns _valid_from, "
+         "_valid_to and _is_current. Empty: the newest alone. It cannot be changed once the table is there."),
     _row("siltstone.table.interval.ms", LONG, 5 * MINUTE_MS, at_least(0), Effect.ACTS, (),
          "The topic is exported to its table when records have waited this long."),
     _row("siltstone.table.key", STRING, "raw", one_of(*KEYS), Effect.ACTS, (),

@@ -236,6 +236,7 @@ def _table_config(values: _Values) -> TableConfig:
         holds_retention=values.of("siltstone.table.retention", bool),
         mode=values.of("siltstone.table.mode", str),
         change=values.of("siltstone.table.change", str),
+        history=values.of("siltstone.table.history", str),
         is_compacted="compact" in values.of("cleanup.policy", tuple),
     )
 

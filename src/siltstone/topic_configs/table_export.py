@@ -33,6 +33,8 @@ UPSERT = "upsert"
 MODES = (APPEND, UPSERT)
 DEBEZIUM = "debezium"
 CHANGES = ("", DEBEZIUM)
+SCD2 = "scd2"
+HISTORIES = ("", SCD2)
 VALUES = ("raw", "string", "json", "avro", "protobuf")
 WITH_SCHEMAS = ("avro", "protobuf")
 KEYS = ("raw", "string", "json", "avro", "protobuf")
@@ -131,8 +133,8 @@ class PartitionTransform(msgspec.Struct, frozen=True, array_like=True):
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configurations of one topic's table. ``table_format`` "" means that the topic has none, ``name`` "" that the
     table is named after the topic. ``infers``: the columns that are not listed are found from the records.
-    ``change`` says in which form values are changes of rows; "": they are rows. ``is_compacted`` is the topic's cleanup
-    policy."""
+    ``change`` says in which form values are changes of rows; "": they are rows. ``history`` says how versions of rows
+    are kept; "": the newest alone. ``is_compacted`` is the topic's cleanup policy."""
 
     table_format: str = ""
     name: str = ""
@@ -150,12 +152,18 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     holds_retention: bool = False
     mode: str = APPEND
     change: str = ""
+    history: str = ""
     is_compacted: bool = False
 
     @property
     def is_upsert(self) -> bool:
         """Whether the table has the newest record of each key alone."""
         return self.mode == UPSERT
+
+    @property
+    def has_history(self) -> bool:
+        """Whether the table keeps all versions of its rows."""
+        return bool(self.history)
 
     @property
     def has_fields(self) -> bool:
@@ -227,6 +235,8 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _change_conflict(self) -> str:
+        if self.has_history and not self.is_upsert:
+            return f"siltstone.table.history={self.history} keeps versions by key: it needs siltstone.table.mode=upsert"
         name = f"siltstone.table.change={self.change}"
         if self.change and not self.is_upsert:
             return f"{name} applies changes to rows: it needs siltstone.table.mode=upsert"

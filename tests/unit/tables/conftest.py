@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from siltstone.tables import rewriting
 from support.maintenance.table_world import TableWorld, table_world
 
 
@@ -23,3 +24,9 @@ def plain(tmp_path: Path) -> Iterator[TableWorld]:
 def iceberg(tmp_path: Path) -> Iterator[TableWorld]:
     with table_world(tmp_path, "iceberg") as made:
         yield made
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that merges holds five new rows at a time."""
+    monkeypatch.setattr(rewriting, "SLICE_ROWS", 5)

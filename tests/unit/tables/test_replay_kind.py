@@ -189,3 +189,41 @@ def test_dl8_a_replay_takes_the_oldest_files_and_says_that_there_are_more(world:
         unit.text == "2 dead letters moved to table kafka.t, 1 dead letter stay; there are more: run it again"
     )
     assert dead(world) == {13: BROKEN, 27: TEXT}
+
+
+@pytest.mark.parametrize("errors", ["pause", "drop"])
+def test_dl10_what_cannot_be_decoded_stays_whatever_exports_do_with_bad_records(
+    world: TableWorld, errors: str
+) -> None:
+    with_dead_letters(world)
+    world.set_table(errors=errors)
+    replay(world, MEND)
+    assert ids(world)[12] == 2 and dead(world) == {13: BROKEN, 14: LATE}
+
+
+def test_dl11_a_function_that_ends_its_process_leaves_the_dead_letter(world: TableWorld) -> None:
+    with_dead_letters(world)
+    unit = replay(world, "import sys\ndef fixed(letter):\n    sys.exit(3)")
+    assert unit.text.startswith("0 dead letters moved"), unit
+    assert dead(world) == {12: TEXT, 13: BROKEN, 14: LATE}
+
+
+def test_dl12_a_module_that_was_never_imported_where_the_task_runs_may_have_dataclasses(
+    world: TableWorld,
+) -> None:
+    with_dead_letters(world)
+    head = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    assert replay(world, head + "@dataclass\nclass Fixed:\n    id: int\n" + MEND).text.startswith(
+        "1 dead letter moved"
+    )
+
+
+def test_dl13_a_dry_run_adds_no_columns(world: TableWorld) -> None:
+    with_dead_letters(world)
+    world.set_table(columns="infer, id long")
+    mend = 'def fixed(letter):\n    return \'{"id": 5, "late": 1}\''
+    assert replay(world, mend, is_dry=True).text.startswith("3 dead letters fit")
+    with world.table_of() as table:
+        assert "late" not in table.schema.names
+    assert replay(world, mend).text.startswith("3 dead letters moved")
+    assert world.frame()["late"].to_list().count(1) == 3

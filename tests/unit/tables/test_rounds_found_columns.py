@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from siltstone.tables.progress import columns_of, remove_columns
+from siltstone.tables.progress import columns_of, put_columns, remove_columns
 from siltstone.tables.round_columns import SAMPLE_RECORDS
+from siltstone.topic_configs.table_export import TableColumn
 from support.maintenance.table_faults import appending, commit_and_kill, export_is_killed, kill
 from support.maintenance.table_world import TableWorld
 
@@ -199,3 +200,77 @@ def test_ci11_listed_columns_become_found_ones_and_the_other_way_round(world: Ta
     world.append_values(stream, '{"a": 3, "b": 4}')
     world.export_now()
     assert rows_of(world) == [{"a": 1}, {"a": 2, "b": 3, "more": "[1]"}, {"a": 3}]
+
+
+def test_ci12_fields_that_only_some_batches_have_room_for_cost_no_row(world: TableWorld) -> None:
+    """What all tasks find together may be no column where what each finds would be one."""
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"counts": {"u": 1}}')
+    world.export_now()
+    sent = [{"counts": {f"{part}{n}": n for n in range(120)}} for part in "ab"]
+    for each in sent:
+        world.append_values(stream, json.dumps(each))
+    world.export_now()
+    assert [_known(row) for row in rows_of(world)[1:]] == sent
+
+
+def test_ci13_names_that_no_column_can_have_take_no_room_from_others(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"a": 1}')
+    world.export_now()
+    odd = {f"odd {n}": n for n in range(1_100)}
+    for fields in ({"b": 1, **odd}, {"c": 2}, {"d": 3}):
+        world.append_values(stream, json.dumps(fields))
+    world.export_now()
+    assert [_known(row) for row in rows_of(world)] == [{"a": 1}, {"b": 1, **odd}, {"c": 2}, {"d": 3}]
+
+
+def test_ci14_the_table_counts_where_another_driver_has_recorded_other_columns(world: TableWorld) -> None:
+    """Two drivers may find the same field at once, with other types or in another case."""
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"x": 1, "y": {"a": 1}, "z": [1, "x", {}]}')
+    world.export_now()
+    (topic_id,) = [each.topic_id for each in world.metadata.refresh().topics.values() if each.name == "t"]
+    others = {"X": "string", "y": "struct<b:long,a:string>", "z": "array<json>"}
+    world.metadata.execute(put_columns(topic_id, tuple(TableColumn(*each) for each in others.items())))
+    sent = '{"x": 2, "y": {"a": 2, "b": 3}, "z": [{"k": 1}]}'
+    world.append_values(stream, sent)
+    world.export_now()
+    assert set(world.frame().columns) - {"timestamp_day"} == {"x", "y", "z", "_rescued_data", "kafka"}
+    row = _known(rows_of(world)[1])
+    assert {**row, "z": [json.loads(each) for each in row["z"]]} == json.loads(sent)
+
+
+def test_ci15_a_column_that_is_listed_later_in_another_case_is_refused(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    world.append_values(stream, '{"Delay": 1}')
+    world.export_now()
+    world.set_table(columns="infer, delay long")
+    world.append_values(stream, '{"delay": 2}')
+    assert "column delay differs from its column Delay by case alone" in world.why_failed()
+    world.set_table(columns="infer, Delay long")
+    world.export_now()
+    assert rows_of(world) == [{"Delay": 1}, {"_rescued_data": '{"delay":2}'}]
+
+
+def test_ci16_names_of_the_formats_own_columns_are_rescued(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="infer")
+    fields = {"_change_type": "insert", "_FILE": "x", "_pos": 1, "timestamp_day": 2, "a": 1}
+    world.append_values(stream, json.dumps(fields))
+    world.export_now()
+    (row,) = rows_of(world)
+    assert set(row) == {"a", "_rescued_data"} and _known(row) == fields
+
+
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a row, in columns or rescued."""
+    fields = {name: each for name, each in row.items() if name != "_rescued_data"}
+    rescued = json.loads(row.get("_rescued_data", "{}"))
+    for name, each in rescued.items():
+        inside = fields.get(name)
+        fields[name] = {**_there(inside), **each} if isinstance(inside, dict) else each
+    return {name: _there(each) if isinstance(each, dict) else each for name, each in fields.items()}
+
+
+def _there(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in fields.items() if each is not None}

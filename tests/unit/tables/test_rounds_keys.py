@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from siltstone.cli.tables.explain import _newest
 from siltstone.kafka_protocol.records.reading import Record
-from siltstone.tables import rewriting
 from siltstone.tables.planning import exports
 from siltstone.tables.progress import schema_names_of, schemas_gone
 from siltstone.value_formats.headers import KEY_SCHEMA
@@ -59,11 +58,9 @@ def spelt(rng: Random, key: dict[str, Any]) -> str:
     return json.dumps(fields, indent=rng.choice([None, 2]))
 
 
-def test_tb27_other_bytes_of_a_key_are_the_same_row(
-    world: TableWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("small_slices")
+def test_tb27_other_bytes_of_a_key_are_the_same_row(world: TableWorld) -> None:
     """The table is the view by the fields of the key, round by round, with tombstones and slices of a bucket."""
-    monkeypatch.setattr(rewriting, "SLICE_ROWS", 5)
     (stream,) = kept(world)
     rng, view = Random(3), dict[tuple[int, str], bytes]()
     for _ in range(3):

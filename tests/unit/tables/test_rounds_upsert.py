@@ -105,11 +105,11 @@ def test_tb13_only_tombstones_leave_an_empty_table_whose_ledger_has_moved(world:
     assert (world.rows(), world.paths(), world.progress().offsets) == ([], [], {0: 5})
 
 
+@pytest.mark.usefixtures("small_slices")
 def test_tb13_keys_and_rows_beyond_the_memory_of_a_task_are_done_in_slices(
     world: TableWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams = kept(world)
-    monkeypatch.setattr(rewriting, "SLICE_ROWS", 5)
     sliced = []
     real = rewriting._Rewriting._slices
 

@@ -69,6 +69,7 @@ def test_there_is_nothing_else_but_our_own() -> None:
         "siltstone.table.columns",
         "siltstone.table.errors",
         "siltstone.table.format",
+        "siltstone.table.history",
         "siltstone.table.interval.ms",
         "siltstone.table.key",
         "siltstone.table.key.columns",

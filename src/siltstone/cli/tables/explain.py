@@ -57,6 +57,10 @@ def _newest(context: MaintenanceContext, settings: TableSettings, export: TopicE
     partitions."""
     if not export.config.is_upsert:
         return {}
+    if export.config.has_history:
+        return {
+            "mode": "upsert; all versions are kept, and an export writes all versions of its buckets again"
+        }
     try:
         with opened_table(context, settings, export.topic.name) as table:
             rows = keys_in_several_partitions(table, settings, export.config)

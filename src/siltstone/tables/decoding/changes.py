@@ -7,8 +7,11 @@ Values are JSON in one of the forms that Debezium's converters and transforms wr
     flat              the row itself, where ``__deleted`` says "true" for a row that is gone [ExtractNewRecordState]
 
 ``c`` (created), ``u`` (updated) and ``r`` (read by a snapshot) make the row ``after``; ``d`` and a tombstone remove the
-row of the key; ``m`` (a message of the source's log) is passed over. ``t`` (truncated) is bad, since it names no key:
-it has to be skipped in the connector, which is Debezium's default.
+row of the key, and so does a schema around nothing; ``m`` (a message of the source's log) is passed over. ``t``
+(truncated) is bad, since it names no key: it has to be skipped in the connector, which is Debezium's default.
+
+A flat row may have columns with names of the envelope: it is an envelope only if ``op`` is text beside a ``source``
+that is an object, or beside ``before`` and ``after`` that are rows or null.
 """
 
 from typing import Any
@@ -21,17 +24,19 @@ from siltstone.value_formats.decoders.json import payload_of
 from siltstone.value_formats.decoding import reason_of
 
 _NOTHING = msgspec.Raw(b"null")
+_ABSENT = msgspec.Raw(b"")
 _MADE = frozenset("cur")
 
 
 class _Event(msgspec.Struct):
-    """The parts of an event that matter; a flat row has none of them."""
+    """The parts of an event that matter; a flat row may have columns of these names."""
 
-    op: str | None = None
-    after: msgspec.Raw = _NOTHING
-    before: msgspec.Raw = _NOTHING
-    payload: msgspec.Raw = _NOTHING
-    schema: msgspec.Raw = _NOTHING
+    op: msgspec.Raw = _NOTHING
+    after: msgspec.Raw = _ABSENT
+    before: msgspec.Raw = _ABSENT
+    source: msgspec.Raw = _ABSENT
+    payload: msgspec.Raw = _ABSENT
+    schema: msgspec.Raw = _ABSENT
     deleted: str | bool | None = msgspec.field(default=None, name="__deleted")
 
 
@@ -74,27 +79,42 @@ class ChangedRowsDecoder:
 def _row_of(value: bytes) -> tuple[bytes | None, bool]:
     """Returns the JSON of the row that an event makes, and whether it removes one. Raises ValueError."""
     event = _EVENTS.decode(value)
-    if event.op is None and bytes(event.payload) != b"null" and bytes(event.schema) != b"null":
+    if _is_object(event.schema) and bytes(event.payload) == b"null":
+        return None, True
+    if _is_object(event.schema) and _is_object(event.payload):
         value = bytes(event.payload)
         event = _EVENTS.decode(value)
-    if event.op is None:
-        if bytes(event.after) != b"null" or bytes(event.before) != b"null":
+    if not _is_envelope(event):
+        if bytes(event.op) == b"null" and (_is_object(event.after) or _is_object(event.before)):
             raise ValueError("it has before or after, and no op")
         return (None, True) if event.deleted in ("true", True) else (value, False)
-    if event.op in _MADE:
-        after = bytes(event.after)
-        if not after.startswith(b"{"):
-            raise ValueError(f"its op is {event.op}, and after is no row")
-        return after, False
-    if event.op == "d":
+    op = msgspec.json.decode(event.op, type=str)
+    if op in _MADE:
+        if not _is_object(event.after):
+            raise ValueError(f"its op is {op}, and after is no row")
+        return bytes(event.after), False
+    if op == "d":
         return None, True
-    if event.op == "m":
+    if op == "m":
         return None, False
-    if event.op == "t":
+    if op == "t":
         raise ValueError(
             "it truncates the table, and names no key: set skipped.operations=t in the connector"
         )
-    raise ValueError(f"its op is {event.op[:20]}, and Debezium has c, u, d, r, m and t")
+    raise ValueError(f"its op is {op[:20]}, and Debezium has c, u, d, r, m and t")
+
+
+def _is_object(raw: msgspec.Raw) -> bool:
+    return bytes(raw).startswith(b"{")
+
+
+def _is_envelope(event: _Event) -> bool:
+    if not bytes(event.op).startswith(b'"'):
+        return False
+    rows = [each for each in (event.before, event.after) if bytes(each)]
+    return _is_object(event.source) or (
+        bool(rows) and all(_is_object(each) or bytes(each) == b"null" for each in rows)
+    )
 
 
 class ChangedKeysDecoder:
@@ -113,5 +133,5 @@ def _plain_key(key: bytes) -> bytes:
         event = _EVENTS.decode(payload_of(key))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return key
-    has_both = bytes(event.payload) != b"null" and bytes(event.schema) != b"null"
+    has_both = _is_object(event.schema) and bytes(event.payload) not in (b"", b"null")
     return bytes(event.payload) if has_both else key

@@ -19,7 +19,7 @@ import pyarrow as pa
 from siltstone.tables.decoding.json import column_field
 from siltstone.tables.decoding.port import DecodedColumns, bad_rows
 from siltstone.tables.fitting import column_arrays, fitted
-from siltstone.tables.found_columns import joined_fields, type_of
+from siltstone.tables.found_columns import can_be_column, joined_fields, type_of
 from siltstone.tables.layout import field_type
 from siltstone.topic_configs.column_types import ARRAY, MAP, STRUCT, ColumnType
 from siltstone.topic_configs.table_export import RESCUED, TableColumn
@@ -106,7 +106,7 @@ def separated_fields(fields: Mapping[str, msgspec.Raw], parts: Mapping[str, _Par
         if part is None:
             if raw == b"null":
                 continue
-            each = RescuedValue(None, raw, _type_in(raw))
+            each = RescuedValue(None, raw, _type_in(raw) if can_be_column(name) else None)
         else:
             each = part.separate(raw)
         if each.kept is not None:

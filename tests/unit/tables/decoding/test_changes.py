@@ -25,7 +25,14 @@ class Seen:
     [
         (b'{"op": "c", "after": {"a": 1}}', b'{"a": 1}', False, False),
         (b'{"op": "d", "before": {"a": 1}, "after": null}', None, True, False),
-        (b'{"op": "m", "message": {}}', None, False, True),
+        (b'{"op": "d", "before": null, "after": null}', None, True, False),
+        (b'{"op": "m", "source": {}, "message": {}}', None, False, True),
+        (b'{"schema": {}, "payload": null}', None, True, False),
+        (b'{"a": 1, "op": "d"}', b'{"a": 1, "op": "d"}', False, False),
+        (b'{"a": 1, "op": "t", "source": "x"}', b'{"a": 1, "op": "t", "source": "x"}', False, False),
+        (b'{"a": 1, "op": "c", "after": "x"}', b'{"a": 1, "op": "c", "after": "x"}', False, False),
+        (b'{"a": 1, "op": 3}', b'{"a": 1, "op": 3}', False, False),
+        (b'{"schema": "s", "payload": "p"}', b'{"schema": "s", "payload": "p"}', False, False),
         (b'{"schema": {}, "payload": {"op": "r", "after": {"a": 1}}}', b'{"a": 1}', False, False),
         (b'{"schema": {}, "payload": {"a": 1}}', b'{"a": 1}', False, False),
         (b'{"schema": null, "payload": {"a": 1}}', b'{"schema": null, "payload": {"a": 1}}', False, False),
@@ -49,13 +56,13 @@ def test_an_event(value: bytes | None, made: bytes | None, is_delete: bool, is_s
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (b'{"op": "t"}', "skipped.operations"),
-        (b'{"op": "zz"}', "its op is zz"),
-        (b'{"op": "u", "after": [1]}', "after is no row"),
+        (b'{"op": "t", "source": {}}', "skipped.operations"),
+        (b'{"op": "zz", "source": {}}', "its op is zz"),
+        (b'{"op": "u", "source": {}, "after": [1]}', "after is no row"),
         (b'{"before": {}}', "no op"),
         (b"[1]", "Expected `object`"),
         (b"{", "truncated"),
-        (b'{"op": 3}', "Expected"),
+        (b'{"a": 1, "__deleted": 3}', "Expected"),
     ],
 )
 def test_what_is_no_event_is_bad(value: bytes, words: str) -> None:
@@ -64,7 +71,7 @@ def test_what_is_no_event_is_bad(value: bytes, words: str) -> None:
 
 
 def test_the_rows_are_decoded_as_values_are() -> None:
-    events = [b'{"op": "c", "after": {"a": 1, "b": 2}}', b'{"op": "d"}']
+    events = [b'{"op": "c", "after": {"a": 1, "b": 2}}', b'{"op": "d", "after": null}']
     decoded = ChangedRowsDecoder(FoundFieldsDecoder([TableColumn("a", "long")])).decode(
         pa.array(events, pa.binary())
     )
