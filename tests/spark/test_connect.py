@@ -62,7 +62,7 @@ def test_a_session_of_spark_connect_reads_writes_and_streams_topics(
         "siltstone.spark.read": sorted(expected),
         "json": sum(range(COUNT)),
         "write": 2,
-        "stream": {"batches": 3, "lag": 0},
+        "stream": {"batches": 3, "lag": 0, "backlogs": [30, 10, 0], "checkpoint": 2},
         "foreachBatch": COUNT,
         "read_table": COUNT,
         "named": COUNT,

@@ -87,6 +87,7 @@ def test_the_blocks_that_are_not_run_are_these() -> None:
         "docs/postgresql.md: the database of the example does not exist; "
         "tests/integration/test_metadata_copy.py runs the command",
         "docs/quick-start.md: a list, compared with the jars that siltstone.spark.session fetches",
+        "docs/reference.md: tests/spark/test_pipelines.py runs the project with these arguments",
         "docs/s3.md: the test's own SeaweedFS is started with ports and keys of its own",
         "docs/tables.md: a value of a configuration; tests/unit/tables/test_rounds_nested.py exports such"
         " columns",

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from siltstone.spark.frames import count, read, session
     from siltstone.spark.naming import named
     from siltstone.spark.sink.batches import write_batch
-    from siltstone.spark.source.lag import lag
+    from siltstone.spark.source.lag import backlog, lag
     from siltstone.spark.tables import read_table
 
-__all__ = ["checkpoint", "count", "lag", "named", "read", "read_table", "session", "write_batch"]
+__all__ = ["backlog", "checkpoint", "count", "lag", "named", "read", "read_table", "session", "write_batch"]
 
 _HOMES = {
+    "backlog": "siltstone.spark.source.lag",
     "checkpoint": "siltstone.spark.checkpoints",
     "count": "siltstone.spark.frames",
     "lag": "siltstone.spark.source.lag",

@@ -85,7 +85,7 @@ def _write(spark: Any, store: str, copy: str) -> int:
     return int(_reader(spark.read, store, copy).load().where("value like 'w%'").count())
 
 
-def _stream(spark: Any, store: str, source: str, copy: str, folder: str) -> dict[str, int]:
+def _stream(spark: Any, store: str, source: str, copy: str, folder: str) -> dict[str, Any]:
     rows = (
         _reader(spark.readStream, store, source)
         .option("maxOffsetsPerTrigger", 20)
@@ -96,7 +96,12 @@ def _stream(spark: Any, store: str, source: str, copy: str, folder: str) -> dict
     query = writer.option("checkpointLocation", f"{folder}/stream").trigger(availableNow=True).start()
     query.awaitTermination()
     assert query.exception() is None, query.exception()
-    return {"batches": len(query.recentProgress), "lag": sum(siltstone.spark.lag(query).values())}
+    return {
+        "batches": len(query.recentProgress),
+        "lag": sum(siltstone.spark.lag(query).values()),
+        "backlogs": [siltstone.spark.backlog(each)["records"] for each in query.recentProgress],
+        "checkpoint": str(siltstone.spark.checkpoint(f"{folder}/stream")).count(f"{source}-"),
+    }
 
 
 def _for_each_batch(spark: Any, store: str, source: str, copy: str, folder: str) -> int:

@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from siltstone.metadata.image import ImageView
-from siltstone.metadata.lookup import find_ranges
+from siltstone.metadata.lookup import committed_object, find_ranges
 from siltstone.model.limits import KIB
 from siltstone.scanning.planning import ScanPartition
 from siltstone.scanning.streaming.failures import TopicGone, TopicMadeAnew
@@ -107,6 +107,37 @@ def advance(
         offsets[key] = _next(start, ends[key]) + min(share, left[key])
     names = dict(start.names) | {key[0]: ends[key].of.topic.name for key in shares}
     return StreamPosition(start.store_id, names, offsets)
+
+
+class StreamLag(msgspec.Struct, frozen=True):
+    """What a query has not read yet: offsets, about how many bytes as stored, and for how many seconds the oldest of
+    them has been in the store. Records that are in no object yet are new and count as 0 seconds."""
+
+    records: int = 0
+    size_bytes: int = 0
+    seconds: float = 0.0
+
+
+def lag_behind(
+    end: StreamPosition, ends: Mapping[StreamKey, StreamEnd], image: ImageView, now_ms: int
+) -> StreamLag:
+    """Returns the lag of a query that has read everything before ``end``."""
+    left = waiting(end, ends)
+    size_bytes = since_ms = 0
+    for key, count in left.items():
+        size_bytes += _bytes_between(image, ends[key], ends[key].end_offset - count)
+        stored_ms = _stored_ms(image, ends[key], ends[key].end_offset - count)
+        since_ms = min(since_ms or stored_ms, stored_ms or since_ms)
+    seconds = max(0, now_ms - since_ms) / 1000 if since_ms else 0.0
+    return StreamLag(sum(left.values()), size_bytes, seconds)
+
+
+def _stored_ms(image: ImageView, end: StreamEnd, offset: int) -> int:
+    """Returns when the data at an offset came into the store; 0 while it is in no object."""
+    for held in find_ranges(image, end.of.stream.stream_id, offset, end.end_offset):
+        metadata = committed_object(image, held.object_id)
+        return 0 if metadata is None else metadata.data_time_ms
+    return 0
 
 
 def _shared(weights: Mapping[StreamKey, int], count_max: int) -> dict[StreamKey, int]:

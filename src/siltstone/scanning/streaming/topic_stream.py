@@ -36,8 +36,10 @@ from siltstone.scanning.scan import plan_scan, refuse_others, settled_offset
 from siltstone.scanning.streaming.advancing import (
     BatchLimit,
     StreamEnd,
+    StreamLag,
     advance,
     continued,
+    lag_behind,
     waiting,
 )
 from siltstone.scanning.streaming.batch_pins import BatchPins
@@ -108,6 +110,7 @@ class StreamOfTopics:
         self._fixed: _Seen | None = None
         self._initial: StreamPosition | None = None
         self._newest: StreamPosition | None = None
+        self._ahead: tuple[StreamPosition, _Seen] | None = None
         self._waits_since_ms: float | None = None
         self._flush_due_ms = 0.0
 
@@ -144,9 +147,9 @@ class StreamOfTopics:
         for warning in warnings:
             log.warning("%s", warning)
         self._newest = advance(kept, seen.ends, BatchLimit(), seen.image)
-        if self._is_too_little(kept, seen):
-            return start
-        return advance(kept, seen.ends, limit, seen.image)
+        end = start if self._is_too_little(kept, seen) else advance(kept, seen.ends, limit, seen.image)
+        self._ahead = end, seen
+        return end
 
     def finished(self, end: StreamPosition) -> None:
         """Is called when the query has processed all records before ``end``. If the request names a group, the offsets
@@ -159,6 +162,13 @@ class StreamOfTopics:
         """Returns the end of everything that could be read when the metadata and the owners were last asked; None
         before."""
         return self._newest
+
+    def lag(self) -> StreamLag:
+        """Returns what waits behind the position that ``latest`` returned, as the store was seen then."""
+        if self._ahead is None:
+            return StreamLag()
+        end, seen = self._ahead
+        return lag_behind(end, seen.ends, seen.image, self._source.clock.now_ms())
 
     def plan(self, start: StreamPosition, end: StreamPosition) -> tuple[ScanUnit, ...]:
         """Plans the units of the records from ``start`` to ``end``, whose objects are kept until ``latest`` is called.

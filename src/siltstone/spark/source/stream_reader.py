@@ -26,6 +26,7 @@ from siltstone.scanning.streaming.position import decode_position, encode_positi
 from siltstone.scanning.streaming.topic_stream import StreamOfTopics
 from siltstone.scanning.unit import decode_unit, encode_unit
 from siltstone.spark.client_options import BY_ENVIRONMENT, ClientChoice
+from siltstone.spark.source.lag import BACKLOG
 from siltstone.spark.source.options import SourceRequest
 from siltstone.spark.source.stream_options import StreamSourceRequest
 from siltstone.spark.task_attempt import freeze_heap
@@ -68,8 +69,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return encode_position(self._followed.latest(decode_position(start), batch_limit(limit)))
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
+        """Returns what a report of progress shows as the latest offset, which no checkpoint keeps: so the lag is there,
+        too, because a source in Python has no metrics."""
         newest = self._followed.newest()
-        return None if newest is None else encode_position(newest)
+        if newest is None:
+            return None
+        found = self._followed.lag()
+        shown = {"records": found.records, "bytes": found.size_bytes, "seconds": round(found.seconds, 3)}
+        return encode_position(newest) | {BACKLOG: shown}
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         units = self._followed.plan(decode_position(start), decode_position(end))

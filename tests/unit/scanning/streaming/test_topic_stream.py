@@ -9,7 +9,7 @@ import pytest
 from siltstone.metadata.store.port import LogUnavailable
 from siltstone.offline.context import MaintenanceContext
 from siltstone.scanning.request import LATEST, Bound, BoundKind, Bounds, ScanRequest, Tail
-from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
+from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind, StreamLag
 from siltstone.scanning.streaming.failures import StoreIsAnother
 from siltstone.scanning.streaming.owners import WARNING_INTERVAL_MS
 from siltstone.scanning.streaming.position import StreamPosition
@@ -207,3 +207,22 @@ def test_a_micro_batch_is_what_lies_between_its_positions_and_its_objects_are_pi
     query.stream.plan(query.position(4, 5), query.position(5, 5))
     query.stream.close()
     assert not query.world.image.pins and query.is_closed
+
+
+def test_ss23_the_lag_is_what_waits_behind_the_micro_batch_with_its_bytes_and_its_age() -> None:
+    query = Query()
+    assert query.stream.lag() == StreamLag(), "before the first look"
+    query.put(0, 6)
+    first_ms = query.world.clock.now_ms()
+    query.later(5_000)
+    query.put(1, 4)
+    assert query.latest(0, 0, limit=BatchLimit(LimitKind.OFFSETS, 5)) == [3, 2]
+    query.later(1_000)
+    behind = query.stream.lag()
+    assert (behind.records, behind.seconds) == (5, (query.world.clock.now_ms() - first_ms) / 1000)
+    assert query.latest(6, 0, limit=BatchLimit(LimitKind.OFFSETS, 1)) == [6, 1]
+    rest = query.stream.lag()
+    assert (rest.records, rest.seconds) == (3, 1.0), "what is read does not count"
+    assert 0 < rest.size_bytes < behind.size_bytes
+    assert query.latest(6, 0) == [6, 4]
+    assert query.stream.lag() == StreamLag()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from siltstone.scanning.streaming.position import StreamPosition, encode_position
-from siltstone.spark.source.lag import lag
+from siltstone.spark.source.lag import backlog, lag
 
 FLIGHTS, LOADS = "aa" * 16, "bb" * 16
 NAMES = {FLIGHTS: "flights", LOADS: "loads"}
@@ -76,3 +76,17 @@ def test_a_query_is_asked_for_its_last_progress_and_has_none_before_the_first_ba
     assert lag(query)["flights-1"] == 1_200
     query.lastProgress = {"sources": [BEHIND]}
     assert lag(query)["flights-1"] == lag(Progress())["flights-1"] == 1_200
+
+
+def test_the_backlogs_of_several_sources_are_added_and_the_longest_time_counts() -> None:
+    first = {
+        "latestOffset": {**position((LOADS, 0, 4)), "backlog": {"records": 4, "bytes": 80, "seconds": 1.5}}
+    }
+    second = {
+        "latestOffset": json.dumps({**position(), "backlog": {"records": 1, "bytes": 9, "seconds": 7.0}})
+    }
+    kafka = source('{"flights": {"0": 5}}', '{"flights": {"0": 50}}')
+    assert backlog({"sources": [first, second, kafka, BEHIND]}) == {"records": 5, "bytes": 89, "seconds": 7.0}
+    assert backlog({"sources": [kafka]}) == {"records": 0, "bytes": 0, "seconds": 0.0}
+    assert backlog(Query()) == backlog({"sources": []})
+    assert lag({"sources": [{"endOffset": position(), **first}]}) == {"loads-0": 4}, "lag reads past it"

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind
+from siltstone.scanning.streaming.advancing import BatchLimit, LimitKind, StreamLag
 from siltstone.scanning.streaming.position import StreamPosition, encode_position
 from siltstone.spark.source import stream_reader as module
 from siltstone.spark.source.stream_options import parse_stream_options
@@ -72,6 +72,9 @@ class FollowedTopic:
     def newest(self) -> StreamPosition | None:
         return self.end
 
+    def lag(self) -> StreamLag:
+        return StreamLag(7, 90, 1.5)
+
     def plan(self, start: StreamPosition, end: StreamPosition) -> list[Any]:
         self.called.append((start, end))
         return []
@@ -105,7 +108,7 @@ def test_one_stream_answers_all_questions_of_a_query_in_the_form_of_the_checkpoi
     assert reader.latestOffset(start, ReadMaxRows(4)) == end
     (stream,) = STREAMS
     stream.end = END
-    assert reader.reportLatestOffset() == end
+    assert reader.reportLatestOffset() == {**end, "backlog": {"records": 7, "bytes": 90, "seconds": 1.5}}
     assert reader.partitions(start, end) == []
     reader.commit(end)
     reader.stop()
