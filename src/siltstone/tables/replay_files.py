@@ -17,12 +17,12 @@ from siltstone.model.limits import GIB
 from siltstone.offline.context import MaintenanceContext
 from siltstone.tables.committing import commit_round, loaded
 from siltstone.tables.failures import CommitOvertaken, ReplayRefused
-from siltstone.tables.formats.port import LoadedTable, Replacement, TableFile, TableFormat
+from siltstone.tables.formats.port import OWN_NAME, LoadedTable, Replacement, TableFile, TableFormat
 from siltstone.tables.progress import PendingReplay, remove_replay
 from siltstone.tables.task_input import FILE_BYTES, DeadLetterUnit, Mending
 
 REPLAY_BYTES = 1 * GIB
-"""The most bytes of dead letters that one replay moves; the next one continues."""
+"""The most bytes of dead letters that one replay moves. If none of them can be moved, it tries the next ones."""
 
 REPLAY_FILES_MAX = 1_000
 """The most files of dead letters of one replay: the metadata lists them while it is under way."""
@@ -30,19 +30,30 @@ REPLAY_FILES_MAX = 1_000
 log = logging.getLogger(__name__)
 
 
-def chosen_files(dead_letters: LoadedTable, bytes_max: int) -> tuple[tuple[TableFile, ...], bool]:
-    """Returns the files that a replay reads, the oldest first, and whether there are more. Raises ReplayRefused."""
-    chosen: list[TableFile] = []
-    size_bytes = 0
-    there = sorted(dead_letters.files(), key=lambda each: each.path)
+def parts_of(dead_letters: LoadedTable, bytes_max: int) -> Iterator[tuple[tuple[TableFile, ...], bool]]:
+    """Yields the files of the dead letters in parts that one replay can move, the oldest first, and whether more parts
+    follow. Raises ReplayRefused."""
+    there = sorted(dead_letters.files(), key=_age_of)
     for each in there:
         if reason := each.unreadable or each.kept:
             raise ReplayRefused(dead_letters.name, f"its file {each.path} cannot be replaced: {reason}")
-        if chosen and (size_bytes + each.size_bytes > bytes_max or len(chosen) == REPLAY_FILES_MAX):
-            break
-        chosen.append(each)
-        size_bytes += each.size_bytes
-    return tuple(chosen), len(chosen) < len(there)
+    at = 0
+    while at < len(there):
+        end, size_bytes = at + 1, there[at].size_bytes
+        while end < len(there) and end - at < REPLAY_FILES_MAX:
+            size_bytes += there[end].size_bytes
+            if size_bytes > bytes_max:
+                break
+            end += 1
+        yield tuple(there[at:end]), end < len(there)
+        at = end
+
+
+def _age_of(file: TableFile) -> tuple[int, str]:
+    """Returns the order of files: by the job that wrote them. So what a replay could not move comes last, and files of
+    other programs come first."""
+    own = OWN_NAME.fullmatch(file.path)
+    return int(own[1]) if own else -1, file.path
 
 
 def divided_files(files: Sequence[TableFile]) -> Iterator[tuple[TableFile, ...]]:

@@ -34,12 +34,13 @@ from siltstone.tables.formats.port import (
     DataFile,
     LoadedTable,
     Replacement,
+    TableFile,
     TableFormat,
     TableUse,
 )
 from siltstone.tables.found_columns import joined_fields
 from siltstone.tables.joining import joins, merges
-from siltstone.tables.ledger import Gap
+from siltstone.tables.ledger import Gap, Ledger
 from siltstone.tables.orphans import ORPHAN_AGE_MS, delete_orphans
 from siltstone.tables.planning import (
     RoundRanges,
@@ -58,10 +59,10 @@ from siltstone.tables.progress import (
     schema_names_of,
 )
 from siltstone.tables.replay_files import (
-    chosen_files,
     divided_files,
     encode_dead_letters,
     end_replay,
+    parts_of,
 )
 from siltstone.tables.round_reports import WrittenFiles, done, failed, lost_offsets, not_needed, replayed
 from siltstone.tables.round_tables import RoundTables
@@ -351,28 +352,25 @@ class Round:
             raise ReplayRefused(table.name, reason)
         if is_ahead(self._of.checked(dead_letters), table.ledger):
             raise ReplayRefused(table.name, "an export was interrupted: run siltstone maintain run first")
-        files, has_remaining = chosen_files(dead_letters, bytes_max)
-        units = [encode_dead_letters(each, mending, is_dry=is_dry) for each in divided_files(files)]
-        size_bytes = sum(each.size_bytes for each in files)
-        token = self._tasks.token(units)
-        ledger = table.ledger
-        table, _, results = self._exported(
-            table, dead_letters, units, token, None, size_bytes, replays=True, is_dry=is_dry
-        )
-        written = WrittenFiles(table, dead_letters, token, None, {}, (), results)
-        if not is_dry and written.total("records") > written.total("bad"):
-            after = ledger.after({}, token, self._context.now_ms())
-            added = tuple(file for each in results for file in each.dead_letter_files)
-            pending = PendingReplay(token=token, removed=files, added=added)
-            topic_id = self._export.topic.topic_id
-            self._attempt.watch.check()
-            self._context.metadata.execute(put_replay(topic_id, pending))
-            appended = [file for each in results for file in each.files]
-            committed = commit_round(self._context, self._tables, table, appended, after)
-            if committed is None:
-                return self._overtaken()
-            table, left = end_replay(self._context, self._tables, topic_id, committed, dead_letters, pending)
-            self._note(table, left, ())
+        ledger, results, size_bytes, has_remaining = table.ledger, list[ExportResult](), 0, False
+        for files, has_more in parts_of(dead_letters, bytes_max):
+            units = [encode_dead_letters(each, mending, is_dry=is_dry) for each in divided_files(files)]
+            token, part_bytes = self._tasks.token(units), sum(each.size_bytes for each in files)
+            table, _, found = self._exported(
+                table, dead_letters, units, token, None, part_bytes, replays=True, is_dry=is_dry
+            )
+            results += found
+            has_remaining = has_more
+            size_bytes += part_bytes
+            if not is_dry and any(each.records > each.bad for each in found):
+                moved = self._moved(
+                    table, dead_letters, files, found, ledger.after({}, token, self._context.now_ms())
+                )
+                if moved is None:
+                    return self._overtaken()
+                self._note(*moved, ())
+                break
+        written = WrittenFiles(table, dead_letters, "", None, {}, (), tuple(results))
         return replayed(
             self._export.topic.name,
             table.name,
@@ -381,6 +379,27 @@ class Round:
             is_dry=is_dry,
             has_remaining=has_remaining,
         )
+
+    def _moved(
+        self,
+        table: LoadedTable,
+        dead_letters: LoadedTable,
+        files: tuple[TableFile, ...],
+        results: Sequence[ExportResult],
+        after: Ledger,
+    ) -> tuple[LoadedTable, LoadedTable | None] | None:
+        """Commits the rows of dead letters to the table, and replaces the files of these dead letters. Returns both
+        tables; None if another driver has moved the ledger."""
+        added = tuple(file for each in results for file in each.dead_letter_files)
+        pending = PendingReplay(token=after.token, removed=files, added=added)
+        topic_id = self._export.topic.topic_id
+        self._attempt.watch.check()
+        self._context.metadata.execute(put_replay(topic_id, pending))
+        appended = [file for each in results for file in each.files]
+        committed = commit_round(self._context, self._tables, table, appended, after)
+        if committed is None:
+            return None
+        return end_replay(self._context, self._tables, topic_id, committed, dead_letters, pending)
 
     def _overtaken(self) -> UnitReport:
         text = f"another driver has exported to table {self._export.table} meanwhile"

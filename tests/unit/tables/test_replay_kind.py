@@ -191,6 +191,18 @@ def test_dl8_a_replay_takes_the_oldest_files_and_says_that_there_are_more(world:
     assert dead(world) == {13: BROKEN, 27: TEXT}
 
 
+def test_dl8_dead_letters_that_cannot_be_mended_do_not_hide_the_ones_behind_them(world: TableWorld) -> None:
+    (stream,) = world.kept(value="json", columns="id long")
+    for value in (BROKEN, TEXT, LATE):
+        world.append_values(stream, *[GOOD] * 12, value)
+        world.export_now()
+    assert replay(world, MEND.replace("== 12", "== 25"), bytes_max=1).text == (
+        "1 dead letter moved to table kafka.t, 1 dead letter stay; there are more: run it again"
+    )
+    assert dead(world) == {12: BROKEN, 38: LATE}
+    assert replay(world, bytes_max=1).text == "0 dead letters moved to table kafka.t, 2 dead letters stay"
+
+
 @pytest.mark.parametrize("errors", ["pause", "drop"])
 def test_dl10_what_cannot_be_decoded_stays_whatever_exports_do_with_bad_records(
     world: TableWorld, errors: str
