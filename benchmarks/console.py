@@ -62,6 +62,7 @@ def run() -> list[Row]:
 @contextmanager
 def _broker(place: Path, *, console: bool) -> Iterator[BrokerProcess]:
     settings = {"admin.listeners": f"127.0.0.1:{PORT}", "admin.console": str(console).lower()}
+    place.mkdir()
     with BrokerProcess(place / "store", settings) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, "log_level": 0})
         made = admin.create_topics([NewTopic(f"t{number}", PARTITIONS, 1) for number in range(TOPICS)])
