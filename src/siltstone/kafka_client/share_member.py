@@ -54,7 +54,7 @@ Found = tuple[TopicPartition, Record]
 
 
 class Acquired(msgspec.Struct, frozen=True):
-    """Offsets of a partition, both ends included, and those of them that have a record."""
+    """A range of offsets of a partition, both ends included. ``offsets`` are the ones that have a record."""
 
     key: TopicPartition
     first: int

@@ -61,7 +61,7 @@ class SourcePosition(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """A file of the offset log: the lines before those of the sources, and those."""
+    """A file of the offset log. ``head`` are the lines before the sources; ``lines`` has one line for each source."""
 
     batch_id: int
     head: tuple[str, ...]

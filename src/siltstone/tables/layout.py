@@ -54,11 +54,6 @@ def field_type(of: ColumnType, *, are_wide: bool = False) -> Any:
     return _TYPES["long" if are_wide and of.kind == "int" else of.kind]
 
 
-def found_type(of: ColumnType) -> Any:
-    """Returns the Arrow type for the type of a column that was found from records."""
-    return field_type(of)
-
-
 def type_of_field(kind: Any) -> ColumnType | None:
     """Returns the type of a column of a table as the configurations name it; None if it is none of theirs. A text may
     be ``json``, which the table does not say."""

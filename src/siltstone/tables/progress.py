@@ -23,6 +23,7 @@ open the table.
 """
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -122,18 +123,8 @@ def remove_columns(topic_id: str) -> RemoveKey:
 
 def columns_of(image: ImageView, topic_id: str) -> tuple[TableColumn, ...]:
     """Returns the columns that earlier rounds have found. Raises DamagedTableProgress."""
-    stored = image.keys.get(f"{COLUMNS_PREFIX}{topic_id}")
-    if stored is None:
-        return ()
-    try:
-        kept = msgspec.json.decode(stored, type=KeptColumns)
-    except (msgspec.DecodeError, UnicodeDecodeError) as damage:
-        raise DamagedTableProgress(f"the columns of a table cannot be read: {damage}") from damage
-    if kept.version != VERSION:
-        raise DamagedTableProgress(
-            f"the columns of a table have version {kept.version}; this program reads {VERSION}"
-        )
-    return kept.columns
+    kept = _stored(image, f"{COLUMNS_PREFIX}{topic_id}", KeptColumns, "the columns of a table")
+    return () if kept is None else kept.columns
 
 
 class PendingReplay(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +137,9 @@ class PendingReplay(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
 
+Kept = TypeVar("Kept", TableProgress, KeptColumns, PendingReplay)
+
+
 def put_replay(topic_id: str, pending: PendingReplay) -> PutKey:
     return PutKey(f"{REPLAY_PREFIX}{topic_id}", msgspec.json.encode(pending), overwrite=True)
 
@@ -156,18 +150,7 @@ def remove_replay(topic_id: str) -> RemoveKey:
 
 def replay_of(image: ImageView, topic_id: str) -> PendingReplay | None:
     """Returns the replay that is under way; None if there is none. Raises DamagedTableProgress."""
-    stored = image.keys.get(f"{REPLAY_PREFIX}{topic_id}")
-    if stored is None:
-        return None
-    try:
-        pending = msgspec.json.decode(stored, type=PendingReplay)
-    except (msgspec.DecodeError, UnicodeDecodeError) as damage:
-        raise DamagedTableProgress(f"the replay of dead letters cannot be read: {damage}") from damage
-    if pending.version != VERSION:
-        raise DamagedTableProgress(
-            f"the replay of dead letters has version {pending.version}; this program reads {VERSION}"
-        )
-    return pending
+    return _stored(image, f"{REPLAY_PREFIX}{topic_id}", PendingReplay, "the replay of dead letters")
 
 
 def schemas_gone(image: ImageView) -> list[RemoveKey]:
@@ -181,18 +164,21 @@ def schemas_gone(image: ImageView) -> list[RemoveKey]:
 
 def progress_of(image: ImageView, topic_id: str) -> TableProgress | None:
     """Returns None before the first export. Raises DamagedTableProgress."""
-    stored = image.keys.get(key_of(topic_id))
+    return _stored(image, key_of(topic_id), TableProgress, "the progress of a table")
+
+
+def _stored(image: ImageView, key: str, kind: type[Kept], what: str) -> Kept | None:
+    """Returns the value of a key; None if the key is not there. Raises DamagedTableProgress."""
+    stored = image.keys.get(key)
     if stored is None:
         return None
     try:
-        progress = msgspec.json.decode(stored, type=TableProgress)
+        found = msgspec.json.decode(stored, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as damage:
-        raise DamagedTableProgress(f"the progress of a table cannot be read: {damage}") from damage
-    if progress.version != VERSION:
-        raise DamagedTableProgress(
-            f"the progress of a table has version {progress.version}; this program reads {VERSION}"
-        )
-    return progress
+        raise DamagedTableProgress(f"{what} cannot be read: {damage}") from damage
+    if found.version != VERSION:
+        raise DamagedTableProgress(f"{what} has version {found.version}; this program reads {VERSION}")
+    return found
 
 
 def topics_gone(image: ImageView) -> list[str]:

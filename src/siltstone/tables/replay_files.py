@@ -2,10 +2,10 @@
 
     metadata: the replay ── commit of the table: rows and token ── commit of the dead letters: files replaced ── done
 
-The metadata names both commits before the first. Whoever opens the tables next, an export or another replay, looks for
-the token in the table's ledger. If it is there, the second commit is made up for. If it is not, the ledger is moved on
-by an empty commit first, so that a commit that is still under way is refused, and then the replay is given up: all dead
-letters are where they were. So each record is in exactly one of the two tables.
+The metadata names both commits before the first. The next export or replay looks for the token in the table's ledger.
+If the ledger has it, that driver makes the second commit. If not, the driver gives the replay up, and all dead letters
+are where they were. Before that it moves the ledger on by an empty commit, so that a commit that is still under way is
+refused. So each record is in exactly one of the two tables.
 """
 
 import logging

@@ -27,10 +27,8 @@ from siltstone.tables.formats.port import DataFile
 from siltstone.tables.keys import column_at, key_bytes
 from siltstone.tables.reading import RowFile, restored
 from siltstone.tables.rewrite_input import CODEC, RewriteInput, RewriteResult
-from siltstone.tables.versions import RowVersions
+from siltstone.tables.versions import TIME, RowVersions
 from siltstone.tables.writing import TOMBSTONE, FileWriting
-
-_TIME = pa.timestamp("us", tz="UTC")
 
 SLICE_ROWS = 1_000_000
 SLICE_KEY_BYTES = 64 * MIB
@@ -100,12 +98,12 @@ class _Rewriting:
     def _merge_versions(self, number: int, slices: int) -> None:
         """Merges one slice of a table that keeps all versions of its rows."""
         names = [self._given.key, *(f"{self._outer}{name}" for name in (PARTITION, OFFSET, TIMESTAMP))]
-        keys, offsets, times = [pa.array([], pa.binary())], [pa.array([], pa.int64())], [pa.nulls(0, _TIME)]
+        keys, offsets, times = [pa.array([], pa.binary())], [pa.array([], pa.int64())], [pa.nulls(0, TIME)]
         for rows in self._rows(self._given.staged, names):
             of_slice = rows.filter(self._is_in(rows, number, slices))
             keys.append(self._keys(of_slice))
             offsets.append(self._column(of_slice, OFFSET))
-            times.append(self._column(of_slice, TIMESTAMP).cast(_TIME))
+            times.append(self._column(of_slice, TIMESTAMP).cast(TIME))
         versions = RowVersions(pa.concat_arrays(keys), pa.concat_arrays(offsets), pa.concat_arrays(times))
         for rows in self._rows(self._given.old):
             of_slice = rows.filter(self._is_in(rows, number, slices))
@@ -114,7 +112,9 @@ class _Rewriting:
             is_row = pc.and_(self._is_in(rows, number, slices), pc.invert(rows.column(TOMBSTONE)))
             new = rows.filter(is_row)
             self._write(
-                versions.begun(new, self._keys(new), self._column(new, OFFSET), self._column(new, TIMESTAMP))
+                versions.started(
+                    new, self._keys(new), self._column(new, OFFSET), self._column(new, TIMESTAMP)
+                )
             )
 
     def _slices(self) -> int:

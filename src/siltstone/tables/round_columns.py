@@ -22,7 +22,7 @@ from siltstone.scanning.transactions import CommittedEnds
 from siltstone.tables.fitting import plain_type
 from siltstone.tables.formats.derived import division_column
 from siltstone.tables.found_columns import Columns, agreed, extended, fields_of, joined_fields
-from siltstone.tables.layout import found_type, type_of_field
+from siltstone.tables.layout import field_type, type_of_field
 from siltstone.tables.versions import VERSION_COLUMNS
 from siltstone.topic_configs.column_types import ColumnType, canonical
 from siltstone.topic_configs.table_export import IDENTITY, KAFKA, RESCUED, TableColumn, TableConfig
@@ -88,7 +88,7 @@ class RoundColumns:
                 column = TableColumn(each.name, canonical(kind))
                 self._known = agreed(self._known, len(self._listed), column, nests=self._nests)
                 self._known = extended(self._known, {each.name: kind}, nests=True)
-        found = {each.name: found_type(each.type) for each in self.found}
+        found = {each.name: field_type(each.type) for each in self.found}
         return {**found, **odd, RESCUED: pa.string()}
 
 

@@ -17,12 +17,12 @@ VALID_TO = "_valid_to"
 IS_CURRENT = "_is_current"
 VERSION_COLUMNS = (VALID_FROM, VALID_TO, IS_CURRENT)
 
-_TIME = pa.timestamp("us", tz="UTC")
+TIME = pa.timestamp("us", tz="UTC")
 
 
 def version_fields() -> list[Any]:
     """Returns the columns of versions as pyarrow.Fields."""
-    return [pa.field(VALID_FROM, _TIME), pa.field(VALID_TO, _TIME), pa.field(IS_CURRENT, pa.bool_())]
+    return [pa.field(VALID_FROM, TIME), pa.field(VALID_TO, TIME), pa.field(IS_CURRENT, pa.bool_())]
 
 
 def has_versions(schema: Any) -> bool:
@@ -36,17 +36,17 @@ class RowVersions:
     def __init__(self, keys: Any, offsets: Any, times: Any) -> None:
         """The arguments are pyarrow Arrays with one item for each record, in any order. ``keys`` are binary and differ
         for different partitions."""
-        rows = pa.table([keys, offsets, times.cast(_TIME)], names=["key", "offset", "time"])
+        rows = pa.table([keys, offsets, times.cast(TIME)], names=["key", "offset", "time"])
         rows = rows.sort_by([("key", "ascending"), ("offset", "ascending")]).combine_chunks()
         key, offset, time = (_whole(rows[name]) for name in ("key", "offset", "time"))
         count = len(key)
         is_new_key = pa.array([], pa.bool_())
-        ends = pa.nulls(0, _TIME)
+        ends = pa.nulls(0, TIME)
         if count:
             is_same = pc.equal(key.slice(1), key.slice(0, count - 1))
             is_new_key = pa.concat_arrays([pa.array([True]), pc.invert(is_same)])
-            later = pc.if_else(is_same, time.slice(1), pa.scalar(None, _TIME))
-            ends = pa.concat_arrays([_whole(later), pa.nulls(1, _TIME)])
+            later = pc.if_else(is_same, time.slice(1), pa.scalar(None, TIME))
+            ends = pa.concat_arrays([_whole(later), pa.nulls(1, TIME)])
             is_last = pa.concat_arrays([pc.invert(is_same), pa.array([True])])
         else:
             is_last = is_new_key
@@ -58,15 +58,15 @@ class RowVersions:
         at = pc.index_in(keys, value_set=self._keys)
         ends = pc.and_(at.is_valid(), rows.column(IS_CURRENT).fill_null(True))
         found = self._first_times.take(at)
-        valid_to = pc.if_else(ends, found, rows.column(VALID_TO).cast(_TIME))
+        valid_to = pc.if_else(ends, found, rows.column(VALID_TO).cast(TIME))
         is_current = pc.and_(pc.invert(ends), rows.column(IS_CURRENT))
         return _with(rows, {VALID_TO: valid_to, IS_CURRENT: is_current})
 
-    def begun(self, rows: Any, keys: Any, offsets: Any, times: Any) -> Any:
+    def started(self, rows: Any, keys: Any, offsets: Any, times: Any) -> Any:
         """Returns new rows with the time for which each is valid."""
         at = pc.index_in(_places(keys, offsets), value_set=self._places)
         columns = {
-            VALID_FROM: times.cast(_TIME),
+            VALID_FROM: times.cast(TIME),
             VALID_TO: self._ends.take(at),
             IS_CURRENT: self._is_last.take(at),
         }

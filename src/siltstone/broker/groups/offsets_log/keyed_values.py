@@ -41,7 +41,7 @@ class RecordKind(msgspec.Struct, frozen=True):
     read: Callable[[Any], Any] = lambda message: message
 
     def made(self, value: Any, *texts: str) -> Any:
-        """Returns the record with this value; ``texts`` are those of its key."""
+        """Returns the record with this value. ``texts`` are the texts of its key."""
         return self.record(self.key(*texts), value)
 
 
