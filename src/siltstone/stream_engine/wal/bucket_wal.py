@@ -226,7 +226,7 @@ class BucketWriteAheadLog:
         self._next_position += record_bytes
         if self._queued_bytes >= self._settings.group_bytes_max:
             self._wake.set()
-        return QueuedAppend(self._next_position, memoryview(header)[RECORD_HEADER_BYTES:])
+        return QueuedAppend(self._next_position, header[RECORD_HEADER_BYTES:])
 
     def has_room_for(self, payload_bytes: int) -> bool:
         untrimmed = self._next_position - self._trimmed_position

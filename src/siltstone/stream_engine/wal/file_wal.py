@@ -149,7 +149,7 @@ class FileWriteAheadLog:
         self._queue_sizes.append(record_bytes)
         self._next_position += record_bytes
         self._wake.set()
-        return QueuedAppend(self._next_position, memoryview(header)[RECORD_HEADER_BYTES:])
+        return QueuedAppend(self._next_position, header[RECORD_HEADER_BYTES:])
 
     def has_room_for(self, payload_bytes: int) -> bool:
         untrimmed = self._next_position - self._trimmed_position
