@@ -42,8 +42,8 @@ async def test_tx47_an_older_coordinator_is_not_believed(cluster) -> None:
 @pytest.mark.parametrize("rule_stands", [True, False])
 @scenario(in_broker_cluster)
 async def test_tx47_what_an_older_coordinator_permits_would_be_ended_by_nobody(cluster, rule_stands) -> None:
-    """The rule of the model that histories of clusters do not find: the leader has a marker of a newer coordinator, and
-    the answer of a paused one comes after it, not around it. No other rule stands here."""
+    """The leader has a marker of a newer coordinator, and the answer of a paused one comes after it, not around it. No
+    other rule stands here."""
     with nullcontext() if rule_stands else without("older_coordinator_is_refused"):
         world, topic, client = await begun(cluster)
         await send(client, topic, 1)
