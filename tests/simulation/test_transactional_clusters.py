@@ -304,10 +304,10 @@ class ClusterHistory(History):
         await self.cluster.passes(TIMEOUT_MS + 2_000, 1_000)
 
     async def _older_coordinator_wakes(self, program: Program) -> None:
-        """The coordinator is paused, and fails over. The next one ends the transaction, and a batch of it comes late. Its
-        leader has the marker, but cannot read the metadata: it asks the older coordinator, which wakes and remembers
-        the transaction as open. Then the program begins the next one, in transaction version 1 under the same
-        epoch."""
+        """The coordinator is paused, and fails over. The next one ends the transaction, and a batch of it comes late.
+        Its leader has the marker, but cannot read the metadata: it asks the older coordinator, which wakes and
+        remembers the transaction as open. Then the program begins the next one, in transaction version 1 under the
+        same epoch."""
         assert program.generation == 1
         older = self._coordinator(program)
         leaders = [each.leader for each in self.world.image.topics[self.topic.id].partitions]
@@ -469,8 +469,8 @@ class ClusterHistory(History):
 
 
 SEEDS = (5, 4, 1, 19, 0, 2, 3, 6, 8, 9, 16, 21)
-"""Twelve that show all rules of the protocol when one of them is left out: number 8 that an older coordinator is refused,
-and the first four all others. A change of what a history draws makes it necessary to look for them again."""
+"""Twelve that show all rules of the protocol when one of them is left out: number 8 that an older coordinator is
+refused, and the first four all others. A change of what a history draws makes it necessary to look for them again."""
 
 
 def run_history(seed: int) -> None:
