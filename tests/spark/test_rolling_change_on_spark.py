@@ -21,11 +21,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 GROUPS = ("security.", "ssl.", "sasl.")
 QUIET_SECONDS = 3
+ALL_IN_TAILS = {"engine.upload.cache_block_age_ms_max": "1h"}
+"""Only a node that stops uploads: the query gets nothing more without asking a broker."""
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[RollingCluster]:
-    rolling = RollingCluster(tmp_path)
+    rolling = RollingCluster(tmp_path, ALL_IN_TAILS)
     try:
         rolling.begin()
         yield rolling
@@ -63,7 +65,9 @@ class RollingStream:
 
     @property
     def batches(self) -> int:
-        return max((each["batchId"] for each in self._query.recentProgress if each["numInputRows"]), default=-1)
+        return max(
+            (each["batchId"] for each in self._query.recentProgress if each["numInputRows"]), default=-1
+        )
 
     def read_more(self) -> None:
         """Waits until another micro-batch had records."""

@@ -52,11 +52,11 @@ class RollingNode(BrokerProcess):
 class RollingCluster:
     """The nodes, and what changes them. ``close`` ends what runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder / "store"
         pair = Authority(folder / "authority").issue("broker")
         self.authority = str(folder / "authority" / "authority-a.pem")
-        self.settings = SETTINGS | pair.settings(SECURE) | pair.settings(LOGIN)
+        self.settings = SETTINGS | dict(settings or {}) | pair.settings(SECURE) | pair.settings(LOGIN)
         self.ports = {node_id: {name: free_port() for name in (PLAIN, SECURE, LOGIN)} for node_id in NODES}
         self.nodes: dict[int, RollingNode] = {}
         self._store: Store | None = None
