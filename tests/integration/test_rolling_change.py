@@ -19,6 +19,7 @@ from support.broker.rolling_cluster import (
     RollingCluster,
     SteadyProducer,
     change_all,
+    change_back,
 )
 from support.kafka.kafka_oracles import or_skip
 
@@ -40,6 +41,17 @@ def test_ro01_plaintext_to_tls_to_a_login_with_rights_without_a_record_lost_or_d
     cluster: RollingCluster,
 ) -> None:
     change_all(cluster, SteadyProducer(cluster.config(PLAIN)), cluster.config)
+
+
+@pytest.mark.clients
+@pytest.mark.nightly(tried="rolling changes back")
+@pytest.mark.xdist_group("cluster")
+def test_ro01_and_back_without_a_record_lost_or_doubled(tmp_path: Path) -> None:
+    rolling = RollingCluster(tmp_path)
+    try:
+        change_back(rolling)
+    finally:
+        rolling.close()
 
 
 class SteadyJavaProducer(SteadyProducer):

@@ -208,3 +208,30 @@ def change_all(
     assert producer.failures == []
     found = everything(cluster.config(LOGIN), producer.next_number)
     assert sorted(found) == [*range(producer.next_number)], "each once"
+
+
+def change_back(cluster: RollingCluster) -> None:
+    """Goes the same way back, each step by its opposite, from a cluster that has logins and rights and nothing else."""
+    for node_id in NODES:
+        cluster.start(node_id, LOGIN)
+    cluster.until(lambda image: sum(node.is_live for node in image.nodes.values()) == len(NODES))
+    cluster.command("users", "add", "ada", "--password-file", "-", stdin=b"pencil")
+    cluster.command("acls", "add", "ada", "all", "--topic", "*")
+    cluster.command("acls", "add", "ada", "all", "--group", "*")
+    cluster.command("authorization", "on", "--super-user", "User:root")
+    cluster.until(lambda image: "ada" in image.users)
+    producer = SteadyProducer(cluster.config(LOGIN))
+    producer.has_produced(100)
+    cluster.roll(PLAIN, SECURE, LOGIN)
+    cluster.command("authorization", "off")
+    producer.has_produced(100)
+    for listener in (SECURE, PLAIN):
+        cluster.command("nodes", "listener", listener)
+        producer.move(cluster.config(listener))
+        producer.has_produced(100)
+    cluster.roll(PLAIN)
+    producer.has_produced(100)
+    producer.stop()
+    assert producer.failures == []
+    found = everything(cluster.config(PLAIN), producer.next_number)
+    assert sorted(found) == [*range(producer.next_number)], "each once"
