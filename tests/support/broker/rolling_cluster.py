@@ -223,7 +223,7 @@ def change_back(cluster: RollingCluster) -> None:
     producer = SteadyProducer(cluster.config(LOGIN))
     producer.has_produced(100)
     cluster.roll(PLAIN, SECURE, LOGIN)
-    pass
+    cluster.command("authorization", "off")
     producer.has_produced(100)
     for listener in (SECURE, PLAIN):
         cluster.command("nodes", "listener", listener)
