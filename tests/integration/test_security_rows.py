@@ -74,8 +74,8 @@ def test_tl06_a_node_whose_new_files_do_not_fit_stays_ready_and_counts(tmp_path:
         address = admin[1], int(admin[2])
         authority.issue("another").key.replace(pair.key)
         broker.signal(signal.SIGHUP)
-        counted = ("siltstone_tls_reload_failures_total", (("listener", "SSL"),))
-        while not any(scrape(address).get(key) == 1 for key in (counted, (counted[0], ()))):
+        counted = ("siltstone_tls_reload_failures_total", ())
+        while scrape(address).get(counted) != 1:
             assert time.monotonic() < give_up, broker.log
             time.sleep(0.02)
         assert http_get(address, "/readyz")[0] == 200
