@@ -12,6 +12,7 @@ from siltstone.broker.backlog.verdicts import QuotaVerdicts
 from siltstone.broker.broker import KafkaBroker
 from siltstone.broker.cluster_view import ClusterView
 from siltstone.broker.features import promise_features
+from siltstone.broker.group_configs import key_of_group, settings_of_group
 from siltstone.broker.groups.groups import Groups
 from siltstone.broker.groups.settings import GroupSettings
 from siltstone.broker.offsets_topic import OffsetsTopicLeaders, OffsetsTopicLogs
@@ -101,9 +102,14 @@ async def start_broker(
     registrations = Registrations(topics)
     log_clock = LogClock(clock, metadata)
     mirror = ProgressMirror(metadata, topics, registrations, lambda: groups)
+
+    def configured(of_node: GroupSettings, group_id: str) -> GroupSettings:
+        return settings_of_group(of_node, metadata.image.keys.get(key_of_group(group_id)))
+
     groups = Groups(
         OffsetsTopicLogs(creation, partitions, log_clock), topics, group_settings, log_clock, rng,
-        keeping_topics_of=registrations.names_of, progress=mirror, leaders=OffsetsTopicLeaders(cluster, topics),
+        keeping_topics_of=registrations.names_of, configured=configured, progress=mirror,
+        leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
     peers = peers or UnknownPeers()
     markers = PartitionMarkers(topics, partitions, groups, cluster, peers)
