@@ -102,18 +102,13 @@ async def start_broker(
     registrations = Registrations(topics)
     log_clock = LogClock(clock, metadata)
     mirror = ProgressMirror(metadata, topics, registrations, lambda: groups)
-
-    def configured(of_node: GroupSettings, group_id: str) -> GroupSettings:
-        return settings_of_group(of_node, metadata.image.keys.get(key_of_group(group_id)))
-
     groups = Groups(
         OffsetsTopicLogs(creation, partitions, log_clock), topics, group_settings, log_clock, rng,
-        keeping_topics_of=registrations.names_of, configured=configured, progress=mirror,
+        keeping_topics_of=registrations.names_of, configured=_configured_groups(metadata), progress=mirror,
         leaders=OffsetsTopicLeaders(cluster, topics),
     )  # fmt: skip
-    peers = peers or UnknownPeers()
+    peers, producer_ids = peers or UnknownPeers(), ProducerIds(metadata)
     markers = PartitionMarkers(topics, partitions, groups, cluster, peers)
-    producer_ids = ProducerIds(metadata)
     transactions = Transactions(
         TransactionTopicLogs(creation.transactions_topic, partitions, log_clock), markers, producer_ids, log_clock,
         OffsetsTopicLeaders(cluster, topics, TRANSACTIONS_TOPIC), peers,
@@ -140,6 +135,12 @@ async def start_broker(
     broker = KafkaBroker(parts, backlog, moves, authenticator, authorizer, staleness, trail)
     await broker.start()
     return broker
+
+
+def _configured_groups(metadata: MetadataService) -> Callable[[GroupSettings, str], GroupSettings]:
+    return lambda of_node, group_id: settings_of_group(
+        of_node, metadata.image.keys.get(key_of_group(group_id))
+    )
 
 
 async def _authenticator(

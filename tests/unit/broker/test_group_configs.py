@@ -35,7 +35,9 @@ def test_what_a_group_sets_counts():
 def test_a_group_that_sets_nothing_has_the_settings_of_the_node():
     settings = GroupSettings()
     assert settings_of_group(settings, None) is settings
-    assert settings_of_group(settings, written_group_configs({"share.auto.offset.reset": "latest"})) == settings
+    assert (
+        settings_of_group(settings, written_group_configs({"share.auto.offset.reset": "latest"})) == settings
+    )
 
 
 def test_the_settings_of_a_group_are_those_of_the_node_but_for_what_it_sets():

@@ -211,8 +211,8 @@ class Groups:
         return self._environment.settings_of(group_id)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Returns the interval that a member of a group of KIP-848 is told now. Nearly every timer is the session of a
-        member."""
+        """Returns the interval of heartbeats that is in the answers to members of a group of KIP-848 now. Nearly every
+        timer is the session of a member."""
         return self.settings_of(group_id).heartbeat_interval_ms(len(self._environment.timers))
 
     def new_member_id(self, prefix: str) -> str:

@@ -90,8 +90,8 @@ class GroupSettings(msgspec.Struct, frozen=True):
         }
 
     def heartbeat_interval_ms(self, members: int) -> int:
-        """Returns the interval that the members of groups of KIP-848 are told: the fewer ``members`` this node has, the
-        shorter it is, and the sooner a member hears what it has to give back or gets."""
+        """Returns the interval of heartbeats of groups of KIP-848. The fewer ``members`` this node has, the shorter it
+        is, and the sooner a member hears what it has to give back or gets."""
         share_ms = members * limits.SECOND_MS // serving_limits.CONSUMER_HEARTBEATS_PER_SECOND
         wanted_ms = max(self.group_consumer_shortest_heartbeat_interval_ms, share_ms)
         return min(self.group_consumer_heartbeat_interval_ms, wanted_ms)
