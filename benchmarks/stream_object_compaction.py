@@ -24,7 +24,7 @@ from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_object_compaction.kind import StreamObjectCompaction
 from siltstone.model.limits import GIB, MIB
 from siltstone.model.objects import ObjectKind
-from siltstone.object_store.statistics import StoreStatistics
+from siltstone.object_store.retrying import StoreStatistics
 from siltstone.offline.opening.store import Store, open_store
 from siltstone.offline.settings import CompactionSettings, StreamObjectCompactionSettings
 from siltstone.offline.tasks.runner import InProcessRunner

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import decode_frame, encode_frame_header
 from siltstone.object_formats.block_index import BlockIndex, encode_index
-from siltstone.object_formats.footer import Footer, decode_footer, encode_footer
 from siltstone.object_formats.identity import (
     LogIdentity,
     StoreIdentity,
@@ -27,6 +26,7 @@ from siltstone.object_formats.log_file import (
     decode_records,
     encode_log_file_header,
 )
+from siltstone.object_formats.object_layout import Footer, decode_footer, encode_footer
 from siltstone.object_formats.wal_object import (
     WalObjectHeader,
     WalObjectKind,

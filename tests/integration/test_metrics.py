@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 
 from siltstone.model.serving_limits import SCRAPE_SERIES_MAX
-from siltstone.object_store.statistics import StoreStatistics
+from siltstone.object_store.retrying import StoreStatistics
 from siltstone.server.admin.exposition import TextFormat
 from siltstone.server.admin.families import FAMILIES
 from siltstone.server.admin.store_source import cost_of

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 import siltstone
 from siltstone.object_store.metadata_mark import ID_STEP
-from siltstone.object_store.statistics import StoreStatistics
+from siltstone.object_store.retrying import StoreStatistics
 from siltstone.server.kafka_node import KafkaNode
 from siltstone.server.settings.node import load_node_settings
 from support.engine.s3_server import BUCKET, ENVIRONMENT, S3Server, running_s3_server

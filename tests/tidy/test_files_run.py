@@ -11,6 +11,7 @@ from types import FrameType
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 import siltstone
 from siltstone.maintenance.from_python import plan
@@ -19,8 +20,8 @@ from siltstone.offline.opening.store import open_store
 
 SOURCE = f"{Path(siltstone.__file__).parent}/"
 
-CEILINGS = {"produce": 50, "sso-compaction": 99, "idle run": 45, "scan": 68}
-"""Life → the most files that run in it. Wanted are 85 for a compaction; before the house was put in order it had 109. A
+CEILINGS = {"produce": 50, "sso-compaction": 85, "idle run": 40, "scan": 62, "export": 137}
+"""Life → the most files that run in it. Before the house was put in order, a compaction had 109, an export 124. A
 produce had 46 before logins, rights and transactions, which each have a look at it."""
 
 
@@ -66,6 +67,9 @@ def hook() -> Iterator[FilesRun]:
 @contextmanager
 def filled(folder: Path) -> Iterator[tuple[siltstone.Broker, Producer]]:
     with siltstone.Broker(folder) as broker:
+        as_table = NewTopic("u", config={"siltstone.table.format": "parquet"})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([as_table])["u"].result(60)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         for _ in range(3):
             for number in range(50):
@@ -105,5 +109,6 @@ def test_the_files_of_maintenance_and_of_a_scan(tmp_path: Path, hook: FilesRun) 
         assert_below("idle run", hook.of(run("dead-objects")))
         plan(store, kinds=["sso-compaction"])
         assert_below("sso-compaction", hook.of(run("sso-compaction")))
+        assert_below("export", hook.of(run("table-export")))
         siltstone.scan("u", store=store).to_arrow()
         assert_below("scan", hook.of(lambda: siltstone.scan("t", store=store).to_arrow()))

@@ -2,7 +2,6 @@
 
 ========================  ================================================================================
 ``crc32c``                checksums of lists of buffers, and of a concatenation from the checksums of its parts
-``crc32c_columns``        the same for many concatenations at once, in numpy columns
 ``milliseconds``          times as whole milliseconds since 1970
 ``portions``              splits a sequence of items into batches that keep to several limits
 ``quantity_words``        counts, sizes and durations as people read them

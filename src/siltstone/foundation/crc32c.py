@@ -3,7 +3,7 @@
 The checksum itself is computed by fastcrc, which takes any buffer without copying it. That library lacks the
 combination: given crc(A), crc(B) and len(B), the CRC of A followed by B. The method is that of zlib's crc32_combine:
 appending n zero bytes to a message is a linear map on its CRC, so the map for 2**k zero bytes is a 32 x 32 bit matrix.
-Compaction combines the checksums of many blocks at once, in ``crc32c_columns``, with the matrices made here;
+Compaction combines the checksums of many blocks at once, in ``offline.blocks.joining``, with the matrices made here;
 ``crc32c_combine`` combines one pair, and is what the tests compare the columns with.
 """
 

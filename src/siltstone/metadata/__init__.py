@@ -7,7 +7,7 @@ an image in bytes; it replaces the entries before it.
 
 Reading order: ``commands`` and ``refusals``, ``records``, ``entities`` and ``image``, ``decisions`` (pure functions),
 ``streams`` (pure steps of one stream's metadata), ``applying`` (folds records into an image), ``log_entry`` and
-``snapshot`` (both are sealed by ``framing``), ``store`` (keeps the log: SQLite, PostgreSQL, or memory in tests),
+``snapshot`` (both are sealed frames), ``store`` (keeps the log: SQLite, PostgreSQL, or memory in tests),
 ``client`` (follows the log, decides, appends), ``service`` (the client for an event loop: waiting commands share one
 append). ``lookup`` selects from an image what reads and the sweep need; ``store_id`` is the store's own id. ``leases``
 is the board of beats beside the log.

@@ -1,6 +1,6 @@
 """Encodes a snapshot: an image as bytes, in chunks, so that no single value of the database grows with the image.
 
-A chunk is a sealed frame (``framing``) with magic "SIMG". Its label is the chunk's number and the image's version, 8
+A chunk is a sealed frame (``log_entry``) with magic "SIMG". Its label is the chunk's number and the image's version, 8
 bytes each, little endian. Its body is one part: the ``Contents`` in the first chunk, then rows of one table of the
 image in each chunk, split by their weight. Rows are sorted by id, so equal images give equal bytes. The ranges of a
 stream are not written, because they are the ranges of its objects; decoding restores them. Copies of objects are a
@@ -25,9 +25,8 @@ from siltstone.metadata.entities import (
     StreamMetadata,
     TopicMetadata,
 )
-from siltstone.metadata.framing import seal, unseal
 from siltstone.metadata.image import MetadataImage
-from siltstone.metadata.log_entry import NO_APPEND_ID
+from siltstone.metadata.log_entry import NO_APPEND_ID, seal, unseal
 from siltstone.metadata.users import ScramUser
 from siltstone.model.acls import AclBinding, Authorization
 from siltstone.model.errors import CorruptData
@@ -234,7 +233,7 @@ def _parts_of(
 
 
 def decode_snapshot(version: int, chunks: Iterable[bytes]) -> MetadataImage:
-    """Decodes the chunks of the snapshot at ``version``. Raises the errors of ``framing.unseal``, SnapshotIncomplete,
+    """Decodes the chunks of the snapshot at ``version``. Raises the errors of ``unseal``, SnapshotIncomplete,
     SnapshotPartUnknown."""
     parts = (_decode_part(version, number, chunk) for number, chunk in enumerate(chunks))
     contents = next(parts, None)

@@ -9,8 +9,7 @@ an object. Blocks, their index and a footer make an object.
 ``log_file``       one file of the write-ahead log
 ``wal_object``     one object of a write-ahead log in a bucket
 ``block_index``    the index of an object's blocks, and the check of a block against its entry
-``footer``         the last 64 bytes of an object
-``object_layout``  builds an object from batches, and finds the index in an object's last bytes
+``object_layout``  builds an object from batches, with its footer, and finds the index in its last bytes
 ``identity``       the small files that bind a log folder and a bucket to their store
 =================  ====================================================================================
 """

@@ -8,9 +8,7 @@ URL inside a ``RetryingStore``, which retries transient failures, limits the req
 ``opening``          opens the store that a URL names
 ``buckets``          the buckets of an installation by id; reads the index of an object
 ``bucket_identity``  the marker object that binds a bucket to its store
-``retrying``         retries, limits and counts the requests of any adapter
-``backoff``          when a failed request is retried
-``statistics``       counts of requests and bytes
+``retrying``         retries (after which wait), limits and counts the requests of any adapter
 ``keys``             the checks of keys and of multipart uploads that all adapters share
 ``memory``           adapter: the memory of this process
 ``folder``           adapter: a local folder

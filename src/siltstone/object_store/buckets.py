@@ -18,17 +18,19 @@ from siltstone.model.errors import InvalidRequest, SiltstoneError
 from siltstone.model.limits import INDEX_BYTES_MAX, TAIL_READ_BYTES
 from siltstone.model.objects import DEFAULT_BUCKET_ID
 from siltstone.object_formats.block_index import BlockIndex, DamagedIndex
-from siltstone.object_formats.footer import DamagedFooter
-from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
-from siltstone.object_store.backoff import RetrySettings
+from siltstone.object_formats.object_layout import (
+    DamagedFooter,
+    IndexLiesBefore,
+    index_of_tail,
+    verified_index,
+)
 from siltstone.object_store.bandwidth.limiter import Limiter, no_limit
 from siltstone.object_store.copies import Copies
 from siltstone.object_store.faults import BucketFaults
 from siltstone.object_store.health import Breaker, probe
 from siltstone.object_store.opening import open_store
 from siltstone.object_store.port import ObjectStore
-from siltstone.object_store.retrying import RetryingStore
-from siltstone.object_store.statistics import StoreStatistics
+from siltstone.object_store.retrying import RetryingStore, RetrySettings, StoreStatistics
 from siltstone.runtime.clock import SystemClock
 
 log = logging.getLogger(__name__)

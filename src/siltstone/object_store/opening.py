@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from siltstone.model.limits import TEMPORARY_FILE_AGE_MS_MAX
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.bandwidth.limiter import Limiter
 from siltstone.object_store.bandwidth.passage import UNCOUNTED, Counted
 from siltstone.object_store.faults import BucketFaults, FaultBucket
@@ -22,7 +21,7 @@ from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.opened_later import StoreOpenedLater
 from siltstone.object_store.port import InvalidStoreUrl, ObjectStore, StoreDenied
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.object_store.s3.location import S3Location
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.randomness import Random, system_randomness

@@ -7,25 +7,34 @@ that needs a single winner must put bytes that differ per caller. Completing an 
 an object of the right size that is found after a lost answer is the upload's own.
 
 Before its first attempt a request passes the limiter of the process (``bandwidth``), which counts or holds its bytes;
-a task of maintenance holds those of a folder while the request is made (``bandwidth.pieces``).
+a task of maintenance holds those of a folder while the request is made (``bandwidth.passage``).
 
-All other writes of the port are idempotent and are simply repeated. ``backoff`` decides how long to wait.
+All other writes of the port are idempotent and are simply repeated. ``Attempts`` decides how long to wait: the waits
+grow exponentially, with full jitter.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import Self, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from siltstone.foundation.histogram import HistogramCounts
+from siltstone.foundation.histogram import Histogram, HistogramCounts
+from siltstone.foundation.quantity_words import seconds_words
 from siltstone.model.buffers import Buffers, total_bytes
 from siltstone.model.errors import SiltstoneError
-from siltstone.object_store.backoff import Attempts, RetrySettings
-from siltstone.object_store.bandwidth.passage import UNCOUNTED, Passage
-from siltstone.object_store.bandwidth.pieces import in_pieces
+from siltstone.model.limits import (
+    STORE_ATTEMPTS_MAX,
+    STORE_BACKOFF_MS_MAX,
+    STORE_BACKOFF_MS_MIN,
+    STORE_DEADLINE_MS,
+    STORE_REQUESTS_IN_FLIGHT_MAX,
+)
+from siltstone.object_store.bandwidth.passage import UNCOUNTED, Passage, in_pieces
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.object_store.health import PROBE_PREFIX, WRITES, Breaker
 from siltstone.object_store.keys import size_of_parts
@@ -39,10 +48,130 @@ from siltstone.object_store.port import (
     StoreTransient,
     UploadedPart,
 )
-from siltstone.object_store.statistics import RequestCounter, StoreStatistics
 from siltstone.object_store.write_once import has_content
 from siltstone.runtime.clock import Clock
 from siltstone.runtime.randomness import Random
+
+
+class StoreStatistics(msgspec.Struct, frozen=True):
+    requests: dict[str, int]
+    """The number of requests by method of the port, retries included. A listing counts as one, however many pages it
+    has."""
+    retries: int
+    bytes_read: int
+    bytes_written: int
+
+    def requests_of(self, kind: str) -> int:
+        return self.requests.get(kind, 0)
+
+    def __add__(self, other: "StoreStatistics") -> "StoreStatistics":
+        return StoreStatistics(
+            dict(Counter(self.requests) + Counter(other.requests)),
+            self.retries + other.retries,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+        )
+
+    def __sub__(self, earlier: "StoreStatistics") -> "StoreStatistics":
+        """Returns the counts since ``earlier``."""
+        return StoreStatistics(
+            dict(Counter(self.requests) - Counter(earlier.requests)),
+            self.retries - earlier.retries,
+            self.bytes_read - earlier.bytes_read,
+            self.bytes_written - earlier.bytes_written,
+        )
+
+
+class RequestCounter:
+    """Counts the requests of all threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._requests: Counter[str] = Counter()
+        self._retries = self._bytes_read = self._bytes_written = 0
+        self._seconds: defaultdict[str, Histogram] = defaultdict(Histogram)
+
+    def count_request(self, kind: str, *, is_retry: bool = False) -> None:
+        with self._lock:
+            self._requests[kind] += 1
+            self._retries += is_retry
+
+    def observe(self, kind: str, seconds: float) -> None:
+        with self._lock:
+            self._seconds[kind].observe(seconds)
+
+    def seconds(self) -> dict[str, HistogramCounts]:
+        """Returns the seconds of requests by method of the port, failed ones included. Listings are not timed: their
+        pages are requested one by one, as their caller reads on."""
+        with self._lock:
+            return {kind: histogram.counts() for kind, histogram in self._seconds.items()}
+
+    def count_bytes(self, *, read: int = 0, written: int = 0) -> None:
+        """Counts the bytes of a call that succeeded. The bytes that failed attempts transferred are unknown."""
+        with self._lock:
+            self._bytes_read += read
+            self._bytes_written += written
+
+    def statistics(self) -> StoreStatistics:
+        with self._lock:
+            return StoreStatistics(dict(self._requests), self._retries, self._bytes_read, self._bytes_written)
+
+
+class RetrySettings(msgspec.Struct, frozen=True):
+    attempts_max: int = STORE_ATTEMPTS_MAX
+    backoff_ms_min: int = STORE_BACKOFF_MS_MIN
+    backoff_ms_max: int = STORE_BACKOFF_MS_MAX
+    deadline_ms: int = STORE_DEADLINE_MS
+    requests_in_flight_max: int = STORE_REQUESTS_IN_FLIGHT_MAX
+
+    def backoff_ms(self, failures: int, rng: Random) -> float:
+        """Returns the random wait after the n-th failure of a request, counted from 1."""
+        doublings = min(failures, 30)  # beyond any maximum; 2**30 still converts to a float
+        return rng.uniform(0, min(self.backoff_ms_max, self.backoff_ms_min * 2**doublings))
+
+
+class Attempts:
+    """Counts the failures of one call, and waits between its attempts."""
+
+    def __init__(self, action: str, settings: RetrySettings, clock: Clock, rng: Random) -> None:
+        self._action = action
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._failures = 0
+        self._began_ms = clock.monotonic_ms()
+        self.uncertain = False
+        """Whether an attempt that failed may have taken effect in the store."""
+
+    @property
+    def action(self) -> str:
+        return self._action
+
+    @property
+    def failures(self) -> int:
+        return self._failures
+
+    def wait_after(self, failure: StoreTransient) -> None:
+        """Blocks until the next attempt may begin. Raises StoreTransient when the attempts or the time are used up; the
+        error is ``uncertain`` when any attempt was."""
+        self._failures += 1
+        self.uncertain |= failure.uncertain
+        pause_ms = self._settings.backoff_ms(self._failures, self._rng)
+        spent_ms = self._clock.monotonic_ms() - self._began_ms
+        if self._failures >= self._settings.attempts_max or spent_ms + pause_ms > self._settings.deadline_ms:
+            last = str(failure).removeprefix(f"{self._action}: ")
+            raise StoreTransient(
+                f"{self._action} failed {self._failures} times in {seconds_words(spent_ms / 1000)}; the last failure: "
+                f"{last}",
+                uncertain=self.uncertain,
+            ) from failure
+        self._clock.block_ms(pause_ms)
+
+    def restart(self) -> None:
+        """Forgets the failures so far, because the call made progress. A long listing may survive many failures."""
+        self._failures = 0
+        self._began_ms = self._clock.monotonic_ms()
+
 
 T = TypeVar("T")
 

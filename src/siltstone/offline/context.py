@@ -11,7 +11,7 @@ from siltstone.kafka_client.connection import Security
 from siltstone.metadata.client import MetadataClient
 from siltstone.metadata.store_id import claimed_url, store_id_of
 from siltstone.model.errors import SiltstoneError
-from siltstone.object_store.bandwidth.grades import BandwidthSettings
+from siltstone.object_store.bandwidth.turns import BandwidthSettings
 from siltstone.object_store.bucket_identity import BucketMissing, refuse_if_marked_by_another, refuse_unmarked
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.metadata_mark import (

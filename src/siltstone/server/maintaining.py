@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from siltstone.carrying.pipeline.kind import StartRunner
-from siltstone.carrying.pipeline.rates import spread_ms
+from siltstone.carrying.pipeline.running import spread_ms
 from siltstone.maintenance.kinds import chosen_kinds
 from siltstone.maintenance.service.service import Lane, MaintenanceService
 from siltstone.maintenance.service.statistics import Counters

@@ -7,12 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.faults import BucketFaults, FaultBucket
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectStore
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.runtime.clock import ManualClock, SystemClock
 from siltstone.runtime.randomness import seeded_randomness, system_randomness
 from support.engine.s3_server import S3Server

@@ -11,7 +11,6 @@ from siltstone.model.errors import CorruptData
 from siltstone.model.record_batch import BlockEntry, RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame, decode_frame, decode_frames, frame_bytes
 from siltstone.object_formats.block_index import BlockIndex, DamagedIndex, encode_index
-from siltstone.object_formats.footer import FOOTER_BYTES, DamagedFooter, Footer, decode_footer, encode_footer
 from siltstone.object_formats.identity import (
     DamagedIdentity,
     LogIdentity,
@@ -28,7 +27,14 @@ from siltstone.object_formats.log_file import (
     decode_records,
     encode_log_file_header,
 )
-from siltstone.object_formats.object_layout import ranges_of_entries
+from siltstone.object_formats.object_layout import (
+    FOOTER_BYTES,
+    DamagedFooter,
+    Footer,
+    decode_footer,
+    encode_footer,
+    ranges_of_entries,
+)
 from support.engine.batches import build_object, frame, frames, object_bytes
 from support.engine.objects import index_of, read_object
 from support.engine.wal_bytes import groups_bytes

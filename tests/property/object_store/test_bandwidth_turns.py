@@ -7,12 +7,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from siltstone.model.limits import MIB
-from siltstone.object_store.bandwidth.grades import HELD_GRADES, Grade
 from siltstone.object_store.bandwidth.turns import (
+    HELD_GRADES,
     IDLE_SLICES_MAX,
     PASSED_OVER_MAX,
     WAITING_BYTES_MIN,
     BandwidthTurns,
+    Grade,
     Ticket,
     TooMuchWaits,
 )

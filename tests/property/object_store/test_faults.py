@@ -4,10 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siltstone.model.errors import SiltstoneError
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, ObjectStore, StoreTransient
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.faulty_store import BY_CHANCE, Fault, FaultyStore

@@ -31,10 +31,9 @@ from siltstone.metadata.service import MetadataService
 from siltstone.metadata.store.memory import MemoryLog
 from siltstone.metadata.store.port import READ_BYTES_MAX, LogUnavailable
 from siltstone.metadata.store_id import put_store_id, store_id_of
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectStore, StoreTransient
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.bucket_identity import claim_added_buckets, claim_buckets
 from siltstone.server.cluster_place import ClusterPlace

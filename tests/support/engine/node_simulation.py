@@ -25,10 +25,9 @@ from siltstone.metadata.store.port import MetadataLog
 from siltstone.model.errors import Unavailable
 from siltstone.model.limits import HOUR_MS
 from siltstone.model.objects import ObjectState, object_key
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.tasks import source_bytes as tasks_stores
 from siltstone.runtime.clock import ManualClock

@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from siltstone.model.errors import Unavailable
 from siltstone.model.objects import object_key
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.opening import open_store
+from siltstone.object_store.retrying import RetrySettings
 from siltstone.server.settings.node import NodeSettings, load_node_settings
 from support.broker.broker_history import Actor, History, Log, faults_in, producing, read_log
 from support.broker.broker_process import READY, SILTSTONE, BrokerProcess

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.port import ObjectStore
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.offline.tasks import source_bytes
 from siltstone.runtime.clock import ManualClock
 from support.engine.faulty_store import Fault

@@ -18,8 +18,8 @@ from siltstone.metadata.commands import (
     TrimStream,
     UnpinScan,
 )
-from siltstone.metadata.framing import FrameDamaged, seal
 from siltstone.metadata.image import MetadataImage
+from siltstone.metadata.log_entry import FrameDamaged, seal
 from siltstone.metadata.snapshot import (
     CHUNK_MAGIC,
     CHUNK_WEIGHT,

@@ -8,7 +8,6 @@ from threading import enumerate as enumerate_threads
 
 import pytest
 
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.bucket_watch import (
     ASK_INTERVAL_MS,
     BUCKET_LOOK_INTERVAL_MS,
@@ -18,7 +17,7 @@ from siltstone.object_store.bucket_watch import (
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import StoreDenied, StoreTransient
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.log_limit import LOG_INTERVAL_MS
 from support.engine.faulty_store import Fault, FaultyStore

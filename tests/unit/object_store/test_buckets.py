@@ -5,7 +5,7 @@ import pytest
 from siltstone.model.buckets import BucketDefinition, BucketList, BucketState
 from siltstone.object_store.buckets import Buckets, UnknownBucket
 from siltstone.object_store.memory import MemoryStore
-from siltstone.object_store.statistics import StoreStatistics
+from siltstone.object_store.retrying import StoreStatistics
 from siltstone.runtime.clock import ManualClock
 
 

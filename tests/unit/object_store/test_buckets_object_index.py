@@ -2,7 +2,7 @@ import pytest
 
 from siltstone.model.limits import TAIL_READ_BYTES
 from siltstone.object_formats.block_index import DamagedIndex
-from siltstone.object_formats.footer import DamagedFooter
+from siltstone.object_formats.object_layout import DamagedFooter
 from siltstone.object_store.buckets import read_index
 from siltstone.object_store.port import ObjectNotFound, ObjectTruncated
 from siltstone.runtime.clock import ManualClock

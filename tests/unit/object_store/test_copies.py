@@ -7,12 +7,11 @@ import pytest
 
 from siltstone.model.buckets import BucketDefinition, BucketList, BucketState
 from siltstone.model.errors import CorruptData, SiltstoneError
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.buckets import Buckets, UnknownBucket
 from siltstone.object_store.copies import Copies
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectNotFound, ObjectStore, StoreDenied, StoreTransient
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import RetryingStore, RetrySettings
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 

@@ -4,10 +4,15 @@ from threading import Barrier, BrokenBarrierError, Thread
 
 import pytest
 
-from siltstone.object_store.backoff import RetrySettings
 from siltstone.object_store.memory import MemoryStore
 from siltstone.object_store.port import ObjectAlreadyExists, ObjectNotFound, StoreDenied, StoreTransient
-from siltstone.object_store.retrying import RetryingStore
+from siltstone.object_store.retrying import (
+    Attempts,
+    RequestCounter,
+    RetryingStore,
+    RetrySettings,
+    StoreStatistics,
+)
 from siltstone.runtime.clock import ManualClock
 from siltstone.runtime.randomness import seeded_randomness
 from support.engine.faulty_store import Fault, FaultyStore
@@ -317,3 +322,103 @@ def test_an_upload_whose_answer_was_lost_is_completed_if_the_object_has_its_size
         else:
             with pytest.raises(Exception, match=KEY):
                 world.store.complete_multipart(upload, [part])
+
+
+CERTAIN = StoreTransient("SlowDown", uncertain=False)
+UNCERTAIN = StoreTransient("time-out")
+
+
+def test_the_wait_is_random_up_to_a_maximum_that_doubles_to_a_limit() -> None:
+    settings = RetrySettings(backoff_ms_min=50, backoff_ms_max=1_000)
+    rng = seeded_randomness(1)
+    longest = {
+        failures: max(settings.backoff_ms(failures, rng) for _ in range(2_000))
+        for failures in (1, 2, 4, 9, 5_000)
+    }
+
+    for failures, limit_ms in {1: 100, 2: 200, 4: 800, 9: 1_000, 5_000: 1_000}.items():
+        assert 0.98 * limit_ms < longest[failures] <= limit_ms
+    shortest = min(settings.backoff_ms(4, rng) for _ in range(2_000))
+    assert 0 <= shortest < 16
+
+
+def test_attempts_end_at_their_number() -> None:
+    attempts = Attempts("put k", RetrySettings(attempts_max=3), ManualClock(), seeded_randomness(1))
+    attempts.wait_after(CERTAIN)
+    attempts.wait_after(CERTAIN)
+
+    with pytest.raises(
+        StoreTransient, match=r"put k failed 3 times in \d+ ms; the last failure: SlowDown"
+    ) as caught:
+        attempts.wait_after(CERTAIN)
+
+    assert not caught.value.uncertain
+    assert caught.value.__cause__ is CERTAIN
+
+
+def test_no_attempt_begins_after_the_deadline() -> None:
+    clock = ManualClock()
+    began_ms = clock.now_ms()
+    settings = RetrySettings(attempts_max=10_000, backoff_ms_max=1_000, deadline_ms=30_000)
+    attempts = Attempts("put k", settings, clock, seeded_randomness(1))
+
+    with pytest.raises(StoreTransient):
+        while True:
+            attempts.wait_after(CERTAIN)
+            assert clock.now_ms() - began_ms <= 30_000
+
+    assert attempts.failures > 30
+    assert clock.now_ms() - began_ms > 29_000, "the next wait, of at most a second, would have been too long"
+
+
+def test_one_uncertain_attempt_makes_the_outcome_uncertain() -> None:
+    attempts = Attempts("put k", RetrySettings(attempts_max=3), ManualClock(), seeded_randomness(1))
+    attempts.wait_after(CERTAIN)
+    attempts.wait_after(UNCERTAIN)
+
+    with pytest.raises(StoreTransient) as caught:
+        attempts.wait_after(CERTAIN)
+
+    assert caught.value.uncertain
+
+
+def test_progress_starts_the_count_anew() -> None:
+    clock = ManualClock()
+    attempts = Attempts("list", RetrySettings(attempts_max=2, deadline_ms=1_000), clock, seeded_randomness(1))
+    for _ in range(5):
+        attempts.wait_after(CERTAIN)
+        clock.advance_ms(900)
+        attempts.restart()
+
+    assert attempts.failures == 0
+
+
+def test_requests_retries_and_bytes_are_counted() -> None:
+    counter = RequestCounter()
+    assert counter.statistics() == StoreStatistics({}, 0, 0, 0) and counter.seconds() == {}
+    counter.count_request("put")
+    counter.count_request("put", is_retry=True)
+    counter.count_request("head")
+    counter.count_bytes(written=7)
+    counter.count_bytes(read=3, written=1)
+    before = counter.statistics()
+    assert before == StoreStatistics({"put": 2, "head": 1}, 1, 3, 8)
+    assert (before.requests_of("put"), before.requests_of("delete")) == (2, 0)
+    counter.count_request("put")
+    assert before.requests_of("put") == 2, "what was read does not change"
+
+
+def test_seconds_are_kept_by_request() -> None:
+    counter = RequestCounter()
+    for kind, seconds in (("put", 0.5), ("put", 1.5), ("head", 0.25)):
+        counter.observe(kind, seconds)
+    assert {kind: (counts.count, counts.total) for kind, counts in counter.seconds().items()} == {
+        "put": (2, 2.0),
+        "head": (1, 0.25),
+    }
+
+
+def test_statistics_add_up_and_give_what_came_since() -> None:
+    early, later = StoreStatistics({"put": 2}, 1, 3, 8), StoreStatistics({"put": 5, "head": 1}, 4, 10, 20)
+    assert early + later == StoreStatistics({"put": 7, "head": 1}, 5, 13, 28)
+    assert later - early == StoreStatistics({"put": 3, "head": 1}, 3, 7, 12)

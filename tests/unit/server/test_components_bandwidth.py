@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from siltstone.model.limits import MIB
-from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.object_store.bandwidth.limiter import limiter_of_process
+from siltstone.object_store.bandwidth.turns import Direction, Grade
 from siltstone.offline.opening.store import open_store
 from siltstone.server.components import Node, open_node
 from siltstone.server.settings.node import NodeSettings, load_node_settings

@@ -10,8 +10,14 @@ from siltstone.model.limits import TAIL_READ_BYTES
 from siltstone.model.record_batch import BlockEntry, RecordBatch
 from siltstone.object_formats.batch_frame import decode_frames
 from siltstone.object_formats.block_index import BlockIndex, verify_block
-from siltstone.object_formats.footer import FORMAT_VERSION, Footer, decode_footer
-from siltstone.object_formats.object_layout import IndexLiesBefore, index_of_tail, verified_index
+from siltstone.object_formats.object_layout import (
+    FORMAT_VERSION,
+    Footer,
+    IndexLiesBefore,
+    decode_footer,
+    index_of_tail,
+    verified_index,
+)
 from siltstone.object_store.port import ObjectNotFound
 
 

@@ -15,8 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from siltstone.carrying.pipeline.kind import PlannedOutput
-from siltstone.maintenance.stream_set_compaction.grouping import ExtentFate, Extents
-from siltstone.maintenance.stream_set_compaction.iterations import IterationBounds
+from siltstone.maintenance.stream_set_compaction.iterations import ExtentFate, Extents, IterationBounds
 from siltstone.maintenance.stream_set_compaction.task_input import (
     Iteration,
     PartPiece,

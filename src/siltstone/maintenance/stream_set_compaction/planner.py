@@ -28,8 +28,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from siltstone.maintenance.stream_set_compaction.grouping import ExtentFate, Extents, classes_of, place
-from siltstone.maintenance.stream_set_compaction.iterations import IterationBounds, cut
+from siltstone.maintenance.stream_set_compaction.iterations import (
+    ExtentFate,
+    Extents,
+    IterationBounds,
+    classes_of,
+    cut,
+    place,
+)
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan, StreamObjectPieces, small_rows
 from siltstone.maintenance.stream_set_compaction.retention_class import Classes, RetentionClass
 from siltstone.metadata.entities import ObjectMetadata, StreamMetadata

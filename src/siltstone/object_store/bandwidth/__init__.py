@@ -4,7 +4,6 @@
 request of a low grade does not delay a small one of a high grade. *Hold*: to let a request wait for its slices.
 Requests of the highest grade are counted and never held.
 
-``grades`` (grades and directions), ``turns`` (which request gets the next slice; pure), ``limiter`` (threads and
-coroutines that wait for slices), ``passage`` (how the requests of a store are counted or held), ``pieces`` (requests
-that wait while they are made).
+``turns`` (grades and directions, and which request gets the next slice; pure), ``limiter`` (threads and coroutines
+that wait for slices), ``passage`` (how the requests of a store are counted or held, at once or piece by piece).
 """

@@ -12,8 +12,15 @@ from threading import Lock
 import msgspec
 
 from siltstone.model.limits import MIB
-from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
-from siltstone.object_store.bandwidth.turns import BURST_MS_MAX, BandwidthTurns, Ticket, TooMuchWaits
+from siltstone.object_store.bandwidth.turns import (
+    BURST_MS_MAX,
+    BandwidthSettings,
+    BandwidthTurns,
+    Direction,
+    Grade,
+    Ticket,
+    TooMuchWaits,
+)
 from siltstone.runtime.clock import Clock, SystemClock, Timer
 
 STEP_MS = 250

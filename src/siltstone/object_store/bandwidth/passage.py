@@ -1,12 +1,60 @@
 """Defines how the requests of a store pass the limiter: counted, held in a grade, or without it because their bytes
-have waited before."""
+have waited before.
 
-from collections.abc import Callable
+A request that has waited for all of its bytes before it is made then moves them as fast as the disk can: the rate is
+kept, and everybody else on the disk stands behind hundreds of MiB. So requests can also wait *piece by piece*, while
+they are made. An adapter that can stop in the middle of a request, as a folder can, calls ``piece_passes`` before each
+piece. The store around it says whose pieces these are (``in_pieces``), for the thread that makes the request.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
 from typing import Protocol
 
-from siltstone.object_store.bandwidth.grades import Direction
+from siltstone.model.limits import MIB
 from siltstone.object_store.bandwidth.limiter import Limiter
-from siltstone.object_store.bandwidth.pieces import Pieces
+from siltstone.object_store.bandwidth.turns import Direction
+
+PIECE_BYTES = 1 * MIB
+
+
+class Piece(Enum):
+    READ = "read"
+    WRITTEN = "written"
+    COPIED = "copied"
+    """Inside the store, from one object to another."""
+
+
+class Pieces(Protocol):
+    def passes(self, what: Piece, size_bytes: int) -> None:
+        """Blocks the calling thread until the piece may pass."""
+        ...
+
+
+_pieces: ContextVar[Pieces | None] = ContextVar("pieces", default=None)
+
+
+@contextmanager
+def in_pieces(pieces: Pieces | None) -> Iterator[None]:
+    """Requests to an adapter in this block, in this thread, pass as ``pieces`` says; None: all at once."""
+    before = _pieces.set(pieces)
+    try:
+        yield
+    finally:
+        _pieces.reset(before)
+
+
+def is_in_pieces() -> bool:
+    return _pieces.get() is not None
+
+
+def piece_passes(what: Piece, size_bytes: int) -> None:
+    """Waits for a piece of at most about PIECE_BYTES, if the request is made in pieces."""
+    pieces = _pieces.get()
+    if pieces is not None:
+        pieces.passes(what, size_bytes)
 
 
 class Passage(Protocol):

@@ -1,5 +1,5 @@
 """The adapter for a local folder: an object is a file whose path is its key.
 
-``store`` is the adapter, ``files`` writes durably and translates OSErrors, ``keys`` maps keys to paths and walks them
-in order, ``multipart`` holds the uploads.
+``store`` is the adapter, ``files`` maps keys to paths, walks them in order, writes durably and translates OSErrors,
+``multipart`` holds the uploads.
 """

@@ -15,15 +15,16 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from siltstone.model.buffers import Buffers
-from siltstone.object_store.bandwidth.pieces import Piece, piece_passes
+from siltstone.object_store.bandwidth.passage import Piece, piece_passes
 from siltstone.object_store.folder.files import (
     COPIED_BYTES_MAX,
+    UPLOADS,
     DurableDirectories,
     ObjectWriter,
     copy_at,
     files_in,
+    path_of_key,
 )
-from siltstone.object_store.folder.keys import UPLOADS, path_of_key
 from siltstone.object_store.keys import (
     SEGMENT_BYTES_MAX,
     InvalidKey,

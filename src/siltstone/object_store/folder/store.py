@@ -17,13 +17,17 @@ from stat import S_ISREG
 from siltstone.model.buffers import Buffers
 from siltstone.model.limits import KIB
 from siltstone.object_store.folder.files import (
+    TEMPORARY,
     DurableDirectories,
     ObjectWriter,
     files_in,
     os_errors_translated,
+    path_of_key,
     read_at,
+    status_of,
+    summary_of,
+    walk,
 )
-from siltstone.object_store.folder.keys import TEMPORARY, path_of_key, status_of, summary_of, walk
 from siltstone.object_store.folder.multipart import FolderUploads
 from siltstone.object_store.keys import checked_batch, checked_part_number
 from siltstone.object_store.port import (

@@ -1,18 +1,55 @@
 """Joins index entries: neighbouring blocks of a new object become one entry, computed in columns.
 
-The blocks of a new object lie one after another, so entries are joined by arithmetic, without their bytes. The CRC of a
-joined block is the xor of its members' CRCs, each moved over the bytes that follow it (``foundation.crc32c_columns``).
-Driver and task both call this module, so both compute the same index.
+The blocks of a new object lie one after another, so entries are joined by arithmetic, without their bytes. The CRC of A
+followed by B is (the CRC of A, moved over len(B) zero bytes) xor (the CRC of B). So the CRC of a joined block is the
+xor of its members' CRCs, each moved over the bytes that follow it. That needs no loop over the blocks, only operations
+on columns; ``crc32c.crc32c_combine`` does the same for one pair, and the tests use it as the oracle. Driver and task
+both call this module, so both compute the same index.
 """
 
-import numpy as np
+from functools import lru_cache
 
-from siltstone.foundation.crc32c_columns import crc32c_moved
+import numpy as np
+import numpy.typing as npt
+
+from siltstone.foundation.crc32c import zeros_matrix
 from siltstone.model.record_batch import NO_TIMESTAMP
 from siltstone.object_formats.block_index import INDEX_ENTRY_BYTES
-from siltstone.object_formats.footer import FOOTER_BYTES
-from siltstone.object_formats.object_layout import trailer_of_index
+from siltstone.object_formats.object_layout import FOOTER_BYTES, trailer_of_index
 from siltstone.offline.blocks.columns import Integers, Table, Truths
+
+Crcs = npt.NDArray[np.uint32]
+Lengths = npt.NDArray[np.int64]
+
+
+def crc32c_moved(crcs: Crcs, zero_bytes: Lengths) -> Crcs:
+    """Returns the CRC of each message after as many zero bytes as ``zero_bytes`` gives for it were appended to it."""
+    moved = crcs.astype(np.uint32, copy=True)
+    longest = int(zero_bytes.max(initial=0))
+    for power in range(longest.bit_length()):
+        rows = np.flatnonzero((zero_bytes >> power) & 1)
+        if len(rows):
+            moved[rows] = _mapped(_tables(power), moved[rows])
+    return moved
+
+
+def _mapped(tables: npt.NDArray[np.uint32], crcs: Crcs) -> Crcs:
+    mapped: Crcs = tables[0][crcs & 0xFF]
+    for byte in range(1, 4):
+        mapped = mapped ^ tables[byte][(crcs >> (8 * byte)) & 0xFF]
+    return mapped
+
+
+@lru_cache(maxsize=64)
+def _tables(power: int) -> npt.NDArray[np.uint32]:
+    """Returns the matrix for 2**power zero bytes as four look-up tables, one for each byte of a CRC."""
+    columns = np.array(zeros_matrix(power), dtype=np.uint32).reshape(4, 8)
+    values = np.arange(256, dtype=np.uint32)
+    tables = np.zeros((4, 256), dtype=np.uint32)
+    for bit in range(8):
+        chosen = ((values >> bit) & 1).astype(bool)
+        tables[:, chosen] ^= columns[:, bit : bit + 1]
+    return tables
 
 
 def joined_starts(table: Table, breaks: Truths, merged_block_bytes_max: int) -> Integers:

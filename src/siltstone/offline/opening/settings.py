@@ -20,8 +20,8 @@ from siltstone.foundation.credentials import shown_properties, without_url_crede
 from siltstone.metadata.store.opening import shown_url
 from siltstone.model.limits import GRACE_PERIOD_MS, PRODUCER_ID_EXPIRATION_MS
 from siltstone.model.objects import DEFAULT_BUCKET_ID
-from siltstone.object_store.backoff import RetrySettings
-from siltstone.object_store.bandwidth.grades import BandwidthSettings
+from siltstone.object_store.bandwidth.turns import BandwidthSettings
+from siltstone.object_store.retrying import RetrySettings
 from siltstone.offline.opening.layers import CATALOG_PREFIX, Layer, environment_layer, file_layer, flags_layer
 from siltstone.offline.opening.tree import (
     build_tree,

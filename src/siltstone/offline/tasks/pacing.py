@@ -8,7 +8,7 @@ held. Without a rate and without limits no input is wrapped.
 
 A byte that is copied counts once, though it is read and written: the read is held by the rate. A write into a folder is
 held by WRITES_TIMES the rate, because a task writes at once what it has read in minutes, and every sync of a file on
-that disk would wait for all of it. Requests to a folder wait while they are made (``bandwidth.pieces``), requests to
+that disk would wait for all of it. Requests to a folder wait while they are made (``bandwidth.passage``), requests to
 another store before they are made. A task finds its pace through ``running_pace``, in its own thread and in
 ``PacedThreads``. A task that runs in the driver's process uses the driver's clock, and is cancelled within
 ``limiter.STEP_MS``; on an executor Spark itself ends a cancelled task.
@@ -25,10 +25,9 @@ from typing import ParamSpec, TypeVar, overload
 import msgspec
 
 from siltstone.foundation.quantity_words import seconds_words, size_words
-from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
 from siltstone.object_store.bandwidth.limiter import Check, Limiter, limiter_of_process
-from siltstone.object_store.bandwidth.passage import InPieces, Passage
-from siltstone.object_store.bandwidth.pieces import Piece
+from siltstone.object_store.bandwidth.passage import InPieces, Passage, Piece
+from siltstone.object_store.bandwidth.turns import BandwidthSettings, Direction, Grade
 from siltstone.offline.tasks.runner import LabelOf, RunFailed, Runner, Task, TaskEnd
 from siltstone.runtime.clock import Clock, SystemClock
 from siltstone.runtime.tasks import OnProgress

@@ -20,7 +20,7 @@ from siltstone.metadata.entities import NodeState
 from siltstone.metadata.image import MetadataImage
 from siltstone.model.limits import SECOND_MS
 from siltstone.model.serving_limits import TOPICS_SHOWN_MAX
-from siltstone.object_store.bandwidth.grades import Direction, Grade
+from siltstone.object_store.bandwidth.turns import Direction, Grade
 from siltstone.offline.kind_rows import KIND_NAMES
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock

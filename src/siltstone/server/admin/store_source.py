@@ -9,7 +9,7 @@ from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.limits import GIB, SECOND_MS
 from siltstone.object_store.bandwidth.limiter import LimiterStatistics
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.statistics import StoreStatistics
+from siltstone.object_store.retrying import StoreStatistics
 from siltstone.offline.pressure import Space
 from siltstone.runtime.blocking import BlockingCalls
 from siltstone.runtime.clock import Clock

@@ -16,10 +16,9 @@ from siltstone.metadata.entities import ObjectMetadata
 from siltstone.model.objects import object_key
 from siltstone.model.record_batch import BlockEntry
 from siltstone.object_formats.block_index import DamagedBlock
-from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.object_store.bandwidth.limiter import Limiter
 from siltstone.object_store.bandwidth.passage import UNCOUNTED
-from siltstone.object_store.bandwidth.turns import TooMuchWaits
+from siltstone.object_store.bandwidth.turns import Direction, Grade, TooMuchWaits
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.copies import Copies
 from siltstone.object_store.port import ObjectStore, ObjectTruncated

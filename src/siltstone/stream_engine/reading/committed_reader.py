@@ -20,8 +20,8 @@ from siltstone.model.objects import ObjectRange
 from siltstone.model.record_batch import RecordBatch
 from siltstone.object_formats.batch_frame import DamagedFrame
 from siltstone.object_formats.block_index import DamagedBlock
-from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.object_store.bandwidth.limiter import LimiterStatistics, no_limit
+from siltstone.object_store.bandwidth.turns import Direction, Grade
 from siltstone.object_store.buckets import Buckets
 from siltstone.object_store.port import ObjectNotFound, ObjectStore
 from siltstone.runtime.blocking import BlockingCalls

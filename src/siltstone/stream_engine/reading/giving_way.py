@@ -16,8 +16,8 @@ from statistics import fmean
 
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.limits import CATCH_UP_BYTES_PER_SECOND_MIN
-from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.object_store.bandwidth.limiter import Limiter
+from siltstone.object_store.bandwidth.turns import Direction, Grade
 from siltstone.runtime.clock import Clock
 
 WINDOW_MS = 250

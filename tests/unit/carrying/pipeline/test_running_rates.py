@@ -11,7 +11,7 @@ from siltstone.carrying.pipeline.running import RunReport, run
 from siltstone.carrying.pipeline.watch import Watch
 from siltstone.maintenance.stream_set_compaction.kind import StreamSetObjectCompaction
 from siltstone.model.limits import HOUR_MS, MIB
-from siltstone.object_store.bandwidth.grades import Grade
+from siltstone.object_store.bandwidth.turns import Grade
 from siltstone.offline.context import MaintenanceContext
 from siltstone.offline.settings import CompactionSettings, CopyRates
 from siltstone.offline.tasks.pacing import PacedRunner, TaskPace

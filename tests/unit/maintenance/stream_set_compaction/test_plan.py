@@ -7,8 +7,7 @@ import pytest
 from siltstone.maintenance.stream_set_compaction.plan import CompactionPlan
 from siltstone.maintenance.stream_set_compaction.task_input import SourceReference, StreamObjectPiece
 from siltstone.object_formats.block_index import INDEX_ENTRY_BYTES
-from siltstone.object_formats.footer import FOOTER_BYTES
-from siltstone.object_formats.object_layout import trailer_of_index
+from siltstone.object_formats.object_layout import FOOTER_BYTES, trailer_of_index
 from siltstone.offline.blocks.columns import ENTRY, Read
 from support.maintenance.compaction_sources import ARTICLE, SMALL, plan_of
 

@@ -6,9 +6,8 @@ from threading import Barrier, Thread
 import pytest
 
 from siltstone.model.limits import MIB
-from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
 from siltstone.object_store.bandwidth.limiter import STEP_MS, Limiter, limiter_of_process, no_limit
-from siltstone.object_store.bandwidth.turns import TooMuchWaits
+from siltstone.object_store.bandwidth.turns import BandwidthSettings, Direction, Grade, TooMuchWaits
 from siltstone.runtime.clock import ManualClock, SystemClock
 from support.engine.committed_world import settle
 from support.scenarios import in_loop

@@ -1,8 +1,17 @@
 """The order in which requests get slices; tests/property/object_store/test_bandwidth_turns.py has the model."""
 
+import pytest
+
+from siltstone.model.errors import InvalidRequest
 from siltstone.model.limits import MIB
-from siltstone.object_store.bandwidth.grades import Grade
-from siltstone.object_store.bandwidth.turns import SLICE_BYTES_MAX, BandwidthTurns
+from siltstone.object_store.bandwidth.turns import (
+    HELD_GRADES,
+    SLICE_BYTES_MAX,
+    BandwidthSettings,
+    BandwidthTurns,
+    Direction,
+    Grade,
+)
 
 
 def admitted_at(turns: BandwidthTurns, ticket, from_ms: int = 0) -> int:
@@ -90,3 +99,16 @@ def test_withdrawing_twice_or_after_the_end_does_nothing() -> None:
     turns.withdraw(other)
     turns.withdraw(other)
     assert turns.next_ms(0) is None
+
+
+def test_uploads_go_before_all_reads_and_maintenance_comes_last() -> None:
+    assert [grade.label for grade in sorted(Grade)] == [
+        "upload", "tail-read", "catch-up-read", "urgent", "maintenance",
+    ]  # fmt: skip
+    assert Grade.UPLOAD not in HELD_GRADES and len(HELD_GRADES) == len(Grade) - 1
+
+
+def test_a_limit_is_not_negative() -> None:
+    assert BandwidthSettings(3, 4).of(Direction.OUT) == 4
+    with pytest.raises(InvalidRequest, match=r"bandwidth\.in_bytes_per_second is -1"):
+        BandwidthSettings(-1)

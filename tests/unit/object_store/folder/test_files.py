@@ -14,8 +14,7 @@ import pytest
 from siltstone.model.limits import KIB, MIB
 from siltstone.object_store.folder import files
 from siltstone.object_store.folder.files import DIRECT_BYTES_MIN, SLAB_BYTES, SLABS_KEPT_MAX, ObjectWriter
-from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, Slabs, set_direct
-from siltstone.runtime.files import opened
+from siltstone.runtime.files import DIRECT_UNIT_BYTES, Slabs, opened, set_direct
 
 Write = Callable[..., int]
 SIZES = [

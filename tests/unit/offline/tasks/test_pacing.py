@@ -8,9 +8,9 @@ import pytest
 
 from siltstone.carrying.pipeline.watch import Cancelled, Watch
 from siltstone.model.limits import KIB, MIB
-from siltstone.object_store.bandwidth.grades import BandwidthSettings, Grade
 from siltstone.object_store.bandwidth.limiter import STEP_MS
-from siltstone.object_store.bandwidth.pieces import Piece
+from siltstone.object_store.bandwidth.passage import Piece
+from siltstone.object_store.bandwidth.turns import BandwidthSettings, Grade
 from siltstone.object_store.opening import open_store
 from siltstone.offline.tasks.pacing import (
     RUNS_KEPT_MAX,

@@ -7,7 +7,7 @@ import pytest
 from siltstone.model.serving_limits import Price
 from siltstone.object_store.bucket_watch import BucketWatch
 from siltstone.object_store.buckets import Buckets
-from siltstone.object_store.statistics import StoreStatistics
+from siltstone.object_store.retrying import StoreStatistics
 from siltstone.runtime.blocking import InlineCalls, ThreadedCalls
 from siltstone.runtime.clock import ManualClock
 from siltstone.server.admin import store_source

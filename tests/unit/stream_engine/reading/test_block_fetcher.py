@@ -4,8 +4,8 @@ import pytest
 
 from siltstone.model.objects import object_key
 from siltstone.object_formats.block_index import BlockIndex, DamagedBlock
-from siltstone.object_store.bandwidth.grades import Grade
 from siltstone.object_store.bandwidth.limiter import no_limit
+from siltstone.object_store.bandwidth.turns import Grade
 from siltstone.object_store.buckets import Buckets, read_index
 from siltstone.runtime.blocking import InlineCalls
 from siltstone.runtime.clock import ManualClock

@@ -8,7 +8,7 @@ import pytest
 from siltstone.model.errors import CorruptData
 from siltstone.model.objects import object_key
 from siltstone.object_formats.block_index import DamagedBlock
-from siltstone.object_formats.footer import DamagedFooter
+from siltstone.object_formats.object_layout import DamagedFooter
 from siltstone.object_store.folder.store import FolderStore
 from siltstone.object_store.port import ObjectNotFound, ObjectTruncated, StoreTransient
 from siltstone.runtime.blocking import ThreadedCalls

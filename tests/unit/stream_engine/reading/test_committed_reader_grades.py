@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from siltstone.model.limits import MIB, TAIL_READ_BYTES_MAX
 from siltstone.model.objects import ObjectRange
-from siltstone.object_store.bandwidth.grades import BandwidthSettings, Direction, Grade
 from siltstone.object_store.bandwidth.limiter import Limiter
-from siltstone.object_store.bandwidth.turns import TooMuchWaits
+from siltstone.object_store.bandwidth.turns import BandwidthSettings, Direction, Grade, TooMuchWaits
 from siltstone.stream_engine.reading import committed_reader
 from siltstone.stream_engine.reading.committed_reader import (
     GIVING_WAY_BYTES_MAX,

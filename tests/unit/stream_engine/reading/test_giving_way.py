@@ -4,8 +4,8 @@ import asyncio
 
 from siltstone.foundation.histogram import HistogramCounts
 from siltstone.model.limits import CATCH_UP_BYTES_PER_SECOND_MIN, MIB
-from siltstone.object_store.bandwidth.grades import Direction, Grade
 from siltstone.object_store.bandwidth.limiter import no_limit
+from siltstone.object_store.bandwidth.turns import Direction, Grade
 from siltstone.runtime.clock import ManualClock
 from siltstone.stream_engine.reading.giving_way import NO_LIMIT, WINDOW_MS, GivingWay, give_way
 from support.engine.committed_world import settle

@@ -10,8 +10,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from siltstone.runtime.direct_writes import DIRECT_UNIT_BYTES, Slabs, gathered, new_slab, set_direct
-from siltstone.runtime.files import opened
+from siltstone.runtime.files import DIRECT_UNIT_BYTES, Slabs, gathered, new_slab, opened, set_direct
 
 UNIT = DIRECT_UNIT_BYTES
 
