@@ -42,6 +42,7 @@ from siltstone.kafka_protocol.error_code import ErrorCode
 from siltstone.kafka_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    OwnedPartitions,
 )
 from siltstone.runtime.clock import SystemClock
 from siltstone.runtime.randomness import system_randomness
@@ -55,6 +56,8 @@ QUIET = {"log_level": 0}
 VALUE = b"x" * 1_000
 GROUPS_OF_BEATS = 20
 """The members that only send heartbeats are of so many groups."""
+TURNS_TO_SETTLE = 5
+"""After so many heartbeats of each member all have given back what they had to, and have what they are to have."""
 INTERVAL_SECONDS = {"classic": 1.0, "consumer": 5.0}
 """How far apart heartbeats are: in the classic protocol as the client is configured, in the new one as Kafka says."""
 
@@ -184,29 +187,36 @@ def _heartbeats(broker: BrokerProcess, sizes: Sizes) -> float:
     """Returns the cores that the broker takes for the heartbeats, at the interval that it tells the members."""
     with Cluster(parse_bootstrap(broker.bootstrap_servers), SystemClock(), system_randomness()) as cluster:
         epochs: dict[int, int] = {}
+        news: dict[int, list[OwnedPartitions]] = {}
 
         def beat(number: int) -> float:
-            """Returns after how many seconds the next one is due."""
-            group, joins = f"beats-{number % GROUPS_OF_BEATS}", number not in epochs
+            """Returns after how many seconds the next one is due. What a member was given it has, and says so once."""
+            joins = number not in epochs
             said = {
                 "rebalance_timeout_ms": 60_000,
                 "subscribed_topic_names": ["many"],
                 "topic_partitions": [],
             }
+            owned = news.pop(number, None)
             request = ConsumerGroupHeartbeatRequest(
-                group_id=group,
+                group_id=f"beats-{number % GROUPS_OF_BEATS}",
                 member_id=f"m{number}",
                 member_epoch=epochs.get(number, 0),
-                **(said if joins else {}),  # type: ignore[arg-type]
+                **(said if joins else {"topic_partitions": owned}),  # type: ignore[arg-type]
             )
-            answer = cluster.patiently(lambda: _asked(cluster, group, request))
+            answer = cluster.patiently(lambda: _asked(cluster, request.group_id, request))
             if answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH:
                 epochs.pop(number)
             else:
                 epochs[number] = answer.member_epoch
+            if answer.assignment is not None:
+                news[number] = [
+                    OwnedPartitions(topic_id=each.topic_id, partitions=each.partitions)
+                    for each in answer.assignment.topic_partitions
+                ]
             return answer.heartbeat_interval_ms / 1_000 or 5.0
 
-        for _ in range(4):  # until the epochs stay
+        for _ in range(TURNS_TO_SETTLE):
             for number in range(sizes.beating):
                 interval = beat(number)
         before, began = cost_of(broker.pid).cpu_seconds, time.monotonic()
